@@ -1,4 +1,5 @@
-# cmake -D ROOT=<source> -P check_layers.cmake: a layer includes only what is listed for it here.
+# cmake -D ROOT=<source> -P check_layers.cmake: a layer, and a module of collective/, includes only what is
+# listed for it here. A header outside codec/ that includes a concrete codec is listed, too.
 cmake_minimum_required(VERSION 3.25)
 
 # ---- The table: folder, then which folders of hcomp/ it may include ------------------------------
@@ -15,6 +16,16 @@ set(layer_ucx        core transport ucx)
 set(layer_udp        core codec op exec feedback transport collective udp)
 set(layer_elastic    core codec op exec feedback transport collective ucx mpi elastic)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
+# The modules of include/hcomp/collective, lowest level first, then which other modules they may include.
+set(module_schedule    "")
+set(module_aggregation "")
+set(module_agreement   schedule)
+set(module_engine      agreement schedule)
+set(module_cost        agreement engine schedule)
+set(module_plan        agreement engine schedule)
+set(module_sparse      agreement engine plan schedule)
+set(module_by_name     agreement cost engine plan schedule sparse)
+set(module_automatic   agreement by_name cost plan schedule)
 # The umbrellas themselves.
 set(layer_hcomp.hpp  core codec op exec feedback transport collective)
 set(layer_extend.hpp ${layer_hcomp.hpp})
@@ -42,6 +53,18 @@ set(forbidden_for_plugins_udp "${forbidden_for_include}")
 # ---- The check -----------------------------------------------------------------------------------
 set(checked 0)
 
+# check_module(<module> <line> <complaint variable>): modules of collective/ among each other.
+function(check_module module line complaint)
+  if(NOT DEFINED module_${module})
+    set(${complaint} "the folder 'collective/${module}' is not in the table of modules in \
+cmake/check_layers.cmake" PARENT_SCOPE)
+  elseif(line MATCHES "<hcomp/collective/([A-Za-z0-9_.]+)" AND NOT CMAKE_MATCH_1 STREQUAL module
+      AND NOT CMAKE_MATCH_1 IN_LIST module_${module})
+    list(JOIN module_${module} ", " allowed)
+    set(${complaint} "module ${module} may include: ${allowed}" PARENT_SCOPE)
+  endif()
+endfunction()
+
 function(check_file root file)
   file(RELATIVE_PATH path "${ROOT}/${root}/hcomp" "${file}")
   string(REGEX REPLACE "/.*" "" layer "${path}")
@@ -67,6 +90,9 @@ function(check_file root file)
       endif()
     elseif(forbidden AND line MATCHES "<(${forbidden})")
       set(complaint "a header of '${layer}' does not know that library")
+    endif()
+    if(NOT complaint AND path MATCHES "^collective/([^/]+)")
+      check_module("${CMAKE_MATCH_1}" "${line}" complaint)
     endif()
     if(complaint)
       message(SEND_ERROR "${root}/hcomp/${path}\n  ${line}\n  ${complaint}")

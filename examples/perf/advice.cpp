@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/cost_model.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/udp/predict.hpp>
 #include <optional>
 

@@ -3,8 +3,8 @@
 /// What the cost model recommends, in words.
 
 #include <cstddef>
-#include <hcomp/collective/choose.hpp>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <string>
 #include <vector>
 

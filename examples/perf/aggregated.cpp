@@ -1,6 +1,6 @@
 #include "aggregated.hpp"
 
-#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/udp/make_plan.hpp>
 #include <hcomp/udp/predict.hpp>
 #include <memory>

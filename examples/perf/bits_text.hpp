@@ -2,7 +2,7 @@
 /// @file
 /// What a sum was sent in, for people; without fmt, which CUDA's compiler cannot read.
 
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <string>
 
 namespace perf {

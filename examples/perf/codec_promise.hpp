@@ -2,7 +2,7 @@
 /// @file
 /// What a codec's row promises of a sum, as it is checked.
 
-#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
 #include <type_traits>

@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <functional>
-#include <hcomp/collective/codec_facts.hpp>
-#include <hcomp/collective/options.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
 #include <optional>
 #include <span>
 #include <string>

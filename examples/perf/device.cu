@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/detail/builtin_rows.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
 #include <type_traits>

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/agreement/digest.hpp>
 #include <span>
 #include <vector>
 

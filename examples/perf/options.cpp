@@ -7,7 +7,7 @@
 #include <cmath>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec_library.hpp>
-#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
 #include <map>
 #include <stdexcept>
 

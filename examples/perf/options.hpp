@@ -3,8 +3,8 @@
 /// What can be said on the command line.
 
 #include <cstdint>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <optional>
 #include <string>

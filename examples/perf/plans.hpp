@@ -2,9 +2,9 @@
 /// @file
 /// hcomp's own ways to sum, over any transport: what knows nothing of MPI.
 
-#include <hcomp/collective/codec_facts.hpp>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <memory>
 #include <string>
 #include <vector>

@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <span>
 
 #include "contender.hpp"

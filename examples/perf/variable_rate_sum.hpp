@@ -3,7 +3,7 @@
 /// Sums with codecs of variable rate, of vectors in any memory.
 
 #include <cstddef>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <span>
 
 #include "bits_text.hpp"

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 #include <cstdio>
-#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/mpi/mpi.hpp>

@@ -6,7 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cmath>
-#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>

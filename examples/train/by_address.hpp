@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/detail/outcome.hpp>
+#include <hcomp/collective/engine/detail/outcome.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/udp/aggregated_plan.hpp>

@@ -1,7 +1,7 @@
 #include "device.hpp"
 
-#include <hcomp/collective/staged.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstring>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <string>
 #include <vector>
 

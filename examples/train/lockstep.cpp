@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>

@@ -3,7 +3,7 @@
 /// What can be said on the command line.
 
 #include <cstdint>
-#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <optional>
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>

@@ -3,7 +3,7 @@
 /// Every rank sends a message to every other rank: what both kinds of EF-signSGD are made of.
 
 #include <cstddef>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <span>
 #include <vector>
 

@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <hcomp/hcomp.hpp>
 #include <optional>
 #include <stdexcept>

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>
 #include <span>

@@ -10,10 +10,10 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/detail/builtin_rows.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/marsit.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/marsit.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

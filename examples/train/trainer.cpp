@@ -6,8 +6,8 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/core/error.hpp>
 #include <numeric>
 #include <stdexcept>

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <hcomp/core/random.hpp>
 #include <iterator>
 #include <stdexcept>

@@ -2,10 +2,10 @@
 /// @file
 /// What a sum costs: schedules, a model of their time, measurements of links and codecs, and choices.
 
-#include <hcomp/collective/choose.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/hop_error.hpp>
-#include <hcomp/collective/measure_cost.hpp>
-#include <hcomp/collective/ring.hpp>
-#include <hcomp/collective/schedule.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/cost/hop_error.hpp>
+#include <hcomp/collective/schedule/ring.hpp>
+#include <hcomp/collective/schedule/schedule.hpp>

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/udp/frame.hpp>
 #include <nlohmann/json.hpp>
 #include <stdexcept>

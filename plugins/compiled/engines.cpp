@@ -1,5 +1,5 @@
-#include <hcomp/collective/detail/make_engine.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/engine/detail/make_engine.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 
 namespace hcomp::detail {
 

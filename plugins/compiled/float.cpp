@@ -1,4 +1,4 @@
-#include <hcomp/collective/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
 
 namespace hcomp {
 

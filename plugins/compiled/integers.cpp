@@ -1,5 +1,5 @@
 #include <cstdint>
-#include <hcomp/collective/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
 
 namespace hcomp {
 

@@ -1,2 +1,2 @@
 #define HCOMP_COMPILE template
-#include <hcomp/collective/detail/compiled_plans.hpp>
+#include <hcomp/collective/by_name/detail/compiled_plans.hpp>

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/elastic/bulletin_board.hpp>
 #include <hcomp/elastic/group.hpp>

@@ -5,8 +5,8 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/version.hpp>

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/host_ranks.hpp>

@@ -1,6 +1,6 @@
 #include <cstdlib>
 #include <hcomp/codec_library.hpp>
-#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <stdexcept>
 
 #include "settings.hpp"

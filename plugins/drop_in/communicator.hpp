@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/mpi/transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <map>

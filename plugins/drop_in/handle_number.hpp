@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/transport/transport.hpp>
 
 namespace hcomp::drop_in {

@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <limits>
 #include <optional>

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <string>
 #include <string_view>
 #include <vector>

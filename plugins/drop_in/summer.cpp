@@ -1,9 +1,9 @@
 #include "summer.hpp"
 
 #include <algorithm>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/codec_rows.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <iterator>
 #include <numeric>
 #include <type_traits>

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/options.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/host_ranks.hpp>

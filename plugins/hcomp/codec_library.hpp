@@ -19,7 +19,7 @@
 
 #include <cstddef>
 #include <exception>
-#include <hcomp/collective/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/version.hpp>

@@ -2,9 +2,9 @@
 
 #include <cstdint>
 #include <drop_in/settings.hpp>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/codec_facts.hpp>
-#include <hcomp/collective/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/core/half.hpp>
 #include <string>
 #include <string_view>

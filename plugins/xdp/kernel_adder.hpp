@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/offload.hpp>
 #include <memory>

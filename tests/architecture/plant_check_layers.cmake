@@ -16,8 +16,14 @@ expect("a transport that knows a codec" "transport may include: core, transport"
   include/hcomp/transport/a.hpp "#include <hcomp/codec/b.hpp>")
 expect("a layer that includes the umbrella" "op may include: core, codec, op"
   include/hcomp/op/a.hpp "#include <hcomp/hcomp.hpp>")
+expect("an engine that knows plans" "module engine may include: agreement, schedule"
+  include/hcomp/collective/engine/detail/a.hpp "#include <hcomp/collective/plan/plan.hpp>")
+expect("a module that is not in the table" "not in the table of modules"
+  include/hcomp/collective/misc/a.hpp "#include <hcomp/collective/plan/plan.hpp>")
+expect("a collective outside modules" "not in the table of modules"
+  include/hcomp/collective/a.hpp "#include <hcomp/core/bits.hpp>")
 expect("a collective that names a plugin" "collective may include"
-  include/hcomp/collective/a.hpp "#include <hcomp/mpi/transport.hpp>")
+  include/hcomp/collective/plan/a.hpp "#include <hcomp/mpi/transport.hpp>")
 expect("MPI under include/" "does not know that library"
   include/hcomp/transport/a.hpp "#include <mpi.h>")
 expect("UCX under include/" "does not know that library"

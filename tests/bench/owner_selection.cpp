@@ -6,7 +6,7 @@
 //   bench_owner_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
 
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/owned_bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>

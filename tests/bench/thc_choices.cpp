@@ -15,8 +15,8 @@
 #include <cstdio>
 #include <cstring>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/hop_error.hpp>
+#include <hcomp/collective/cost/hop_error.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>

@@ -10,7 +10,7 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>

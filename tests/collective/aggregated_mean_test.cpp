@@ -10,8 +10,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/aggregated_mean.hpp>
-#include <hcomp/collective/serve_aggregation.hpp>
+#include <hcomp/collective/aggregation/aggregated_mean.hpp>
+#include <hcomp/collective/aggregation/serve_aggregation.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/loopback_packets.hpp>
 #include <hcomp/transport/lossy_packets.hpp>

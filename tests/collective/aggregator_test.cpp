@@ -8,7 +8,7 @@
 #include <collective/packets.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregator.hpp>
+#include <hcomp/collective/aggregation/aggregator.hpp>
 #include <numeric>
 #include <span>
 #include <string>

@@ -7,8 +7,8 @@
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/digest.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>
 #include <string>

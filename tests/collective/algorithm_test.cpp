@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include <hcomp/collective/algorithm.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <stdexcept>
 #include <string>
 

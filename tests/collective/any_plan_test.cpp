@@ -5,11 +5,11 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/codec_facts.hpp>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/any_transport.hpp>

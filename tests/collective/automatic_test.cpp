@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/automatic.hpp>
-#include <hcomp/collective/digest.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/agreement/digest.hpp>
+#include <hcomp/collective/automatic/automatic.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>

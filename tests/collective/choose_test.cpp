@@ -6,7 +6,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/choose.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>

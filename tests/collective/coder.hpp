@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/variable_rate.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>

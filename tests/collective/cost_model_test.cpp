@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/loopback.hpp>

@@ -12,9 +12,9 @@
 #include <cstring>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <map>
 #include <span>

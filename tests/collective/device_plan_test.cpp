@@ -12,9 +12,9 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/detail/narrow_code.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/encode.hpp>

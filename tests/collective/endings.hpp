@@ -6,9 +6,9 @@
 
 #include <collective/on_ranks.hpp>
 #include <cstddef>
-#include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/options.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <support/number_in.hpp>

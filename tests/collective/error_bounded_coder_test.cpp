@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>

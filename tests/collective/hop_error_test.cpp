@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/hop_error.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/cost/hop_error.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <span>

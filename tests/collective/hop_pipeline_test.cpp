@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/detail/hop_pipeline.hpp>
-#include <hcomp/collective/report.hpp>
-#include <hcomp/collective/schedule.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/detail/hop_pipeline.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>

@@ -6,7 +6,7 @@
 
 #include <collective/on_ranks.hpp>
 #include <cstddef>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>

@@ -8,7 +8,7 @@
 #include <collective/coder.hpp>
 #include <cstddef>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <support/few_cases.hpp>
 #include <support/guarded_executor.hpp>

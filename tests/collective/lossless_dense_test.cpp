@@ -13,8 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>

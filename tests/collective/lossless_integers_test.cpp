@@ -12,8 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
 #include <stdexcept>

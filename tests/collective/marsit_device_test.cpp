@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/marsit.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
 #include <stdexcept>

@@ -7,7 +7,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/marsit.hpp>
+#include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
 #include <span>

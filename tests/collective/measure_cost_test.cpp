@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/automatic.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/collective/automatic/automatic.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <stdexcept>

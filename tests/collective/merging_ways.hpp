@@ -2,8 +2,8 @@
 /// @file
 /// By what plans of codes of variable rate that are merged can sum.
 
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <string>
 #include <vector>
 

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <vector>

@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/detail/owned_bits.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <hcomp/codec/sign/by_owner.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
 #include <stdexcept>

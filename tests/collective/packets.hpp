@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregation_packet.hpp>
-#include <hcomp/collective/aggregator.hpp>
+#include <hcomp/collective/aggregation/aggregation_packet.hpp>
+#include <hcomp/collective/aggregation/aggregator.hpp>
 #include <hcomp/core/bits.hpp>
 #include <span>
 #include <vector>

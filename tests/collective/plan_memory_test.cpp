@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdlib>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/marsit.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/marsit.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/loopback.hpp>

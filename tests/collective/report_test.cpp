@@ -10,9 +10,9 @@
 #include <cstddef>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/report.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <numeric>
 #include <random>

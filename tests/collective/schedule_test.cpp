@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/ring.hpp>
-#include <hcomp/collective/schedule.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/collective/schedule/ring.hpp>
+#include <hcomp/collective/schedule/schedule.hpp>
 #include <stdexcept>
 #include <string>
 #include <utility>

@@ -18,9 +18,9 @@
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/detail/device_sketch.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/sparse/detail/device_sketch.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>

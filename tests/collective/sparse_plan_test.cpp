@@ -21,10 +21,10 @@
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
-#include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/detail/shard_message.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/sparse/detail/shard_message.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

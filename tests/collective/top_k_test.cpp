@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <mutex>

@@ -16,9 +16,9 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>

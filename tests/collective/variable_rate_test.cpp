@@ -13,8 +13,8 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/collective/detail/call_check.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/detail/narrow_code.hpp>
-#include <hcomp/collective/detail/owned_bits.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/owned_bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>

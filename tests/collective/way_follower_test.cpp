@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/choose.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/detail/running_costs.hpp>
-#include <hcomp/collective/detail/way_follower.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/automatic/detail/running_costs.hpp>
+#include <hcomp/collective/automatic/detail/way_follower.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
 #include <random>

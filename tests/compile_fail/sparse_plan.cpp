@@ -4,11 +4,11 @@
 // CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse_plan\.hpp>
 
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
 #if !defined(CASE_WITHOUT_ITS_HEADER)
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #endif
 
 void use(hcomp::loopback& transport, hcomp::host_executor& executor) {

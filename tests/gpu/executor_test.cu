@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

@@ -14,8 +14,8 @@
 #include <hcomp/codec/error_bounded/fine.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>

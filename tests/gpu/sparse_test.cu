@@ -3,7 +3,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>

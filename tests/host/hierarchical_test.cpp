@@ -4,9 +4,9 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>

@@ -21,7 +21,7 @@
 #include <cstdio>
 #include <cstring>
 #include <hcomp/codec/inceptionn/bursts.hpp>
-#include <hcomp/collective/ring.hpp>
+#include <hcomp/collective/schedule/ring.hpp>
 #include <hcomp/core/random.hpp>
 #include <map>
 #include <span>

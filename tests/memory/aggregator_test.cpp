@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <hcomp/collective/aggregator.hpp>
+#include <hcomp/collective/aggregation/aggregator.hpp>
 #include <new>
 #include <vector>
 

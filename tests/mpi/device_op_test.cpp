@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <functional>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/mpi/op.hpp>
 #include <hcomp/op/encode.hpp>
 #include <span>

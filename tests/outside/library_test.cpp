@@ -5,7 +5,7 @@
 
 #include <collective/on_ranks.hpp>
 #include <hcomp/codec_library.hpp>
-#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <stdexcept>

@@ -7,7 +7,7 @@
 #include <simgrid/s4u.hpp>
 
 #include <functional>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <limits>
 #include <stdexcept>
 #include <string>

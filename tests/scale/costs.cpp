@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <fstream>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/collective/measure_cost.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <nlohmann/json.hpp>
 #include <stdexcept>

@@ -2,7 +2,7 @@
 /// @file
 /// What codecs cost, as a file: so that simulations of one day can be compared with another's.
 
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <string>
 
 namespace scale {

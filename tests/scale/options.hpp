@@ -3,7 +3,7 @@
 /// What `scale` is asked for on its command line.
 
 #include <cstddef>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <string>
 #include <vector>
 

@@ -4,7 +4,7 @@
 
 #include <collective/virtual_time.hpp>
 #include <cstddef>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <simgrid/s4u/Actor.hpp>
 

@@ -9,7 +9,7 @@
 #include <collective/tampered_transport.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/mpi/mpi.hpp>
 #include <span>

@@ -5,9 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/hierarchical.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>

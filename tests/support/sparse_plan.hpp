@@ -9,11 +9,11 @@
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
-#include <hcomp/collective/algorithm.hpp>
-#include <hcomp/collective/digest.hpp>
-#include <hcomp/collective/options.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/sparse_plan.hpp>
+#include <hcomp/collective/agreement/digest.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/transport.hpp>

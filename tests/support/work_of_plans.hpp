@@ -13,10 +13,10 @@
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/detail/code_inspection.hpp>
-#include <hcomp/collective/detail/narrow_code.hpp>
-#include <hcomp/collective/detail/sparse_phases.hpp>
-#include <hcomp/collective/variable_rate_coder.hpp>
+#include <hcomp/collective/engine/detail/code_inspection.hpp>
+#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
+#include <hcomp/collective/sparse/detail/sparse_phases.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

@@ -9,8 +9,8 @@
 #include <cstdlib>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/ucx/transport.hpp>

@@ -11,8 +11,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/make_plan.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/elastic/group.hpp>
 #include <hcomp/elastic/sum.hpp>
 #include <hcomp/exec/host_executor.hpp>

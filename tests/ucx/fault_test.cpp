@@ -5,7 +5,7 @@
 
 #include <chrono>
 #include <cstddef>
-#include <hcomp/collective/any_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/hierarchical.hpp>

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>

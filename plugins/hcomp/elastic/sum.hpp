@@ -8,10 +8,10 @@
 #include <cstring>
 #include <exception>
 #include <functional>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/options.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/elastic/membership.hpp>

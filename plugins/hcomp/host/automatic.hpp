@@ -4,14 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/automatic.hpp>
-#include <hcomp/collective/automatic_options.hpp>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/codec_rows.hpp>
-#include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/measure_cost.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/automatic/automatic.hpp>
+#include <hcomp/collective/automatic/automatic_options.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/hierarchical.hpp>
 #include <hcomp/host/measure.hpp>

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/host/place.hpp>
 #include <hcomp/host/some_ranks.hpp>

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
-#include <hcomp/collective/costs.hpp>
-#include <hcomp/collective/detail/codec_probe.hpp>
-#include <hcomp/collective/measure_cost.hpp>
-#include <hcomp/collective/report.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <hcomp/collective/by_name/detail/codec_probe.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>

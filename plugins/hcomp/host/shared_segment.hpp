@@ -9,7 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/agreement.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/host/place.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <exception>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/encoded_vector.hpp>
+#include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/executor.hpp>

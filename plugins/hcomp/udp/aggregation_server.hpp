@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregation_packet.hpp>
-#include <hcomp/collective/aggregator.hpp>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregation_packet.hpp>
+#include <hcomp/collective/aggregation/aggregator.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/frame.hpp>

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregation_packet.hpp>
+#include <hcomp/collective/aggregation/aggregation_packet.hpp>
 #include <hcomp/udp/frame.hpp>
 
 namespace hcomp::udp {

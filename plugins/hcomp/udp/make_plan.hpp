@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/any_plan.hpp>
-#include <hcomp/collective/codec_row.hpp>
-#include <hcomp/collective/codec_rows.hpp>
-#include <hcomp/collective/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/udp/aggregated_plan.hpp>

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregator.hpp>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregator.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/frame.hpp>
 #include <memory>

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/aggregation_packet.hpp>
-#include <hcomp/collective/cost_model.hpp>
-#include <hcomp/collective/costs.hpp>
+#include <hcomp/collective/aggregation/aggregation_packet.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/udp/chunk_values.hpp>
 #include <hcomp/udp/frame.hpp>
 #include <stdexcept>

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/collective/aggregator_options.hpp>
+#include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/core/bits.hpp>
 #include <optional>
 #include <span>

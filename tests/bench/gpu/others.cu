@@ -9,7 +9,7 @@
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_select.cuh>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/detail/sparse_phases.hpp>
+#include <hcomp/collective/sparse/detail/sparse_phases.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>

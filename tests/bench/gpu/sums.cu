@@ -15,8 +15,8 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/plan.hpp>
-#include <hcomp/collective/staged.hpp>
+#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/transport/loopback.hpp>
 #include <span>

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
-#include <hcomp/collective/make_plan.hpp>
-#include <hcomp/collective/options.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/hierarchical.hpp>
 #include <hcomp/host/sums.hpp>

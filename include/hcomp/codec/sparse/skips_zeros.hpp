@@ -15,7 +15,7 @@ namespace hcomp {
 /// It says by which `ways` the values that are not zero may travel, by which `sketch` (an
 /// lhc_options), and what is added up: lanes of type float, or fixed point in std::uint32_t or
 /// std::uint64_t. The rest is the same for all such codecs, and done by plans: include
-/// hcomp/collective/sparse_plan.hpp, or hcomp/hcomp.hpp.
+/// hcomp/collective/sparse/sparse_plan.hpp, or hcomp/hcomp.hpp.
 template <class C>
 concept SkipsZeros = std::copyable<C> && requires(C const c) {
   requires std::same_as<typename C::value_type, float>;

@@ -1,0 +1,338 @@
+#pragma once
+/// @file
+/// What is checked before a collective moves anything: this rank's arguments, then that all ranks
+/// passed the same. Every decision is made from what all ranks know, so all throw or none does.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/half.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// Which collective; part of the agreement, since mixing them would hang. owner_select is
+/// all_reduce with algorithm owner.
+enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
+
+inline char const* to_text(operation what) {
+  switch (what) {
+    case operation::all_reduce: return "all_reduce";
+    case operation::reduce_scatter: return "reduce_scatter";
+    case operation::all_gather: return "all_gather";
+    case operation::owner_select: return "all_reduce";
+  }
+  return "another collective";
+}
+
+/// What is wrong with one rank's own arguments.
+enum class complaint : std::uint32_t {
+  none,
+  size,
+  null,
+  memory,
+  feedback_size,
+  alignment,
+  overlap,
+  weight
+};
+
+inline char const* to_text(complaint what) {
+  switch (what) {
+    case complaint::none: return "nothing is wrong";
+    case complaint::size: return "x has not the number of values of the plan";
+    case complaint::null: return "x is a null pointer";
+    case complaint::memory: return "x is not in memory that the executor can work on";
+    case complaint::feedback_size: return "the feedback has not the number of values of x";
+    case complaint::alignment: return "x is not aligned to its values";
+    case complaint::overlap: return "x overlaps the feedback's memory";
+    case complaint::weight: return "the weight is 0, or not 1 in all_gather";
+  }
+  return "unknown complaint";
+}
+
+/// What one rank tells the others about its call. Without padding: it is sent as bytes.
+struct call_record {
+  operation what = operation::all_reduce;
+  complaint refused = complaint::none;
+  std::uint32_t codec = 0;  ///< tag
+  std::uint32_t value_bytes = 0;
+  std::uint64_t values = 0;       ///< of x
+  std::uint64_t plan_values = 0;  ///< that x should have
+  double parameters[4] = {};      ///< of the codec
+  std::uint32_t algorithm = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t columns = 0;
+  std::uint32_t result = 0;
+  std::uint32_t nonfinite = 0;
+  std::uint16_t checksum = 0;
+  std::uint16_t narrow = 0;
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t decode_on_arrival_bytes = 0;
+  std::uint64_t seed = 0;
+  std::uint64_t step = 0;
+  std::uint64_t tensor = 0;
+  std::uint64_t group = 0;
+  std::uint64_t weight = 1;  ///< the only one that may differ
+};
+
+/// The memory that one rank passes to a call.
+struct call_arguments {
+  void const* x = nullptr;
+  std::size_t values = 0;       ///< of x
+  std::size_t value_bytes = 0;  ///< of one value
+  std::size_t alignment = 1;    ///< that x must have
+  bool is_reachable = true;     ///< x is where the executor can work
+  void const* feedback = nullptr;
+  std::size_t feedback_values = 0;
+  std::size_t feedback_value_bytes = 0;
+  bool needs_fine = false;  ///< of a BoundedVariableRate, as far as a few values tell
+};
+
+/// @param executor  may be null if it is none for a device
+template <class E, class V, class F>
+call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
+  return {x.data(),
+          x.size(),
+          sizeof(V),
+          alignof(V),
+          can_work_on(executor, x) && (x.empty() || x.data() != nullptr),
+          feedback.data(),
+          feedback.values(),
+          sizeof(accumulator_t<V>)};
+}
+
+/// What is wrong with the memory that is passed to a plan of so many values.
+inline complaint complaint_about(call_arguments const& given, std::size_t values) {
+  if (given.values != values) return complaint::size;
+  if (!given.is_reachable) return given.x ? complaint::memory : complaint::null;
+  if (given.feedback_values != values) return complaint::feedback_size;
+  if (reinterpret_cast<std::uintptr_t>(given.x) % given.alignment != 0) return complaint::alignment;
+  if (given.feedback && overlap(given.x, values * given.value_bytes, given.feedback,
+                                values * given.feedback_value_bytes))
+    return complaint::overlap;
+  return complaint::none;
+}
+
+/// Describes a call of this rank and what is wrong with its own arguments.
+/// @param values  of the plan
+/// @param key     of the call
+inline call_record describe(operation what, call_arguments const& given, std::size_t values,
+                            codec_terms const& codec, plan_options const& options,
+                            call_options const& call, draw_key const& key) {
+  call_record mine;
+  mine.what = what;
+  mine.codec = codec.wire_kind;
+  mine.value_bytes = codec.value_bytes;
+  mine.values = given.values;
+  mine.plan_values = values;
+  std::copy(codec.parameters.begin(), codec.parameters.end(), mine.parameters);
+  mine.algorithm = static_cast<std::uint32_t>(options.how.kind);
+  mine.rows = static_cast<std::uint32_t>(options.how.rows);
+  mine.columns = static_cast<std::uint32_t>(options.how.columns);
+  mine.result = static_cast<std::uint32_t>(call.result);
+  mine.nonfinite = static_cast<std::uint32_t>(options.nonfinite);
+  mine.checksum = options.checksum;
+  mine.narrow = options.narrow;
+  mine.segment_bytes = options.segment_bytes;
+  mine.decode_on_arrival_bytes = options.decode_on_arrival_bytes;
+  mine.seed = key.seed;
+  mine.step = key.step;
+  mine.tensor = key.tensor;
+  mine.group = key.group;
+  mine.weight = call.weight;
+
+  mine.refused = complaint_about(given, values);
+  if (mine.refused == complaint::none &&
+      (call.weight == 0 || (what == operation::all_gather && call.weight != 1)))
+    mine.refused = complaint::weight;
+  return mine;
+}
+
+/// What all ranks' records have in common: enough to see whether they need to look at each other's.
+struct call_summary {
+  std::uint64_t lowest, highest;  ///< fingerprint of the record, but for the weight
+  std::uint64_t lightest, heaviest;
+  std::uint64_t refused;
+  std::uint64_t needs_fine;  ///< 1: some rank's call_arguments say so
+  double seconds_of_last;    ///< the longest
+
+  explicit call_summary(call_record mine, bool of_mine_needs_fine = false,
+                        double seconds_of_my_last = 0)
+      : lightest(mine.weight),
+        heaviest(mine.weight),
+        refused(mine.refused != complaint::none),
+        needs_fine(of_mine_needs_fine),
+        seconds_of_last(seconds_of_my_last) {
+    mine.weight = 1;
+    lowest = highest =
+        fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine));
+  }
+  call_summary() = default;
+
+  void unite(call_summary const& other) {
+    lowest = std::min(lowest, other.lowest);
+    highest = std::max(highest, other.highest);
+    lightest = std::min(lightest, other.lightest);
+    heaviest = std::max(heaviest, other.heaviest);
+    refused |= other.refused;
+    needs_fine |= other.needs_fine;
+    seconds_of_last = std::max(seconds_of_last, other.seconds_of_last);
+  }
+  /// True if all records are the same and nobody refused.
+  bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }
+};
+
+/// The fewest digits that tell it from every other number.
+inline std::string to_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
+}
+
+/// What all ranks must pass alike, in the order in which a disagreement is reported.
+inline constexpr std::array common_names{
+    "the collective",
+    "the number of values",
+    "the codec (its tag)",
+    "the bytes of a value",
+    "parameter 1 of the codec",
+    "parameter 2 of the codec",
+    "parameter 3 of the codec",
+    "parameter 4 of the codec",
+    "the algorithm",
+    "the algorithm",
+    "the algorithm",
+    "the seed",
+    "the step",
+    "the tensor",
+    "which ranks sum (a fingerprint of them)",
+    "the result (0 sum, 1 mean)",
+    "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
+    "the checksum (0 off, 1 on)",
+    "narrow (0 off, 1 on)",
+    "segment_bytes (device_segment_bytes on devices)",
+    "decode_on_arrival_bytes"};
+
+/// The same of one record, as words that can be compared.
+inline std::array<std::uint64_t, common_names.size()> common_words(call_record const& r) {
+  auto const parameter = [&](int i) {
+    return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // of two zeros one
+  };
+  // the algorithm is told by itself
+  auto const what = r.what == operation::owner_select ? operation::all_reduce : r.what;
+  return {static_cast<std::uint64_t>(what),
+          r.values,
+          r.codec,
+          r.value_bytes,
+          parameter(0),
+          parameter(1),
+          parameter(2),
+          parameter(3),
+          r.algorithm,
+          r.rows,
+          r.columns,
+          r.seed,
+          r.step,
+          r.tensor,
+          r.group,
+          r.result,
+          r.nonfinite,
+          r.checksum,
+          r.narrow,
+          r.segment_bytes,
+          r.decode_on_arrival_bytes};
+}
+
+/// Word i of a record, for people.
+[[gnu::cold]] inline std::string common_text(call_record const& r, std::size_t i) {
+  if (i == 0) return to_text(r.what);
+  if (i >= 4 && i < 8) return to_text(r.parameters[i - 4]);
+  if (i >= 8 && i < 11)
+    return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
+                     static_cast<int>(r.columns)}
+        .name();
+  return std::to_string(common_words(r)[i]);
+}
+
+/// Makes no text, and so allocates nothing, unless it throws.
+/// @throws disagreement_error     the records contradict each other
+/// @throws std::invalid_argument  some rank refused its own arguments; memory_error among them
+inline void require_agreement(std::span<call_record const> all) {
+  auto const who = [&] { return error_text({to_text(all[0].what), ": "}); };
+  auto const first = common_words(all[0]);
+  std::size_t differs = first.size(), where = 0;
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    auto const words = common_words(all[rank]);
+    auto const i = static_cast<std::size_t>(
+        std::mismatch(first.begin(), first.end(), words.begin()).first - first.begin());
+    if (i < differs) {
+      differs = i;
+      where = rank;
+    }
+  }
+  if (differs < first.size())
+    throw disagreement_error(error_text({who(), "ranks disagree on ", common_names[differs],
+                                         ": rank 0 has ", common_text(all[0], differs), ", rank ",
+                                         where, " has ", common_text(all[where], differs)}));
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    auto const& one = all[rank];
+    if (one.refused == complaint::none) continue;
+    auto const text =
+        error_text({who(), "on rank ", rank, " ", to_text(one.refused), " (x has ", one.values,
+                    " values, the plan ", one.plan_values, ", the weight is ", one.weight, ")"});
+    if (one.refused == complaint::memory || one.refused == complaint::null)
+      throw memory_error(text);
+    throw std::invalid_argument(text);
+  }
+}
+
+/// @param all  of ranks that agree
+/// @throws std::invalid_argument  a mean is asked for, and the codec has none; on all ranks alike
+inline void require_result(codec_terms const& codec, call_record const& all) {
+  if (!codec.has_means && all.what != operation::all_gather &&
+      static_cast<reduction>(all.result) == reduction::mean)
+    throw std::invalid_argument(error_text({to_text(all.what), ": codec '", codec.name,
+                                            "' sums integers, and integers have no mean"}));
+}
+
+/// The weight of the finished sum.
+/// @throws std::invalid_argument  the codec has no room for it; on all ranks alike
+/// @throws nonfinite_error        so many magnitudes overflow the type of the values, and the
+///                                policy is throw_error; on all ranks alike
+inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_record const> all) {
+  std::uint64_t total = 0;
+  for (auto const& record : all) total += record.weight;
+  if (total > codec.max_summands)
+    throw std::invalid_argument(error_text(
+        {to_text(all[0].what), ": codec '", codec.name, "' holds ", codec.max_summands,
+         " summands, the ranks' weights add up to ", total, "; fit it: fit(codec, ", total, ")"}));
+  bool const is_one = static_cast<reduction>(all[0].result) == reduction::mean ||
+                      all[0].what == operation::all_gather;
+  if (double const most = codec.magnitude * static_cast<double>(is_one ? 1 : total);
+      most > codec.largest_value &&
+      static_cast<nonfinite_policy>(all[0].nonfinite) == nonfinite_policy::throw_error)
+    throw nonfinite_error(
+        error_text({to_text(all[0].what), ": codec '", codec.name, "' has a magnitude of ",
+                    to_text(codec.magnitude), ", the ranks' weights add up to ", total,
+                    "; values of the result of up to ", to_text(most), " overflow, the largest is ",
+                    to_text(codec.largest_value), "; x is unchanged"}));
+  return total;
+}
+
+}  // namespace hcomp::detail

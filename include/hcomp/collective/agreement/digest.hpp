@@ -1,0 +1,47 @@
+#pragma once
+/// @file
+/// Do all ranks hold the same bits? One call that answers.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <ranges>
+#include <span>
+#include <vector>
+
+namespace hcomp {
+
+/// The fingerprints of one vector on all ranks.
+struct digest_report {
+  std::vector<std::uint64_t> of_rank;  ///< 64-bit fingerprint, one per rank
+
+  /// True if all ranks hold the same bytes (or a 2^-64 accident makes it look so).
+  bool same() const {
+    for (auto const fingerprint : of_rank)
+      if (fingerprint != of_rank.front()) return false;
+    return true;
+  }
+};
+
+/// Compare the bytes of `x` over all ranks. Collective; every rank gets the same report.
+/// @param x  in host memory; lengths may differ, and then the ranks do not hold the same
+/// Cost: one pass over x, 8 (P - 1) bytes sent.
+template <class V, std::size_t N, Transport T>
+digest_report digest(std::span<V, N> x, T& transport, tag_t tag = 0) {
+  digest_report report;
+  auto const bytes = std::as_bytes(x);
+  all_gather_records(transport, tag, fingerprint(simd_group{}, bytes.data(), bytes.size()),
+                     report.of_rank);
+  return report;
+}
+
+/// The same of a vector, an array, or what else is contiguous.
+template <std::ranges::contiguous_range R, Transport T>
+digest_report digest(R const& x, T& transport, tag_t tag = 0) {
+  return digest(std::span(x), transport, tag);
+}
+
+}  // namespace hcomp

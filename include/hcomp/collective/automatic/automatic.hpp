@@ -1,0 +1,327 @@
+#pragma once
+/// @file
+/// The plan that chooses codec and algorithm itself, by what they cost here.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/automatic/automatic_options.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/automatic/detail/automatic_agreement.hpp>
+#include <hcomp/collective/automatic/detail/running_costs.hpp>
+#include <hcomp/collective/automatic/detail/way_follower.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/transport.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+namespace detail {
+
+template <class V> void require_measurable(named_codec<V> const& codec) {
+  if (!codec.row->measure)
+    throw std::invalid_argument("nobody knows what codec '" + codec.text() + "' costs");
+}
+
+}  // namespace detail
+
+/// As measure_codec of the codec itself, fitted.
+/// @param total_weight  that it is fitted to; 0: the number of ranks
+/// @throws std::invalid_argument  its row cannot measure it
+template <class V>
+codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor, int ranks,
+                         measure_options const& options = {}, std::uint32_t total_weight = 0) {
+  detail::require_measurable(codec);
+  auto const probe =
+      detail::probe_on(executor, ranks, options.values, options.codec_seconds, [] {});
+  return codec.row->measure(
+      {codec.settings, executor, std::max(total_weight, static_cast<std::uint32_t>(ranks)), probe});
+}
+template <class V>
+codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
+                         any_transport& transport, measure_options const& options = {},
+                         std::uint32_t total_weight = 0) {
+  detail::require_measurable(codec);
+  auto const probe = detail::probe_of(executor, transport, options);
+  auto cost = codec.row->measure(
+      {codec.settings, executor,
+       std::max(total_weight, static_cast<std::uint32_t>(transport.size())), probe});
+  detail::agree_on_slowest(transport, options.tag, cost);
+  return cost;
+}
+
+/// The link and the codecs `codecs`, each as codec_from reads it. Collective; every rank gets the
+/// same table.
+/// @param total_weight  that the codecs are fitted to; 0: the number of ranks
+/// @throws std::invalid_argument  no such codec or setting (the text lists those that exist), or a
+///                                codec whose row cannot measure it
+template <class V, Transport T>
+cost_table measure_costs(codec_table<V> const& table, std::vector<std::string> const& codecs,
+                         host_executor& executor, T& transport, measure_options const& options = {},
+                         std::uint32_t total_weight = 0) {
+  for (auto const& codec : codecs) detail::require_measurable(codec_from(table, codec));
+  detail::erased_transport<T> over(transport);
+  cost_table costs;
+  costs.link = measure_link(over, options.link_seconds, options.tag);
+  for (auto const& codec : codecs)
+    costs.codecs.push_back(
+        {codec, measure_codec(codec_from(table, codec), executor, over, options, total_weight)});
+  return costs;
+}
+
+/// What an automatic_plan needs to take hierarchical ways, too. By whoever knows hosts, see
+/// hcomp::host::automatic_plan.
+template <class V> class ways_by_hosts {
+ public:
+  ways_by_hosts() = default;
+  ways_by_hosts(ways_by_hosts const&) = delete;
+  ways_by_hosts& operator=(ways_by_hosts const&) = delete;
+  virtual ~ways_by_hosts() = default;
+
+  /// For cost_table::hosts. Collective; the same on all ranks.
+  virtual std::optional<host_cost> measure(any_transport& transport,
+                                           measure_options const& options) = 0;
+  /// Collective.
+  /// @param codec    as codec_from reads it
+  /// @param options  `how` is by hosts
+  virtual std::unique_ptr<detail::plan_body<V>> make(std::string const& codec, std::size_t values,
+                                                     any_transport& transport,
+                                                     host_executor& executor,
+                                                     plan_options const& options) = 0;
+};
+
+/// Sums vectors of one size with the codec and the algorithm that are expected to be quickest among
+/// those allowed. By default no codec is allowed that loses anything.
+///
+/// Constructed collectively: the ranks compare their settings, measure what link and codecs cost
+/// unless costs are given, and choose once, all alike, by figures that all of them know. From then
+/// on it is the plan that was chosen, and has its errors and its results. Other algorithms than the
+/// ring must be expected to be quicker by 10 %, and those by which several ranks send to one at
+/// once, or more than they need, even if their bytes travelled 1.5 times as long: links that become
+/// slow cost them lost packets. After sums that took suddenly longer, rings come first.
+///
+/// Unless options.watching is 0 or plan.check off, it compares the times of its sums with those
+/// expected, and takes another way, on all ranks at the same call, when link or load have changed
+/// so that this is quicker by 5 %: `identity` for instance, where that is allowed and the others
+/// would lose. Which codec sums then depends on the machines' speed, from call to call. Every few
+/// calls, and when a sum has taken half as long again as expected or less than two thirds, the ranks
+/// exchange their times, before a sum, in ceil(log2 P) small messages; where only
+/// codecs take time and another way might gain, they measure the link, with 0.2 to 1.2 MB.
+///
+/// Transport and executor are used, not owned, and must outlive it. One call at a time.
+/// Cost of construction: about 0.2 s for the link and 0.1 s per codec if costs are measured.
+template <class V> class automatic_plan {
+ public:
+  using value_type = V;
+
+  /// @param values  of every vector to be summed, >= 0
+  /// @param codecs  among which those that are allowed are looked up. `codec_rows<V>()` has them
+  ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16.
+  ///                It must outlive the plan
+  /// @param hosts   for the hierarchical algorithms that are allowed, which are left out where it is
+  ///                null; it must outlive the plan, too
+  /// @throws std::invalid_argument  an unknown codec (the text lists those that exist), nothing
+  ///                                left to choose from, given costs without those of an allowed
+  ///                                codec, watching that is no share, a torus that does not fit the
+  ///                                ranks, or as plan
+  /// @throws disagreement_error     ranks passed different arguments
+  /// All on all ranks alike.
+  template <Transport T>
+  automatic_plan(std::size_t values, T& transport, host_executor& executor,
+                 automatic_options const& options, codec_table<V> const& codecs,
+                 ways_by_hosts<V>* hosts = nullptr)
+      : transport_(transport),
+        executor_(&executor),
+        values_(values),
+        options_(options),
+        hosts_(hosts) {
+    choose_plan(codecs);
+  }
+  template <Transport T>
+  automatic_plan(std::size_t values, T& transport, host_executor& executor,
+                 automatic_options const& options = {})
+      : automatic_plan(values, transport, executor, options, detail::rounding_codecs<V>()) {}
+
+  /// Codec, algorithm and the time that was expected of them when they were chosen.
+  choice const& chosen() const { return choices_.front(); }
+  /// All that were allowed, the chosen one first, the others by their expected time.
+  std::vector<choice> const& choices() const { return choices_; }
+  /// On which the choice is founded; the same on all ranks.
+  cost_table const& costs() const { return costs_; }
+  /// How often another way was taken than before.
+  std::uint64_t changes() const { return changes_; }
+
+  /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
+  /// not mind. Equal on all ranks.
+  /// @throws std::invalid_argument  not finite
+  void set_magnitude(double magnitude) {
+    if (!std::isfinite(magnitude))
+      throw std::invalid_argument("automatic_plan: the magnitude is " + detail::to_text(magnitude));
+    sum_->set_magnitude(magnitude);
+    options_.magnitude = magnitude;
+  }
+
+  /// See plan::all_reduce.
+  report all_reduce(std::span<V> x, call_options const& call = {}) {
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, once); });
+  }
+  /// @throws std::invalid_argument  on all ranks alike: some ways are hierarchical, which lose
+  ///                                something of a share alone
+  report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
+    refuse_feedback_by_hosts();
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
+  }
+  report all_reduce(std::span<V> x, global_compensation<V>& feedback,
+                    call_options const& call = {}) {
+    refuse_feedback_by_hosts();
+    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
+  }
+
+ private:
+  void choose_plan(codec_table<V> const& codecs) {
+    any_transport& transport = *transport_;
+    detail::agree_on(transport, values_, options_, hosts_ != nullptr);
+    if (!(options_.watching >= 0 && options_.watching <= 1))
+      throw std::invalid_argument("automatic_plan: watching is " +
+                                  detail::to_text(options_.watching) +
+                                  "; it is a share of the time, from 0 to 1");
+    for (auto const& codec : options_.allowed.codecs) named_.push_back(codec_from(codecs, codec));
+    total_weight_ = std::max(options_.total_weight, static_cast<std::uint32_t>(transport.size()));
+    auto measuring = options_.measuring;
+    measuring.values = std::min(measuring.values, std::max(values_, least_measured));
+    measuring.tag = options_.plan.tag;
+    costs_ = options_.costs ? *options_.costs
+                            : measure_costs(codecs, options_.allowed.codecs, *executor_, transport,
+                                            measuring, total_weight_);
+    bool const has_hosts = hosts_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
+                           std::ranges::any_of(options_.allowed.algorithms, &algorithm::by_hosts);
+    if (!has_hosts)
+      costs_.hosts.reset();
+    else if (!costs_.hosts)
+      costs_.hosts = hosts_->measure(transport, measuring);
+    if (!options_.plan.narrow)
+      for (auto& row : costs_.codecs) row.cost = row.cost.wide();
+    double const exchange =
+        detail::agreement_steps(transport.size()) *
+        (costs_.link.seconds_per_message + costs_.link.seconds_between_messages);
+    ways_.emplace(
+        detail::running_costs(costs_, transport.size(), values_, options_.allowed, options_.plan),
+        options_.watching, exchange);
+    take(of_rank_0(ways_->decide(transport.rank())));
+  }
+
+  /// One call, timed; before it, where it is time, the times of those before it are compared.
+  template <class Sum> report timed(call_options const& call, Sum const& sum) {
+    if (watches() && times_.added() > 0 && calls_ >= next_look_) look();
+    auto once = call;
+    if (!once.step) once.step = calls_;
+    ++calls_;
+    detail::stopwatch watch;
+    double seconds = 0;
+    report const told = sum(once);
+    watch.add_to(seconds);
+    times_.add(seconds - told.seconds_agree,
+               told.seconds_encode + told.seconds_merge + told.seconds_decode);
+    if (watches() && ways_->hurries(times_, told.seconds_of_last)) next_look_ = calls_;
+    return told;
+  }
+  bool watches() const {
+    return options_.watching > 0 && options_.plan.check && values_ > 0 && transport_->size() > 1 &&
+           ways_->costs().ways().size() > 1;
+  }
+
+  /// Collective: where the last sums took another time than expected, learns from it, and takes
+  /// another way if that is quicker now.
+  void look() {
+    unite_records(
+        *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
+    auto const took = ways_->judge(times_);
+    bool learns = true;
+    if (ways_->look(took, calls_ - last_look_))
+      ways_->learn(took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
+                                                          ways_->costs().per_byte(), costs_.link));
+    else
+      learns = ways_->learn(took);
+    last_look_ = calls_;
+    take(learns ? of_rank_0(ways_->decide(transport_->rank())) : ways_->decided());
+  }
+  detail::way_decision of_rank_0(detail::way_decision decision) {
+    unite_records(
+        *transport_, options_.plan.tag, decision,
+        [](auto& a, auto const& b) {
+          if (b.rank < a.rank) a = b;
+        },
+        calls_);
+    return decision;
+  }
+  /// Sums by the way that was decided on, until the ranks compare times again.
+  void take(detail::way_decision const& decision) {
+    bool const is_other = ways_->take(decision);
+    if (sum_ && is_other) ++changes_;
+    bool const is_new = !sum_ || is_other;
+    std::uint64_t const cold = is_new ? 1 : 0;  // its first sum touches new memory
+    times_ = detail::recent_times(cold);
+    next_look_ = calls_ + cold + decision.calls;
+    if (is_new) make_sum();
+  }
+  void make_sum() {
+    costs_ = ways_->costs().now();
+    choices_ = ways_->costs().choices(ways_->used());
+    auto plan = options_.plan;
+    plan.how = chosen().how;
+    auto const& allowed = options_.allowed.codecs;
+    auto const& named = named_[static_cast<std::size_t>(
+        std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
+    sum_.reset();  // its memory first
+    if (plan.how.by_hosts)
+      sum_ = hosts_->make(chosen().codec, values_, *transport_, *executor_, plan);
+    else
+      sum_ =
+          named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
+    if (options_.magnitude) sum_->set_magnitude(*options_.magnitude);
+  }
+
+  void refuse_feedback_by_hosts() const {
+    auto const& ways = ways_->costs().ways();
+    if (std::ranges::any_of(ways, [](choice const& one) { return one.how.by_hosts; }))
+      throw std::invalid_argument(
+          "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
+          "rank's share alone; a feedback of all values does not go with them");
+  }
+
+  static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs
+
+  detail::kept_transport transport_;
+  host_executor* executor_;
+  std::size_t values_;
+  automatic_options options_;
+  ways_by_hosts<V>* hosts_;
+  std::uint32_t total_weight_ = 0;
+  std::vector<named_codec<V>> named_;  ///< those allowed
+  cost_table costs_;
+  std::vector<choice> choices_;
+  std::unique_ptr<detail::plan_body<V>> sum_;
+
+  std::optional<detail::way_follower> ways_;
+  detail::recent_times times_;  ///< since the last look; equally many on all ranks
+  std::uint64_t calls_ = 0, changes_ = 0, next_look_ = 0, last_look_ = 0;
+};
+
+}  // namespace hcomp

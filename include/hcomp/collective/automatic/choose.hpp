@@ -1,0 +1,179 @@
+#pragma once
+/// @file
+/// Which codec and which algorithm to take, and from which size on one pays: from costs, by
+/// arithmetic only.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// The names of codecs that lose nothing.
+inline std::vector<std::string> full_precision_codecs() { return {"identity"}; }
+/// The names of codecs that round, to 16 bits at worst, and of those that lose nothing.
+inline std::vector<std::string> half_precision_codecs() {
+  return {"identity", "float_cast:fp16", "float_cast:bf16"};
+}
+/// All that somebody might choose for their speed; owner is for codecs that it suits.
+inline std::vector<algorithm> all_algorithms() {
+  std::vector<algorithm> all;
+  for (auto const& row : detail::algorithm_rows)
+    if (!row.is_baseline) all.push_back({row.kind});
+  return all;
+}
+
+namespace detail {
+
+/// An algorithm with its sides: of a torus without them, the most square shape and then all others
+/// that are no ring.
+inline std::vector<algorithm> shapes_of(algorithm const& how, int ranks) {
+  std::vector<algorithm> shapes{how.fitted(ranks)};
+  if (how.kind != algorithm_kind::torus || how.rows != 0) return shapes;
+  for (int rows = 2; rows <= ranks / 2; ++rows)
+    if (ranks % rows == 0 && rows != shapes.front().rows) {
+      auto shape = how;
+      shape.rows = rows;
+      shape.columns = ranks / rows;
+      shapes.push_back(shape);
+    }
+  return shapes;
+}
+
+}  // namespace detail
+
+/// What a choice is made among. A codec that loses something must be allowed by name.
+struct allowed_ways {
+  std::vector<std::string> codecs = full_precision_codecs();
+  std::vector<algorithm> algorithms = all_algorithms();
+};
+
+/// One way to sum, and how long it is expected to take.
+struct choice {
+  std::string codec;  ///< its name, with its settings if they were allowed with it
+  algorithm how;      ///< a torus with both sides
+  prediction expected;
+
+  double seconds() const { return expected.seconds(); }
+};
+
+/// "sign by owner: 1.23 ms"
+inline std::string to_text(choice const& one) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.3g ms", one.seconds() * 1e3);
+  return one.codec + " by " + one.how.name() + ": " + seconds;
+}
+
+/// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
+/// ones that which is allowed first. A torus without sides is as many ways as it has shapes. Algorithms
+/// are left out with codecs that they do not go with, and hierarchical ones where costs.hosts does
+/// not say what they cost on so many ranks, or hosts have one.
+/// @param costs    of all codecs that are allowed, such as measure_costs gives
+/// @param options  as for predict
+/// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
+///                                predict
+inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_t values,
+                                  allowed_ways const& allowed = {},
+                                  plan_options const& options = {}) {
+  std::vector<choice> ways;
+  for (auto const& codec : allowed.codecs) {
+    auto const& cost = costs.of(codec);
+    for (auto const& how : allowed.algorithms) {
+      if (!cost.algorithms.contains(how.kind)) continue;
+      int sharers = ranks;  // hosts, or ranks
+      if (how.by_hosts) {
+        if (!costs.hosts || costs.hosts->ranks < 2 || ranks % costs.hosts->ranks != 0) continue;
+        sharers = ranks / costs.hosts->ranks;
+      }
+      if (sharers > detail::facts_of(how.kind).most_ranks) continue;
+      for (auto const& shape : detail::shapes_of(how, sharers))
+        ways.push_back({codec, shape,
+                        how.by_hosts
+                            ? predict_by_hosts(shape, ranks, values, cost, *costs.hosts, options)
+                            : predict(shape, ranks, values, cost, costs.link, options)});
+    }
+  }
+  if (ways.empty()) {
+    auto const list = [](auto const& all, auto const& name) {
+      std::string text;
+      for (auto const& one : all) text += (text.empty() ? "" : ", ") + name(one);
+      return text.empty() ? "none" : text;
+    };
+    throw std::invalid_argument(
+        "choose: nothing is left to choose from on " + std::to_string(ranks) +
+        " ranks; codecs allowed: " +
+        list(allowed.codecs, [](std::string const& name) { return name; }) +
+        "; algorithms allowed: " +
+        list(allowed.algorithms, [](algorithm const& how) { return how.name(); }));
+  }
+  std::stable_sort(ways.begin(), ways.end(),
+                   [](choice const& a, choice const& b) { return a.seconds() < b.seconds(); });
+  return ways;
+}
+
+/// The smallest number of values from which on `seconds(values)` is below `other_seconds(values)`;
+/// nothing if it is not at `limit`.
+///
+/// Looks at eight sizes per octave, then between two of them: where the two cross several times it
+/// is the last time that counts.
+template <class A, class B>
+std::optional<std::size_t> pays_from(A const& seconds, B const& other_seconds,
+                                     std::size_t limit = std::size_t{1} << 30) {
+  auto const pays = [&](std::size_t values) { return seconds(values) < other_seconds(values); };
+  if (!pays(limit)) return {};
+  std::size_t good = limit, bad = 0;
+  for (double size = static_cast<double>(limit); good > 1;) {
+    size /= std::exp2(0.125);
+    auto const next = std::min(good - 1, static_cast<std::size_t>(size));
+    if (next < 1) break;
+    if (!pays(next)) {
+      bad = next;
+      break;
+    }
+    good = next;
+  }
+  while (good - bad > 1) {
+    std::size_t const middle = bad + (good - bad) / 2;
+    (pays(middle) ? good : bad) = middle;
+  }
+  return good;
+}
+
+/// From how many values on the best of some ways is quicker than the best of others, for instance
+/// `sign` than `identity`; nothing if it is not with `limit` values.
+/// @throws std::invalid_argument  as choose
+inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
+                                            allowed_ways const& ways, allowed_ways const& others,
+                                            std::size_t limit = std::size_t{1} << 30) {
+  auto const best = [&](allowed_ways const& of) {
+    return [&](std::size_t values) { return choose(costs, ranks, values, of).front().seconds(); };
+  };
+  return pays_from(best(ways), best(others), limit);
+}
+
+/// From how many values on the best of some ways is quicker than an MPI library's own all-reduce of
+/// values of `value_bytes` bytes (see library_seconds); nothing if it is not with `limit` values.
+/// @param costs  also of codec `identity`, whose merging says how quickly values are added
+inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
+                                            allowed_ways const& ways, std::size_t value_bytes,
+                                            std::size_t limit = std::size_t{1} << 30) {
+  double const bytes = static_cast<double>(value_bytes), add = costs.of("identity").merge / bytes;
+  return pays_from(
+      [&](std::size_t values) { return choose(costs, ranks, values, ways).front().seconds(); },
+      [&](std::size_t values) {
+        return library_seconds(ranks, static_cast<double>(values) * bytes, add, costs.link);
+      },
+      limit);
+}
+
+}  // namespace hcomp

@@ -1,0 +1,264 @@
+#pragma once
+/// @file
+/// What the real times of sums say about link, processors and ways to sum, and which way is
+/// quickest now. Arithmetic only, no communication.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/cost/cost_model.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <limits>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// What a sum took; the same figures on all ranks.
+struct sum_time {
+  double seconds = 0;  ///< from when all ranks had called until the last one had its sum
+  double work = 0;     ///< encoding, merging and decoding of the rank that took longest
+};
+
+/// Costs that follow real times.
+///
+/// A sum says two things: how much longer than it should its work took, or how much less all of it,
+/// says how busy processors are (`load`, the same for all codecs), and what is left over is the
+/// link's. Where work decides, a sum only says that the link is no slower than that; somebody has
+/// to measure it, where another way could gain by it (`wants_link`). What then is still left over
+/// is the error of the model for this way, such as `direct` on a switch that drops what comes from
+/// many at once; it is remembered as long as link and load are what they were.
+class running_costs {
+ public:
+  /// Ways and figures are those of choose, in an order that is the same on all ranks.
+  /// @throws std::invalid_argument  as choose
+  running_costs(cost_table measured, int ranks, std::size_t values, allowed_ways const& allowed,
+                plan_options const& options)
+      : costs_(std::move(measured)),
+        ranks_(ranks),
+        values_(values),
+        options_(options),
+        ways_(choose(costs_, ranks, values, allowed, options)),
+        errors_(ways_.size()),
+        link_per_byte_(costs_.link.seconds_per_byte),
+        measured_(link_per_byte_) {
+    auto const place = [&](choice const& way) {
+      auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec);
+      return std::tuple(codec, way.how.kind, way.how.by_hosts, way.how.rows);
+    };
+    std::sort(ways_.begin(), ways_.end(),
+              [&](auto const& a, auto const& b) { return place(a) < place(b); });
+  }
+
+  /// The figures as they are now.
+  cost_table now() const {
+    cost_table costs = costs_;
+    costs.link = link_at(per_byte());
+    if (costs.hosts) costs.hosts = hosts_at(per_byte());
+    for (auto& row : costs.codecs) row.cost = loaded(row.cost);
+    return costs;
+  }
+  /// In an order that is the same on all ranks.
+  std::vector<choice> const& ways() const { return ways_; }
+  /// The ways with the times expected now: `first`, then the others, the quickest first.
+  std::vector<choice> choices(std::size_t first) const {
+    auto all = ways_;
+    for (std::size_t way = 0; way < all.size(); ++way)
+      all[way].expected = prediction_of(way, per_byte(), options_);
+    std::swap(all[0], all[first]);
+    std::stable_sort(all.begin() + 1, all.end(),
+                     [](auto const& a, auto const& b) { return a.seconds() < b.seconds(); });
+    return all;
+  }
+
+  /// Seconds that sums by the way number `way` are expected to take, once all ranks have called.
+  double seconds(std::size_t way) const { return error(way) * predicted(way, per_byte()); }
+
+  /// The quickest way, or a ring, in doubt; one that crowds links if it has a margin for lost packets.
+  std::size_t quickest() const {
+    std::vector<double> all;
+    for (std::size_t way = 0; way < ways_.size(); ++way) all.push_back(weighed(way, per_byte()));
+    return static_cast<std::size_t>(std::min_element(all.begin(), all.end()) - all.begin());
+  }
+  /// The same; `used` unless another one is quicker by `least_gain`.
+  std::size_t best(std::size_t used) const { return best(used, per_byte()); }
+
+  void learn(std::size_t used, sum_time const& took) {
+    follow_load(used, took);
+    auto& factor = errors_[used].factor;  // that it was too large comes before a quicker link
+    if (error(used) > 1)
+      factor = std::clamp(took.seconds / predicted(used, per_byte()), 1., factor);
+    double const floor = error(used) * predicted(used, 0);
+    bool const is_visible = took.seconds > floor * visible;
+    decides_ = took.seconds > floor * deciding;
+    is_link_known_ = is_visible || (is_link_known_ && seconds(used) <= floor * visible);
+    if (is_visible)
+      link_per_byte_ = measured_ = per_byte_at(used, took.seconds);
+    else if (!is_link_known_)
+      link_per_byte_ = std::min(link_per_byte_, per_byte_at(used, floor * visible));
+  }
+  /// After sums that disappointed.
+  /// @param seconds_per_byte  measured just now
+  void learn(std::size_t used, sum_time const& took, double seconds_per_byte) {
+    follow_load(used, took);
+    learn_link(seconds_per_byte);
+    errors_[used] = {std::max(1., took.seconds / predicted(used, per_byte())), per_byte(), load_};
+    decides_ = took.seconds > error(used) * predicted(used, 0) * deciding;
+  }
+  /// @param seconds_per_byte  measured just now
+  void learn_link(double seconds_per_byte) {
+    link_per_byte_ = measured_ = std::clamp(seconds_per_byte, least_per_byte, most_per_byte);
+    is_link_known_ = true;
+  }
+  /// Sums have disappointed, or not any more. Then only rings are believed, where there are any: links may
+  /// just be changing, one after the other, and what was measured be wrong.
+  void set_shock(bool is_so) { in_shock_ = is_so; }
+  bool is_in_shock() const { return in_shock_; }
+  /// Whether sums said that the link is much quicker than it was measured, and not how much.
+  bool is_link_quicker() const { return !is_link_known_ && link_per_byte_ * alike < measured_; }
+  /// Whether another way were quicker than `used` if the link had no limit, and sums do not show
+  /// that it has one.
+  bool wants_link(std::size_t used) const { return !decides_ && best(used, 0) != used; }
+
+  /// Sums in which the link decides do not show that processors are no longer busy. What another
+  /// way, which were quicker if they were not, would take if they still are; infinite if there is
+  /// none.
+  double seconds_of_trial(std::size_t used) const {
+    constexpr double none = std::numeric_limits<double>::infinity();
+    if (load_ <= 1) return none;
+    auto idle = *this;
+    idle.forget_load();
+    std::size_t const way = idle.best(used);
+    return way == used ? none : seconds(way);
+  }
+  void forget_load() { load_ = std::min(load_, 1.); }
+
+  double per_byte() const { return link_per_byte_; }
+  double load() const { return load_; }
+  /// What another rank has learnt.
+  void follow(double seconds_per_byte, double load) {
+    link_per_byte_ = seconds_per_byte;
+    load_ = load;
+  }
+
+ private:
+  static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
+      in_doubt = 1.1,                         ///< factor of the time of ways that are no rings
+      in_shock = 4,                           ///< the same after sums that disappointed
+      crowded = 1.5,   ///< factor of the time that bytes travel by ways that crowd links
+      visible = 1.3,   ///< by how much longer than its work a sum shows something of the link
+      deciding = 1.5,  ///< and by how much it is the link that decides
+      most_load = 16, alike = 1.5;
+  static constexpr double least_per_byte = 1e-12, most_per_byte = 1e-2;
+
+  /// By how much a way took longer than predicted, and when.
+  struct model_error {
+    double factor = 1, per_byte = 0, load = 1;
+  };
+
+  /// Moves it no further than the sum demands: what other ranks' work delays looks like waiting.
+  void follow_load(std::size_t used, sum_time const& took) {
+    double const floor = error(used) * predicted(used, 0), work = work_of(used);
+    if (took.seconds < floor) load_ *= took.seconds / floor;
+    if (took.work > took.seconds / 10)  // less says little about other codecs
+      load_ = std::max(load_, work > 0 ? took.work / work : 0);
+    load_ = std::clamp(load_, 1 / most_load, most_load);
+  }
+  std::size_t best(std::size_t used, double per_byte) const {
+    std::size_t found = used;
+    double least = (1 - least_gain) * weighed(used, per_byte);
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      double const expected = weighed(way, per_byte);
+      if (expected < least) {
+        least = expected;
+        found = way;
+      }
+    }
+    return found;
+  }
+  /// By which ways are compared: seconds of a ring, whose two connections know the link best; more
+  /// of others.
+  double weighed(std::size_t way, double per_byte) const {
+    double seconds = predicted(way, per_byte);
+    auto const kind = ways_[way].how.kind;
+    if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(way, 0));
+    if (kind != algorithm_kind::ring) seconds *= in_shock_ ? in_shock : in_doubt;
+    return error(way) * seconds;
+  }
+  double error(std::size_t way) const {
+    auto const& of = errors_[way];
+    auto const is_alike = [](double a, double b) { return a < b * alike && b < a * alike; };
+    return of.factor == 1 || !is_alike(of.per_byte, per_byte()) || !is_alike(of.load, load_)
+               ? 1
+               : of.factor;
+  }
+  double predicted(std::size_t way, double per_byte) const {
+    auto agreed = options_;
+    agreed.check = false;
+    return prediction_of(way, per_byte, agreed).seconds();
+  }
+  prediction prediction_of(std::size_t way, double per_byte, plan_options const& options) const {
+    auto const& how = ways_[way].how;
+    auto const cost = loaded(costs_.of(ways_[way].codec));
+    if (!how.by_hosts) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
+    return predict_by_hosts(how, ranks_, values_, cost, hosts_at(per_byte), options);
+  }
+  link_cost link_at(double per_byte) const {
+    auto link = costs_.link;
+    hurry(link, per_byte);
+    link.seconds_per_byte = per_byte;
+    return link;
+  }
+  /// Links between hosts change as others do, and sums inside hosts are work.
+  host_cost hosts_at(double per_byte) const {
+    auto hosts = *costs_.hosts;
+    hurry(hosts.between, per_byte);
+    hosts.between.seconds_per_byte *=
+        per_byte / std::max(costs_.link.seconds_per_byte, least_per_byte);
+    hosts.inside *= load_;
+    return hosts;
+  }
+  /// On a link that has become quicker messages wait less for those before them, too.
+  void hurry(link_cost& link, double per_byte) const {
+    if (per_byte >= costs_.link.seconds_per_byte) return;
+    link.seconds_between_messages *= per_byte / costs_.link.seconds_per_byte;
+    link.seconds_of_rendezvous *= per_byte / costs_.link.seconds_per_byte;
+  }
+  /// What encoding, merging and decoding are expected to take where nothing else runs.
+  double work_of(std::size_t way) const {
+    auto const& how = ways_[way].how;
+    auto const& cost = costs_.of(ways_[way].codec);
+    if (!how.by_hosts) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
+    auto hosts = *costs_.hosts;
+    hosts.between = {};
+    return predict_by_hosts(how, ranks_, values_, cost, hosts, options_).seconds();
+  }
+  /// The cost of a byte with which sums by `way` take `seconds`.
+  double per_byte_at(std::size_t way, double seconds) const {
+    double low = least_per_byte, high = most_per_byte;
+    while (high > low * 1.01) {
+      double const middle = std::sqrt(low * high);
+      (error(way) * predicted(way, middle) < seconds ? low : high) = middle;
+    }
+    return low;
+  }
+  codec_cost loaded(codec_cost cost) const {
+    for (auto const figure : codec_times) cost.*figure *= load_;
+    return cost;
+  }
+
+  cost_table costs_;
+  int ranks_;
+  std::size_t values_;
+  plan_options options_;
+  std::vector<choice> ways_;
+  std::vector<model_error> errors_;
+  double link_per_byte_, measured_;  ///< as it is at most, and when it was known
+  double load_ = 1;
+  bool is_link_known_ = true, decides_ = false, in_shock_ = false;
+};
+
+}  // namespace hcomp::detail

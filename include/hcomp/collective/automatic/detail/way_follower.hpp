@@ -1,0 +1,194 @@
+#pragma once
+/// @file
+/// When the ranks of an automatic_plan compare times, measure the link and take another way. What
+/// is sent, but no communication.
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/automatic/detail/running_costs.hpp>
+#include <hcomp/collective/automatic/measure_cost.hpp>
+#include <limits>
+#include <utility>
+
+namespace hcomp::detail {
+
+/// What the last sums took, by one rank's clock or by all ranks'. Without padding: it is sent as
+/// bytes.
+class recent_times {
+ public:
+  /// @param left_out  so many sums from now on do not count
+  explicit recent_times(std::uint64_t left_out = 0) : left_out_(left_out) {}
+
+  /// @param seconds  that the sum took since all ranks had called
+  /// @param work     encoding, merging and decoding
+  void add(double seconds, double work) {
+    if (left_out_ > 0) {
+      --left_out_;
+      return;
+    }
+    seconds_[added_ % kept] = seconds;
+    work_[added_ % kept] = work;
+    ++added_;
+  }
+  std::uint64_t added() const { return added_; }
+  void unite(recent_times const& other) {
+    for (std::size_t i = 0; i < kept; ++i) {
+      seconds_[i] = std::max(seconds_[i], other.seconds_[i]);
+      work_[i] = std::max(work_[i], other.work_[i]);
+    }
+  }
+  /// Of the last two the one that is nearer to what was expected. Not with fewer.
+  sum_time nearest(double expected) const {
+    auto const a = (added_ - 1) % kept, b = (added_ - 2) % kept;
+    auto const which = std::abs(seconds_[a] - expected) < std::abs(seconds_[b] - expected) ? a : b;
+    return {seconds_[which], work_[which]};
+  }
+  /// Of two the longer. Not without sums.
+  sum_time median() const {
+    auto const count = static_cast<std::size_t>(std::min<std::uint64_t>(added_, kept));
+    auto const middle = [&](std::array<double, kept> all) {
+      std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
+      return all[count / 2];
+    };
+    return {middle(seconds_), middle(work_)};
+  }
+
+ private:
+  static constexpr std::size_t kept = 8;
+  std::uint64_t left_out_, added_ = 0;
+  std::array<double, kept> seconds_{}, work_{};
+};
+
+/// What all do as one rank decided. Without padding: it is sent as bytes.
+struct way_decision {
+  std::int32_t rank = 0;
+  std::uint32_t way = 0;     ///< number of, in running_costs
+  std::uint64_t calls = 1;   ///< until the ranks compare times again, at least
+  double expected = 0;       ///< seconds of a sum
+  double measure_after = 0;  ///< so many seconds of sums, the link is measured
+  double try_after = 0;  ///< so many seconds of sums, a way that load made slower is tried again
+  double per_byte = 0, load = 1;
+};
+
+/// Which way sums go, by their real times.
+///
+/// `look` and `learn` do the same on all ranks, since all have the same figures. What unlike
+/// machines calculate from these may differ in the last bits, so that the `decide` of one rank goes
+/// to all others, who `take` it.
+class way_follower {
+ public:
+  /// @param share     of the time of sums that comparing and measuring may take, > 0
+  /// @param exchange  seconds that one comparison takes
+  way_follower(running_costs costs, double share, double exchange)
+      : costs_(std::move(costs)), share_(share), exchange_(exchange), used_(costs_.quickest()) {}
+
+  running_costs const& costs() const { return costs_; }
+  std::size_t used() const { return used_; }
+  /// What was taken last.
+  way_decision const& decided() const { return decided_; }
+  /// After a sum: whether ranks look before the next one, out of turn, because the one before it took much
+  /// longer than expected, or less; once between two looks in turn.
+  /// @param times            of the sums since the last look
+  /// @param seconds_of_last  as in the report of the sum
+  bool hurries(recent_times const& times, double seconds_of_last) {
+    bool const is_as_expected = seconds_of_last <= sudden * decided_.expected &&
+                                seconds_of_last * sudden >= decided_.expected;
+    if (!may_hurry_ || times.added() < 2 || seconds_of_last <= 0 || is_as_expected) return false;
+    may_hurry_ = false;
+    return is_hurried_ = true;
+  }
+  /// What to believe in a look. Out of turn, both sums that can say something must say it; otherwise it was
+  /// by chance.
+  /// @param times  of all ranks
+  sum_time judge(recent_times const& times) {
+    if (std::exchange(is_hurried_, false)) return times.nearest(decided_.expected);
+    may_hurry_ = true;
+    return times.median();
+  }
+
+  /// @param took  by one of the `sums` since the last look
+  /// @return whether the link must be measured before anything is learnt
+  bool look(sum_time const& took, std::uint64_t sums) {
+    double const passed = took.seconds * static_cast<double>(sums);
+    since_measured_ += passed;
+    since_tried_ += passed;
+    bool const is_shock = disappoints(took);
+    is_over_shock_ = costs_.is_in_shock() && !is_shock;
+    costs_.set_shock(is_shock);
+    return is_shock || since_measured_ >= decided_.measure_after;
+  }
+  /// @return whether there is something to decide
+  bool learn(sum_time const& took) {
+    bool const surprises =
+                   std::abs(took.seconds - decided_.expected) > surprise * decided_.expected,
+               tries = since_tried_ >= decided_.try_after;
+    if (surprises) costs_.learn(used_, took);
+    if (tries) {
+      costs_.forget_load();
+      since_tried_ = 0;
+    }
+    is_first_ = false;
+    return surprises || tries || is_over_shock_;
+  }
+  /// @param seconds_per_byte  of the link, measured just now
+  void learn(sum_time const& took, double seconds_per_byte) {
+    since_measured_ = 0;
+    if (disappoints(took))
+      costs_.learn(used_, took, seconds_per_byte);
+    else
+      costs_.learn_link(seconds_per_byte);
+    is_first_ = false;
+  }
+  /// @param rank  whose decision it is
+  way_decision decide(int rank) const {
+    std::size_t const way = costs_.best(used_);
+    double const expected = costs_.seconds(way),
+                 in_turn = share_ / 2,  // as much is for looks out of turn
+        calls = std::ceil(exchange_ / std::max(in_turn * expected, 1e-9)),
+                 measuring = bytes_of_link_measurement * costs_.per_byte() + exchange_,
+                 spread = share_ * (costs_.is_link_quicker() ? hurry : 1);
+    return {rank,
+            static_cast<std::uint32_t>(way),
+            static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
+            expected,
+            costs_.wants_link(way) ? measuring / spread : std::numeric_limits<double>::infinity(),
+            sums_of_trial * costs_.seconds_of_trial(way) / share_,
+            costs_.per_byte(),
+            costs_.load()};
+  }
+  /// @return whether it is another way than before
+  bool take(way_decision const& decision) {
+    costs_.follow(decision.per_byte, decision.load);
+    decided_ = decision;
+    bool const is_other = decision.way != used_;
+    is_first_ = is_first_ || is_other;
+    if (is_other) since_tried_ = 0;
+    used_ = decision.way;
+    return is_other;
+  }
+
+ private:
+  /// Sums were so much longer than expected that only measuring says whether it is the link: from
+  /// the start by this way, or suddenly.
+  bool disappoints(sum_time const& took) const {
+    return took.seconds > (is_first_ ? 1 + surprise : sudden) * decided_.expected;
+  }
+
+  static constexpr double surprise = 0.1,     ///< of the time expected: something has changed
+      sudden = 1.5;                           ///< of the time expected
+  static constexpr double most_calls = 1000,  ///< between two looks
+      hurry = 10,         ///< measure the link so much sooner where it has become quicker
+      sums_of_trial = 2;  ///< the first one touches new memory
+
+  running_costs costs_;
+  double share_, exchange_;
+  std::size_t used_;
+  bool is_first_ = true, may_hurry_ = true, is_hurried_ = false, is_over_shock_ = false;
+  way_decision decided_;
+  double since_measured_ = 0, since_tried_ = 0;  ///< seconds of sums
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,196 @@
+#pragma once
+/// @file
+/// Codecs as data: what they are called, which settings they take, what they promise.
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <cstdio>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace hcomp {
+
+/// One setting of a codec that can be given by name, such as bits=4.
+struct codec_key {
+  enum class kind { whole, real, yes_no };
+
+  std::string name;
+  kind is = kind::whole;
+  double least = 0, most = 1;
+  std::optional<double> usual = {};  ///< none: it must be given
+  std::string about = {};            ///< in a few words
+  std::string instead_of = {};  ///< a key without a usual value, of which and this one is given
+
+  /// @throws std::invalid_argument  not such a value
+  double read(std::string_view value) const {
+    if (is == kind::yes_no) {
+      if (value != "yes" && value != "no") refuse(value);
+      return value == "yes" ? 1 : 0;
+    }
+    double number = 0;
+    char const* const end = value.data() + value.size();
+    auto const [at, error] = std::from_chars(value.data(), end, number);
+    bool const is_number = error == std::errc{} && at == end && number >= least && number <= most;
+    if (!is_number || (is == kind::whole && std::floor(number) != number)) refuse(value);
+    return number;
+  }
+  /// As it would be given.
+  std::string text(double value) const {
+    if (is == kind::yes_no) return value != 0 ? "yes" : "no";
+    char digits[32];
+    return {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
+  }
+  /// "yes|no", "1..8" or "NUMBER".
+  std::string values() const {
+    if (is == kind::yes_no) return "yes|no";
+    return is == kind::whole ? text(least) + ".." + text(most) : "NUMBER";
+  }
+  /// "yes or no", "a whole number from 1 to 8".
+  std::string range() const {
+    if (is == kind::yes_no) return "yes or no";
+    char limits[64];
+    std::snprintf(limits, sizeof(limits), " from %.3g to %.3g", least, most);
+    return (is == kind::whole ? "a whole number" : "a number") + std::string(limits);
+  }
+  /// "bits, of one rank's value: a whole number from 1 to 8".
+  std::string description() const { return name + ", " + about + ": " + range(); }
+
+ private:
+  [[noreturn]] void refuse(std::string_view value) const {
+    throw std::invalid_argument("'" + name + "=" + std::string(value) + "': " + name + " is " +
+                                range());
+  }
+};
+
+/// What a codec promises of a sum.
+enum class sum_promise {
+  exact,       ///< the bits of some uncompressed sum
+  rounded,     ///< every encoding and every addition rounds to the precision of the code
+  bounded,     ///< no value of the sum is off by more than the codec says
+  on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
+};
+
+class codec_settings;
+
+/// A value of a sum of so many ranks.
+struct summed_value {
+  int ranks;
+  double magnitude;  ///< the sum of its magnitudes
+  double exact;
+  double largest;  ///< magnitude of any rank's values of the vector
+};
+
+/// What there is to know of a codec without its type.
+struct codec_facts {
+  std::string name;
+  std::string about = {};                       ///< what it does and costs, in a line
+  std::vector<codec_key> keys = {};             ///< the first may be given without its name
+  std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
+  sum_promise promise = sum_promise::rounded;
+  /// sum_promise::rounded: of a value, by which it is off each time; 0: as its type rounds.
+  double rounding = 0;
+  /// sum_promise::bounded: how far a value of a sum is off at most. None: nobody can say.
+  double (*largest_error)(codec_settings const&, summed_value const&) = nullptr;
+  bool takes_feedback = true;   ///< error_feedback and global_compensation
+  bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
+  /// NaN and infinity come out where they went in, and nothing else becomes one of them.
+  bool carries_nonfinite = false;
+  std::vector<std::string> also = {};  ///< other names
+
+  /// It has what any_plan::set_magnitude sets.
+  bool has_magnitude() const {
+    for (auto const& key : keys)
+      if (key.name == "magnitude") return true;
+    return false;
+  }
+  bool is_called(std::string_view text) const {
+    for (auto const& other : also)
+      if (other == text) return true;
+    return name == text;
+  }
+};
+
+/// The settings of one codec.
+class codec_settings {
+ public:
+  /// All as usual, as far as they have a usual value.
+  explicit codec_settings(codec_facts const& codec) {
+    for (auto const& key : codec.keys) values_.emplace_back(key, key.usual);
+  }
+
+  /// @throws std::invalid_argument  no such key, or not such a value; what there is is in the text
+  void set(std::string_view key, std::string_view value) {
+    auto& one = values_[place_of(key)];
+    one.second = one.first.read(value);
+  }
+  /// As `set`; of two keys that stand in each other's place, the other one has no value then.
+  void replace(std::string_view key, std::string_view value) {
+    set(key, value);
+    auto const& set_one = values_[place_of(key)].first;
+    for (auto& [other, its_value] : values_)
+      if (stand_in_one_place(set_one, other)) its_value.reset();
+  }
+  /// None if it has neither been set nor has a usual value.
+  /// @throws std::invalid_argument  no such key
+  std::optional<double> get(std::string_view key) const { return values_[place_of(key)].second; }
+  /// @throws std::invalid_argument  no such key, or it has no value
+  double operator[](std::string_view key) const {
+    auto const value = get(key);
+    if (!value) throw std::invalid_argument(need_of(values_[place_of(key)].first));
+    return *value;
+  }
+  int whole(std::string_view key) const { return static_cast<int>((*this)[key]); }
+  bool yes(std::string_view key) const { return (*this)[key] != 0; }
+
+  /// @throws std::invalid_argument  a key that must be given is not, or two of which one is
+  void require_all() const {
+    for (auto const& [key, value] : values_) {
+      if (key.instead_of.empty()) {
+        bool given = value.has_value();
+        for (auto const& [other, its_value] : values_)
+          given |= other.instead_of == key.name && its_value;
+        if (!given) throw std::invalid_argument(need_of(key));
+      } else if (value && get(key.instead_of)) {
+        throw std::invalid_argument("it takes " + key.instead_of + " or " + key.name +
+                                    ", not both");
+      }
+    }
+  }
+  /// What is not as usual: "bits=4,transform=64"; empty if all is.
+  std::string text() const {
+    std::string text;
+    for (auto const& [key, value] : values_)
+      if (value && value != key.usual)
+        text += (text.empty() ? "" : ",") + key.name + "=" + key.text(*value);
+    return text;
+  }
+
+ private:
+  static bool stand_in_one_place(codec_key const& a, codec_key const& b) {
+    return a.instead_of == b.name || b.instead_of == a.name;
+  }
+  std::string need_of(codec_key const& key) const {
+    std::string text = "it needs " + key.description();
+    for (auto const& [other, value] : values_)
+      if (other.instead_of == key.name) text += "; or " + other.description();
+    return text;
+  }
+  std::size_t place_of(std::string_view key) const {
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].first.name == key) return i;
+    std::string known;
+    for (auto const& one : values_) known += (known.empty() ? "" : ", ") + one.first.name;
+    throw std::invalid_argument("it has no key '" + std::string(key) + "'; " +
+                                (known.empty() ? "it has none" : "it has: " + known));
+  }
+
+  std::vector<std::pair<codec_key, std::optional<double>>> values_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,306 @@
+#pragma once
+/// @file
+/// The rows of hcomp's codecs.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
+#include <hcomp/codec/inceptionn/inceptionn.hpp>
+#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless_integers/lossless_integers.hpp>
+#include <hcomp/codec/reproducible/reproducible.hpp>
+#include <hcomp/codec/sign/count.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/detail/top_k_plan.hpp>
+#include <hcomp/collective/by_name/row_of.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/collective/sparse/sparse_plan.hpp>
+#include <hcomp/core/half.hpp>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace hcomp {
+namespace detail {
+
+inline codec_key magnitude_key() {
+  using enum codec_key::kind;
+  return {"magnitude",
+          real,
+          std::numeric_limits<float>::min(),
+          std::numeric_limits<float>::max(),
+          1,
+          "what a sign is worth"};
+}
+inline std::vector<codec_key> thc_keys() {
+  using enum codec_key::kind;
+  thc_options const usual;
+  return {
+      {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
+      {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
+      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of a vector that is lost, at most"},
+      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
+      {"hop_bits", whole, 0, 14, usual.hop_bits, "most of a sum's value on its way; 0: any"}};
+}
+inline thc_options thc_options_of(codec_settings const& s) {
+  return {.bits = s.whole("bits"),
+          .granularity = s.whole("granularity"),
+          .truncation = s["truncation"],
+          .transform = s.whole("transform"),
+          .hop_bits = s.whole("hop_bits")};
+}
+
+inline hcomp::inceptionn inceptionn_of(codec_settings const& s) {
+  return hcomp::inceptionn(
+      {.bound_exponent = s.whole("E"),
+       .prescale = s.whole("prescale"),
+       .rounding = s.yes("nearest") ? inceptionn_rounding::nearest : inceptionn_rounding::truncate,
+       .fitted = s.yes("fitted")});
+}
+template <class V> hcomp::error_bounded<V> error_bounded_of(codec_settings const& s) {
+  auto const share = s.get("rel");
+  return hcomp::error_bounded<V>({.bound = share ? *share : s["bound"],
+                                  .magnitude_bits = s.whole("magnitude_bits"),
+                                  .relative = share.has_value()});
+}
+/// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
+/// error_bounded_fine take, and a rounding to float. Of doubles always the bound, and a rounding.
+template <class V> double largest_error_bounded(codec_settings const& s, summed_value const& v) {
+  auto const share = s.get("rel");
+  double const least = error_bounded::least_share<V> * v.ranks;
+  double const bound = share ? std::max(*share * v.largest, least) : s["bound"];
+  // of doubles, here and there; and of bounds that are powers of two
+  double const slack = v.ranks * 0x1p-52 * v.magnitude + 0x1p-20 * bound;
+  if constexpr (std::is_same_v<V, float>) {
+    bool const has_float =
+        std::fabs(static_cast<double>(static_cast<float>(v.exact)) - v.exact) <= bound;
+    return (has_float ? bound : bound / 4 + 0x1p-24 * (std::fabs(v.exact) + bound)) + slack;
+  } else {
+    return bound + 0x1p-53 * std::fabs(v.exact) + slack;
+  }
+}
+
+// Templates, so that only who makes plans by name compiles plans of all codecs.
+template <class V> codec_row<V> inceptionn_row() {
+  using enum codec_key::kind;
+  inceptionn_options const usual;
+  return row_of<hcomp::inceptionn>(
+      {.name = "inceptionn",
+       .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
+       .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},
+                {"fitted", yes_no, 0, 1, 1, "scaled by the largest value of every call"},
+                {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
+                {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
+       .promise = sum_promise::bounded,
+       .carries_nonfinite = true},
+      [](codec_settings const& s) { return inceptionn_of(s); });
+}
+template <class V> codec_row<V> error_bounded_row() {
+  using enum codec_key::kind;
+  bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
+  return row_of<hcomp::error_bounded<V>>(
+      {.name = "error_bounded",
+       .about = "bytes by content; no value of a sum is off by more than the bound",
+       .keys = {{"bound",
+                 real,
+                 is_float ? 0x1p-90 : 0x1p-890,
+                 is_float ? 0x1p100 : 0x1p900,
+                 {},
+                 "most that a value of the sum may be off"},
+                {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
+                 "floats above 2^this steps are summed twice"},
+                {"rel", real, 0x1p-60, 1, {}, "bound by the largest value of a call", "bound"}},
+       .promise = sum_promise::bounded,
+       .largest_error = largest_error_bounded<V>,
+       .carries_nonfinite = true},
+      [](codec_settings const& s) { return error_bounded_of<V>(s); });
+}
+
+template <class V> codec_row<V> lossless_row() {
+  using enum codec_key::kind;
+  using fixed32 = lossless<std::uint32_t>;
+  using fixed64 = lossless<std::uint64_t>;
+  return row_of<lossless<>, fixed32, fixed64>(
+      {.name = "lossless",
+       .about = "the bits of an uncompressed sum; common zeros are not sent",
+       .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
+                {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
+                {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
+                {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
+       .promise = sum_promise::exact,
+       .carries_nonfinite = true,
+       .also = {"sparse"}},
+      [](codec_settings const& s) -> std::variant<lossless<>, fixed32, fixed64> {
+        sparse_ways const ways{
+            .dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")};
+        switch (int const bits = s.whole("fixed")) {
+          case 0: return lossless<>{ways};
+          case 32: return fixed32{ways};
+          case 64: return fixed64{ways};
+          default: throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
+        }
+      });
+}
+
+/// What smaller summands lose beside the largest one, and the roundings of the sum to the type in
+/// which it is made and to V.
+template <class V> double largest_reproducible(codec_settings const&, summed_value const& v) {
+  bool const is_double = std::is_same_v<V, double>;
+  double const lost = v.ranks * (is_double ? 0x1p-54 : 0x1p-26) * v.magnitude,
+               found = std::fabs(v.exact) + lost;
+  double const of_type = is_double                    ? 0x1p-53
+                         : std::is_same_v<V, float>   ? 0x1p-24
+                         : std::is_same_v<V, float16> ? 0x1p-11 + 0x1p-24
+                                                      : 0x1p-8 + 0x1p-24;
+  double const denormal = is_double ? 0x1p-1074 : std::is_same_v<V, float16> ? 0x1p-25 : 0x1p-134;
+  // and of the doubles that this is calculated with
+  return lost + of_type * found + denormal + v.ranks * 0x1p-52 * v.magnitude;
+}
+template <class V> codec_row<V> reproducible_row() {
+  return row_of<reproducible<V>>(
+      {.name = "reproducible",
+       .about = "12 bytes a value, 16 of doubles; the same bits for any ranks and order",
+       .promise = sum_promise::bounded,
+       .largest_error = largest_reproducible<V>,
+       .carries_nonfinite = true},
+      [](codec_settings const&) { return reproducible<V>{}; });
+}
+
+/// Algorithms are those of codec lossless.
+inline codec_row<float> top_k_row(std::vector<algorithm_kind> algorithms) {
+  using enum codec_key::kind;
+  return {{.name = "top_k",
+           .about = "every rank's largest values, exactly, and where they are; for training",
+           .keys = {{"share", real, 1e-9, 1, 0.01, "of the values"}},
+           .algorithms = std::move(algorithms),
+           .promise = sum_promise::on_average,
+           .wants_feedback = true,
+           .carries_nonfinite = true},
+          [](codec_settings const&) {},
+          [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
+            return std::make_unique<some_plan<top_k_plan>>(asked, asked.settings["share"]);
+          }};
+}
+
+/// Codecs that only round, to 16 bits at worst.
+template <class V> std::vector<codec_row<V>> rounding_rows() {
+  std::vector<codec_row<V>> rows;
+  rows.push_back(row_of<identity<V>>({.name = "identity",
+                                      .about = "uncompressed values, to compare with",
+                                      .promise = sum_promise::rounded,
+                                      .carries_nonfinite = true},
+                                     [](codec_settings const&) { return identity<V>{}; }));
+  rows.push_back(row_of<float_cast<float16, V>>(
+      {.name = "fp16",
+       .about = "2 bytes a value; error 2^-11 of it a rounding, up "
+                "to 65504",
+       .promise = sum_promise::rounded,
+       .rounding = 0x1p-11,
+       .also = {"float_cast:fp16"}},
+      [](codec_settings const&) { return float_cast<float16, V>{}; }));
+  rows.push_back(row_of<float_cast<bfloat16, V>>(
+      {.name = "bf16",
+       .about = "2 bytes a value; error 2^-8 of it a rounding",
+       .promise = sum_promise::rounded,
+       .rounding = 0x1p-8,
+       .also = {"float_cast:bf16"}},
+      [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
+  return rows;
+}
+template <class V> std::vector<codec_row<V>> builtin_rows() {
+  auto rows = rounding_rows<V>();
+  rows.push_back(row_of<hcomp::sign<V>>(
+      {.name = "sign",
+       .about = "1 bit a value, the sign of a rank drawn at random; for training",
+       .keys = {magnitude_key()},
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) {
+        return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+      }));
+  rows.push_back(row_of<sign_count<V>>(
+      {.name = "sign_count",
+       .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
+       .keys = {magnitude_key()},
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) {
+        return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
+      }));
+  rows.push_back(row_of<hcomp::thc<V>>(
+      {.name = "thc",
+       .about = "1 to 8 bits a value of a rank, more of a sum; for training",
+       .keys = thc_keys(),
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
+  rows.push_back(row_of<uniform_thc<V>>(
+      {.name = "uniform_thc",
+       .about = "thc with equidistant levels, for which nothing is looked up",
+       .keys = thc_keys(),
+       .promise = sum_promise::on_average,
+       .wants_feedback = true},
+      [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
+  rows.push_back(reproducible_row<V>());
+  if constexpr (std::is_same_v<V, float>) {
+    rows.push_back(lossless_row<V>());
+    rows.push_back(top_k_row(rows.back().algorithms));
+    rows.push_back(inceptionn_row<V>());
+  }
+  if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
+    rows.push_back(error_bounded_row<V>());
+    rows.push_back(row_of<hcomp::lossless_dense<V>>(
+        {.name = "lossless_dense",
+         .about = "the bits of an uncompressed sum; what values share is sent once",
+         .promise = sum_promise::exact,
+         .carries_nonfinite = true},
+        [](codec_settings const&) { return hcomp::lossless_dense<V>(); }));
+  }
+  return rows;
+}
+
+template <class V> std::vector<codec_row<V>> integer_rows() {
+  std::vector<codec_row<V>> rows;
+  rows.push_back(row_of<hcomp::lossless_integers<V>>(
+      {.name = "lossless_integers",
+       .about = "exact sums of integers; 64 values in the bits they differ in",
+       .promise = sum_promise::exact,
+       .carries_nonfinite = true},
+      [](codec_settings const&) { return hcomp::lossless_integers<V>(); }));
+  return rows;
+}
+
+template <class V> codec_table<V> const& rounding_codecs() {
+  static codec_table<V> const rows(rounding_rows<V>(),
+                                   "; automatic_plan has more if it is given codec_rows");
+  return rows;
+}
+
+}  // namespace detail
+
+template <class V> codec_table<V>& codec_rows() {
+  static codec_table<V> rows([] {
+    if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
+      return detail::integer_rows<V>();
+    else
+      return detail::builtin_rows<detail::value_t<V>>();
+  }());
+  return rows;
+}
+
+}  // namespace hcomp

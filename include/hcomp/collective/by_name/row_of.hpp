@@ -1,0 +1,71 @@
+#pragma once
+/// @file
+/// Makes the row of a codec, by which it can be chosen by name.
+
+#include <algorithm>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/detail/codec_probe.hpp>
+#include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace hcomp {
+namespace detail {
+
+template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t total_weight) {
+  if constexpr (HomomorphicSum<C>)
+    return fit(codec, total_weight);
+  else
+    return codec;
+}
+
+}  // namespace detail
+
+/// A row of codec C, or of some codecs between which its settings choose.
+/// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
+/// @tparam CodecOf   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
+///                   std::invalid_argument; without captures
+template <Summable C, Summable... Others, class CodecOf>
+  requires(std::is_empty_v<CodecOf>)
+codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
+  if (!HomomorphicSum<C>) facts.takes_feedback = false;
+  if (facts.algorithms.empty()) {
+    detail::algorithms_of<C>().for_each(
+        [&](algorithm_kind kind) { facts.algorithms.push_back(kind); });
+    auto const usual = std::ranges::find(facts.algorithms, detail::usual_algorithm<C>);
+    std::rotate(facts.algorithms.begin(), usual, usual + 1);
+  }
+  using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
+  codec_row<typename C::value_type> row{
+      std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
+      [](plan_request const& asked) -> body {
+        std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
+        return std::visit(
+            [&]<class Chosen>(Chosen const& codec) -> body {
+              using plan_of = plan<Chosen, any_transport, host_executor>;
+              return std::make_unique<detail::some_plan<plan_of>>(
+                  asked.values, detail::fitted_to(codec, asked.total_weight), asked.transport,
+                  asked.executor, asked.options);
+            },
+            chosen);
+      }};
+  if constexpr (!SkipsZeros<C> && sizeof...(Others) == 0)
+    row.measure = [](cost_request const& asked) {
+      return detail::measured_cost(
+          detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
+          asked.probe);
+    };
+  return row;
+}
+
+}  // namespace hcomp

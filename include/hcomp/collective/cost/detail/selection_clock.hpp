@@ -1,0 +1,73 @@
+#pragma once
+/// @file
+/// The time that owner selection takes, on one rank.
+
+#include <algorithm>
+#include <cstddef>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/cost/detail/busy_link.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// The mean bytes of the bits that owner selection draws from one rank: per block rounded up, by
+/// 7/16 on average.
+constexpr double owned_bytes(double values, double blocks, int ranks) {
+  return values / 8 / ranks + blocks * 7 / 16;
+}
+
+/// One rank's clock while owner_engine goes through all blocks, a segment of them at a time. Ranks do
+/// alike: what this rank receives was sent when itself sent the same.
+class selection_clock {
+ public:
+  selection_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,
+                  std::size_t segment_bytes)
+      : codec_(codec),
+        link_(link),
+        layout_(layout),
+        segment_blocks_(layout.blocks_per(segment_bytes)),
+        out_(link) {}
+
+  /// Selects and sends the messages of all segments; returns the time then.
+  double pack(int ranks) {
+    for_each_segment([&](std::size_t blocks) {
+      now_ += 4 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack);
+      double const message = owned_bytes(values(blocks), static_cast<double>(blocks), ranks) +
+                             static_cast<double>(block_header_bytes);
+      double passed = now_;
+      for (int peer = 1; peer < ranks; ++peer) passed = out_.pass(now_, message);
+      passed_.push_back(passed);
+    });
+    return now_;
+  }
+  /// and puts the bits of all ranks back.
+  double unpack(int ranks) {
+    std::size_t segment = 0;
+    for_each_segment([&](std::size_t blocks) {
+      if (ranks > 1) now_ = std::max(now_, passed_[segment++] + link_.seconds_per_message);
+      now_ += 2 * codec_.call + values(blocks) * ranks * codec_.unpack;
+    });
+    return now_;
+  }
+
+ private:
+  template <class F> void for_each_segment(F const& f) const {
+    for (std::size_t first = 0; first < layout_.blocks(); first += segment_blocks_)
+      f(std::min(segment_blocks_, layout_.blocks() - first));
+  }
+  double values(std::size_t blocks) const {
+    return static_cast<double>(std::min(blocks * layout_.block_values, layout_.values));
+  }
+
+  codec_cost codec_;
+  link_cost link_;
+  code_layout layout_;
+  std::size_t segment_blocks_;
+  busy_link out_;
+  double now_ = 0;
+  std::vector<double> passed_;  ///< by segment: when its last message has left the link
+};
+
+}  // namespace hcomp::detail

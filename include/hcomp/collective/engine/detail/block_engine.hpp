@@ -1,0 +1,401 @@
+#pragma once
+/// @file
+/// Runs a schedule on a code of blocks: agree, encode, reduce-scatter, all-gather, decode. Written
+/// once for all codecs, value types, executors and transports.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/detail/call_session.hpp>
+#include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/hop_pipeline.hpp>
+#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/schedule/schedule.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// Sums codes of one layout over one transport. See `plan`, whose promises these are.
+///
+/// Blocks are encoded when they are first needed, while others are on their way. Blocks that travel
+/// narrow lie one behind the other in their messages; what an all-gather passes on stays as it
+/// came. Sums that are rounded on their way are so for those who keep them, too: all ranks decode
+/// the same bits. After the first call nothing is allocated.
+class block_engine final : public sum_engine<value_work> {
+ public:
+  /// @param work  must outlive the engine, as must the transport
+  /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
+  ///                                ranks; a transport that cannot reach the executor's memory
+  [[gnu::cold]] block_engine(block_engine_settings const& made_for, code_work& work,
+                             any_transport& transport, plan_options const& options)
+      : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+        is_narrow_(made_for.is_narrow),
+        statistics_words_(made_for.statistics_words),
+        work_(&work),
+        schedule_(make_schedule(options.how, transport.rank(), transport.size())),
+        reduce_(schedule_.reduce, transport, options.tag, cutter{*this}),
+        gather_(schedule_.gather, transport, options.tag, cutter{*this}),
+        incoming_bytes_(rounded(most_incoming())),
+        statistics_(work.allocate(2 * statistics_bytes())),
+        memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
+    if (!is_narrow_) return;
+    narrow_messages_.resize(layout_.blocks());
+    weights_.resize(layout_.blocks());
+  }
+
+  block_range owned_blocks() const override { return blocks(schedule_.owned); }
+
+  report all_reduce(call_arguments const& given, value_work& values,
+                    call_options const& call) override {
+    auto figures = session_.start(operation::all_reduce, given, call);
+    agree_on_statistics(values, figures);
+    one_call const it{values, call, figures};
+    reduce(it);
+    if (decodes_on_arrival()) {
+      spread_and_decode(it);
+    } else {
+      if (!schedule_.reduces_all) spread(it);
+      finish(layout_.all(), session_.expected_weight(), of_all(), it);
+      decode(layout_.all(), it);
+    }
+    return session_.done(figures);
+  }
+
+  report reduce_scatter(call_arguments const& given, value_work& values,
+                        call_options const& call) override {
+    auto figures = session_.start(operation::reduce_scatter, given, call);
+    agree_on_statistics(values, figures);
+    one_call const it{values, call, figures};
+    reduce(it);
+    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
+    decode(owned_blocks(), it);
+    return session_.done(figures);
+  }
+
+  report all_gather(call_arguments const& given, value_work& values,
+                    call_options const& call) override {
+    auto figures = session_.start(operation::all_gather, given, call);
+    one_call const it{values, call, figures};
+    encode(owned_blocks(), it, nullptr);  // in a unit of its own
+    spread(it);
+    finish(layout_.all(), 1, of_all(), it);
+    decode(layout_.all(), it);
+    return session_.done(figures);
+  }
+
+ private:
+  struct one_call {
+    value_work& values;
+    call_options const& options;
+    report& figures;
+  };
+  /// A segment as it leaves in the outbox.
+  struct narrow_message {
+    std::size_t blocks = 0;
+    std::size_t bytes = 0;
+  };
+
+  // ---- where things lie ---------------------------------------------------------------------
+  static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  std::size_t statistics_bytes() const { return statistics_words_ * sizeof(std::uint32_t); }
+  /// What all ranks agreed on, for block_origin::statistics; null if there is nothing.
+  std::uint32_t* statistics() const {
+    return statistics_words_ > 0 ? reinterpret_cast<std::uint32_t*>(statistics_.data()) : nullptr;
+  }
+  std::size_t most_incoming() const {
+    std::size_t most = 0;
+    for (hop const& h : schedule_.reduce) most = std::max(most, layout_.bytes(blocks(h.receive)));
+    return most;
+  }
+  /// Received parts of two hops. If blocks travel narrow, as much again as they arrive, and a
+  /// whole code as it leaves.
+  std::size_t scratch_bytes() const {
+    return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
+  }
+  std::byte* code(block_range range = {}) const {
+    return memory_.data() + layout_.offset(range.first);
+  }
+  /// Where these blocks of hop h are merged from.
+  std::byte* received(std::size_t h, block_range range) const {
+    return memory_.data() + rounded(layout_.bytes()) + (h % 2) * incoming_bytes_ +
+           layout_.offset(range.first - blocks(schedule_.reduce[h].receive).first);
+  }
+  /// Where they arrive before that, if they are narrow.
+  std::byte* received_narrow(std::size_t h, block_range range) const {
+    return received(h, range) + 2 * incoming_bytes_;
+  }
+  /// Where narrow blocks leave; an all-gather receives them there, too.
+  std::byte* outbox(block_range range) const {
+    return memory_.data() + rounded(layout_.bytes()) + 4 * incoming_bytes_ +
+           layout_.offset(range.first);
+  }
+  block_range blocks(block_range parts) const {
+    return schedule_.blocks_of(parts, layout_.blocks());
+  }
+  std::vector<block_range> segments(block_range parts) const {
+    block_range const all = blocks(parts);
+    std::size_t const most = layout_.blocks_per(options().segment_bytes);
+    std::vector<block_range> cut;
+    for (std::size_t first = all.first; first < all.end(); first += most)
+      cut.push_back({first, std::min(most, all.end() - first)});
+    return cut;
+  }
+  /// For hop_pipeline, which is compiled once for it.
+  struct cutter {
+    block_engine const& engine;
+    auto operator()(block_range parts) const { return engine.segments(parts); }
+  };
+
+  // ---- what is done with blocks -------------------------------------------------------------
+  void ready_to_move() {
+    if (!transport().waits_for_work()) work_->synchronize();
+  }
+
+  void encode(block_range range, one_call const& it, std::uint32_t const* statistics) {
+    stopwatch watch;
+    it.values.encode(range, code(),
+                     {session_.key(), static_cast<std::uint32_t>(transport().rank()),
+                      it.options.weight, 0, statistics, options().checksum});
+    if (is_narrow_) set_weight(range, it.options.weight, false);
+    ready_to_move();
+    watch.add_to(it.figures.seconds_encode);
+  }
+  void encode_what_is_not(block_range range, one_call const& it) {
+    for (std::size_t b = range.first; b < range.end(); ++b) {
+      std::size_t const first = b;
+      while (b < range.end() && !encoded_[b]) encoded_[b++] = 1;
+      if (b > first) encode({first, b - first}, it, statistics());
+    }
+  }
+  void decode(block_range range, one_call const& it) {
+    stopwatch watch;
+    it.values.decode(range, code(), it.options.result,
+                     options().nonfinite == nonfinite_policy::propagate);
+    watch.add_to(it.figures.seconds_decode);
+  }
+  /// The message of a segment of the code.
+  /// @param keep  a message made before is still good
+  std::span<std::byte const> message_of(block_range range, bool keep, report& figures) {
+    if (!is_narrow_) return {code(range), layout_.bytes(range)};
+    auto& message = narrow_messages_[range.first];
+    if (!keep || message.blocks != range.count) {
+      stopwatch watch;
+      // a sender that goes on adding to what it sends, as its peer does, goes on from the same
+      if (schedule_.reduces_all || options().checksum) work_->round(range, code(range));
+      message = {range.count,
+                 work_->narrow(range, code(range), outbox(range), weights_[range.first])};
+      ready_to_move();
+      watch.add_to(figures.seconds_encode);
+    }
+    return {outbox(range), message.bytes};
+  }
+  /// What is wide again is not moved, so nothing waits for it here.
+  /// @param adds  to the blocks of this rank
+  void widen(block_range range, std::byte const* message, std::size_t bytes, std::byte* to,
+             bool adds, report& figures) {
+    stopwatch watch;
+    auto const weight = work_->widen(range, {message, bytes}, transport().in_host(message), to);
+    set_weight(range, weight, adds);
+    watch.add_to(figures.seconds_decode);
+  }
+  /// Blocks of a code that travels narrow have another weight, or as much more.
+  void set_weight(block_range range, std::uint32_t weight, bool more) {
+    for (std::size_t b = range.first; b < range.end(); ++b)
+      weights_[b] = weight + (more ? weights_[b] : 0);
+  }
+  /// Blocks that do not travel narrow have as many bytes in their message as in memory.
+  /// @throws wire_error  they have not; on all ranks, if the transport can tell them
+  void require_length(hop const& h, std::size_t number, block_range range, std::size_t came) const {
+    if (!is_narrow_ && came != layout_.bytes(range))
+      revoke(transport(), error_text({"hop ", number, ": rank ", h.from, " sent ", came, " bytes, ",
+                                      layout_.bytes(range), " were expected"}));
+  }
+
+  // ---- the two walks ------------------------------------------------------------------------
+  /// Received segments are merged into the code.
+  struct reduction_walk final : segment_handler {
+    block_engine& engine;
+    one_call const& it;
+
+    reduction_walk(block_engine& engine, one_call const& it) : engine(engine), it(it) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range segment) override {
+      engine.encode_what_is_not(segment, it);
+      return engine.message_of(segment, engine.reduce_.sends_at_once(), it.figures);
+    }
+    std::span<std::byte> inbox(std::size_t h, block_range segment) override {
+      return {engine.is_narrow_ ? engine.received_narrow(h, segment) : engine.received(h, segment),
+              engine.layout_.bytes(segment)};
+    }
+    void expect(std::size_t, block_range segment) override {
+      engine.encode_what_is_not(segment, it);
+    }
+    void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
+      hop const& now = engine.schedule_.reduce[h];
+      engine.require_length(now, h, segment, bytes);
+      if (engine.is_narrow_)
+        engine.widen(segment, engine.received_narrow(h, segment), bytes,
+                     engine.received(h, segment), now.adds, it.figures);
+      stopwatch watch;
+      if (now.adds)
+        engine.work_->merge(segment, engine.code(segment), engine.received(h, segment));
+      else
+        engine.work_->copy(segment, engine.code(segment), engine.received(h, segment));
+      engine.ready_to_move();
+      watch.add_to(it.figures.seconds_merge);
+    }
+  };
+
+  /// Received segments are finished. `meanwhile` is called once, when this rank's own are on their
+  /// way, `arrived` for all others'.
+  template <class Meanwhile, class Arrived> struct spreading_walk final : segment_handler {
+    block_engine& engine;
+    report& figures;
+    Meanwhile meanwhile;
+    Arrived arrived;
+    bool is_first = true;
+
+    spreading_walk(block_engine& engine, report& figures, Meanwhile meanwhile, Arrived arrived)
+        : engine(engine), figures(figures), meanwhile(meanwhile), arrived(arrived) {}
+
+    std::span<std::byte const> leave(std::size_t, block_range segment) override {
+      return engine.message_of(segment, true, figures);
+    }
+    std::span<std::byte> inbox(std::size_t, block_range segment) override {
+      return {engine.is_narrow_ ? engine.outbox(segment) : engine.code(segment),
+              engine.layout_.bytes(segment)};
+    }
+    void expect(std::size_t, block_range) override { do_meanwhile(); }
+    void do_meanwhile() {
+      if (is_first) meanwhile();
+      is_first = false;
+    }
+    void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
+      engine.require_length(engine.schedule_.gather[h], h, segment, bytes);
+      if (!engine.is_narrow_) return;
+      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), false, figures);
+      engine.narrow_messages_[segment.first] = {segment.count, bytes};
+    }
+    void passed_on(block_range segment) override { arrived(segment); }
+  };
+
+  /// Adds up the parts; afterwards this rank holds its finished parts in the code.
+  void reduce(one_call const& it) {
+    encoded_.assign(layout_.blocks(), 0);
+    forget_narrow_messages();
+    reduction_walk walk(*this, it);
+    reduce_.walk(walk, &it.figures);
+    encode_what_is_not(layout_.all(), it);  // a rank alone makes no hops
+    round_finished(it.figures);
+  }
+  /// Finished sums, as those have them whom they are sent to. Nobody is sent one where all ranks of
+  /// a power of two reduce all.
+  void round_finished(report& figures) {
+    bool const reduces_all = schedule_.reduces_all;
+    if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
+    stopwatch watch;
+    block_range const range = reduces_all ? layout_.all() : owned_blocks();
+    if (work_->round(range, code(range))) ready_to_move();
+    watch.add_to(figures.seconds_merge);
+  }
+
+  /// Gives finished parts to all ranks.
+  template <class Meanwhile, class Arrived>
+  void spread(one_call const& it, Meanwhile const& meanwhile, Arrived const& arrived) {
+    forget_narrow_messages();
+    spreading_walk walk(*this, it.figures, meanwhile, arrived);
+    gather_.walk(walk, &it.figures);
+    walk.do_meanwhile();  // of a walk without hops
+  }
+  void spread(one_call const& it) {
+    spread(
+        it, [] {}, [](block_range) {});
+  }
+  void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
+
+  // ---- what ranks agree on ------------------------------------------------------------------
+  /// The largest of all ranks' words, on every rank, in ceil(log2 P) steps: maxima do not mind that
+  /// some are taken twice.
+  void agree_on_statistics(value_work& values, report& figures) {
+    if (statistics_words_ == 0) return;
+    stopwatch watch;
+    figures.dominance = values.measure(statistics());
+    ready_to_move();
+    watch.add_to(figures.seconds_encode);
+    int const rank = transport().rank(), size = transport().size();
+    std::size_t const bytes = statistics_bytes();
+    for (int distance = 1; distance < size; distance *= 2) {
+      int const from = (rank + size - distance) % size;
+      auto in = transport().irecv(from, options().tag, {statistics_.data() + bytes, bytes});
+      auto out =
+          transport().isend((rank + distance) % size, options().tag, {statistics_.data(), bytes});
+      require_records(transport(), from, transport().wait(in), bytes);
+      transport().wait(out);
+      work_->unite(statistics(), statistics() + statistics_words_, statistics_words_);
+      ready_to_move();
+    }
+    watch.add_to(figures.seconds_communicate);
+  }
+
+  /// Of a code that all ranks hold: with checksums any of them may have met damage.
+  findings of_all() const {
+    return options().checksum ? findings::of_all_to_compare : findings::of_all;
+  }
+  code_findings check(block_range range, std::uint64_t weight, one_call const& it) {
+    stopwatch watch;
+    auto const found = work_->inspect(range, code(), session_.key(), weight, options().checksum,
+                                      it.options.result);
+    watch.add_to(it.figures.seconds_decode);
+    return found;
+  }
+  void finish(block_range range, std::uint64_t weight, findings whose, one_call const& it) {
+    session_.finish(check(range, weight, it), whose, layout_, it.figures);
+  }
+
+  /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
+  /// x stays as it was whatever happens to a message.
+  bool decodes_on_arrival() const {
+    return transport().size() > 1 && !schedule_.reduces_all && !options().checksum &&
+           layout_.values * session_.codec().value_bytes >= options().decode_on_arrival_bytes;
+  }
+  /// That the sum is sound is known before.
+  void spread_and_decode(one_call const& it) {
+    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
+    auto const weight = it.figures.weight;  // on which all ranks agree now
+    code_findings found;
+    auto const decode_sound = [&](block_range range) {
+      found.merge(check(range, weight, it));
+      if (found.damaged == code_findings::nowhere) decode(range, it);
+    };
+    spread(
+        it, [&] { decode_sound(owned_blocks()); }, decode_sound);
+    session_.finish(found, findings::of_all, layout_, it.figures);
+  }
+
+  bool is_narrow_;
+  std::size_t statistics_words_;
+  code_work* work_;
+  schedule schedule_;
+  hop_pipeline reduce_, gather_;
+  std::size_t incoming_bytes_;
+  any_buffer statistics_;
+  any_buffer memory_;
+  std::vector<char> encoded_;                    ///< block by block
+  std::vector<narrow_message> narrow_messages_;  ///< by the first blocks of their segments
+  std::vector<std::uint32_t> weights_;           ///< block by block, of codes that travel narrow
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,196 @@
+#pragma once
+/// @file
+/// Beginning and end of every collective call: agree, then trust what came out.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// What a rank's findings are of. Ranks that all hold the same blocks need not ask each other,
+/// unless each may have met damage of its own.
+enum class findings { of_all, of_all_to_compare, of_parts };
+
+/// What all collectives on one codec, size and transport share: options, records of all ranks.
+class call_session {
+ public:
+  /// @param space  of the vectors
+  /// @throws std::invalid_argument  the transport does not reach it
+  call_session(codec_terms const& codec, std::size_t values, any_transport& transport,
+               plan_options const& options, memory_space space)
+      : codec_(codec), values_(values), transport_(&transport), options_(options), space_(space) {
+    if (!transport.reaches(space))
+      throw std::invalid_argument(
+          "plan: the transport does not reach the executor's memory, which is a device's; "
+          "hcomp::staged copies messages for it");
+  }
+
+  /// Other parameters, from the next call on.
+  void set_codec(codec_terms const& codec) { codec_ = codec; }
+
+  /// Checks this rank's arguments, then those of all ranks; before anything is changed.
+  report start(operation what, call_arguments const& given, call_options const& call) {
+    what_ = what;
+    std::uint64_t const number = calls_++;
+    draw_key const key = call.key(number, transport_->group());
+    key_ = philox_key(key);
+    seal_ = mix(number + 1);
+    bytes_before_ = transport_->bytes_sent();
+    report figures;
+    figures.messages = messages();
+    stopwatch watch;
+    auto const mine = describe(what, given, values_, codec_, options_, call, key);
+    needs_fine_ = given.needs_fine && transport_->size() == 1;
+    bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
+    if (options_.check && transport_->size() > 1) {
+      call_summary summary(mine, given.needs_fine, std::exchange(seconds_of_last_, 0));
+      unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
+      alike = summary.all_alike();
+      needs_fine_ = summary.needs_fine != 0;
+      if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
+      watch.add_to(figures.seconds_communicate);
+      figures.seconds_agree = figures.seconds_communicate;
+      figures.seconds_of_last = summary.seconds_of_last;
+    }
+    since_agreement_ = {};
+    if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
+    require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
+    require_result(codec_, records_.front());
+    seal_ += codec_.wire_kind;  // sums with several codecs may follow each other in one call
+    total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
+    return figures;
+  }
+
+  /// After `start`, for codecs without weights.
+  /// @throws std::invalid_argument  on all ranks alike
+  void require_weights_of_one() const {
+    for (int r = 0; r < transport_->size(); ++r)
+      if (auto const weight = weight_of(r); weight != 1)
+        throw std::invalid_argument("plan: rank " + std::to_string(r) + " has weight " +
+                                    std::to_string(weight) + ", codec '" +
+                                    std::string(codec_.name) + "' knows only 1");
+  }
+
+  /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
+  /// found.
+  code_findings finish(code_findings found, findings whose, code_layout const& layout,
+                       report& figures) {
+    if (whose != findings::of_all && transport_->size() > 1) {
+      stopwatch watch;
+      findings_summary summary(found);
+      unite_findings(summary);
+      found.weight = summary.heaviest;
+      found.error = summary.error;
+      found.needs_fine = summary.needs_fine;
+      if (summary.trouble) {
+        all_gather_records(*transport_, options_.tag, found, findings_, next_seal());
+        code_findings all;
+        for (auto const& one : findings_) all.merge(one);
+        if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
+        found = all;
+      } else if (summary.lightest < summary.heaviest) {
+        throw wire_error(error_text({to_text(what_), ": finished blocks hold weights of ",
+                                     summary.lightest, " on some rank and of ", summary.heaviest,
+                                     " on another; they are not of one sum"}));
+      }
+      watch.add_to(figures.seconds_communicate);
+    }
+    require_sound(to_text(what_), codec_.name, found, options_.nonfinite, layout);
+    figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
+    return found;
+  }
+
+  /// unite_records of this call.
+  template <class Record, class Unite> void unite(Record& mine, Unite const& unite) {
+    unite_records(*transport_, options_.tag, mine, unite, next_seal());
+  }
+
+  /// Refuses feedback that this codec has no use for.
+  /// @throws std::invalid_argument  always and on all ranks alike, unless `start` throws before
+  report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
+    start(what, given, call);
+    throw std::invalid_argument(
+        error_text({to_text(what), ": codec '", codec_.name, "' takes no feedback"}));
+  }
+
+  report done(report figures) {
+    figures.bytes_sent = transport_->bytes_sent() - bytes_before_;
+    since_agreement_.add_to(seconds_of_last_);
+    return figures;
+  }
+
+  codec_terms const& codec() const { return codec_; }
+  any_transport& transport() const { return *transport_; }
+  plan_options const& options() const { return options_; }
+  std::uint64_t key() const { return key_; }  ///< of the call
+  /// What the finished sum must weigh; 0 if the ranks were not asked.
+  std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
+  /// Some rank's call_arguments say so; false if the ranks were not asked.
+  bool needs_fine() const { return needs_fine_; }
+  std::uint32_t weight_of(int rank) const {
+    return static_cast<std::uint32_t>(records_[static_cast<std::size_t>(rank)].weight);
+  }
+
+ private:
+  /// With checksums in two rounds: in the second, ranks tell whether they understood the first. So
+  /// one damaged record is told to all, or changes nothing: who understands only the second badly
+  /// knows that the first was good.
+  void unite_findings(findings_summary& summary) {
+    auto const unite_two = [](findings_summary& a, findings_summary const& b) { a.unite(b); };
+    if (!options_.checksum) return unite(summary, unite_two);
+    int lost = -1;  // a rank of which a record was damaged
+    unite_sound_records(*transport_, options_.tag, summary, unite_two, next_seal(),
+                        [&](int from, std::size_t) { lost = from; });
+    unite_sound_records(
+        *transport_, options_.tag, lost, [](int& a, int b) { a = std::max(a, b); }, next_seal(),
+        [](int, std::size_t) {});
+    if (lost >= 0)
+      throw wire_error(error_text({to_text(what_), ": what rank ", lost,
+                                   " has found out about its blocks was damaged on its way"}));
+  }
+
+  /// Another one for every agreement of every call, equal on all ranks.
+  std::uint64_t next_seal() { return seal_ = mix(seal_ + 1); }
+
+  message_memory messages() const {
+    if (space_ == memory_space::host) return message_memory::host;
+    return transport_->copies_messages() ? message_memory::staged : message_memory::device;
+  }
+
+  codec_terms codec_;
+  std::size_t values_;
+  any_transport* transport_;
+  plan_options options_;
+  memory_space space_;
+  operation what_ = operation::all_reduce;
+  std::uint64_t calls_ = 0;
+  std::uint64_t key_ = 0;
+  std::uint64_t seal_ = 0;
+  std::uint64_t total_weight_ = 0;
+  bool needs_fine_ = false;
+  stopwatch since_agreement_;
+  double seconds_of_last_ = 0;  ///< of this rank; 0 unless the call ended well
+  std::uint64_t bytes_before_ = 0;
+  std::vector<call_record> records_;
+  std::vector<code_findings> findings_;
+};
+
+}  // namespace hcomp::detail

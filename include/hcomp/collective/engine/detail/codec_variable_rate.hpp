@@ -1,0 +1,344 @@
+#pragma once
+/// @file
+/// variable_rate_work and variable_rate_values of a codec and an executor.
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/engine/detail/code_passage.hpp>
+#include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/variable_rate_work.hpp>
+#include <hcomp/collective/engine/variable_rate_coder.hpp>
+#include <hcomp/core/bits.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/divide_values.hpp>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hcomp::detail {
+
+/// What an engine needs a codec and an executor for.
+template <VariableRate C, Executor E> class codec_variable_rate final : public variable_rate_work {
+  using value_type = typename C::value_type;
+
+ public:
+  /// @throws std::invalid_argument  more ranks than can share the codec's bound
+  codec_variable_rate(C const& codec, std::size_t values, int ranks, E& executor,
+                      plan_options const&)
+      : ranks_(ranks),
+        given_(for_ranks(codec, ranks)),
+        codec_(given_),
+        layout_(layout_of(values)),
+        executor_(&executor) {}
+
+  E& executor() const { return *executor_; }
+  code_layout const& layout() const { return layout_; }
+  /// Of the last call: as it was given, or fitted.
+  C const& codec() const { return codec_; }
+  variable_rate_engine_settings settings() const {
+    return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
+            DeviceExecutor<E> ? message_memory::staged : message_memory::host};
+  }
+  /// @throws std::invalid_argument  as the constructor, or its codes can be longer
+  void set_codec(C const& codec) {
+    auto const wanted = for_ranks(codec, ranks_);
+    if (fits_calls(wanted) != fits_calls(given_))
+      throw std::invalid_argument(std::string("set_codec: a codec that is ") +
+                                  (fits_calls(wanted) ? "" : "not ") +
+                                  "fitted in every call, the plan was made for the other kind");
+    if (wanted.capacity(layout_.values) > given_.capacity(layout_.values))
+      throw std::invalid_argument(
+          "set_codec: codes of up to " + std::to_string(wanted.capacity(layout_.values)) +
+          " bytes, the plan was made for " + std::to_string(given_.capacity(layout_.values)));
+    given_ = codec_ = wanted;
+  }
+  codec_terms terms(C const& codec) const {
+    return terms_of(for_ranks(codec, ranks_), sizeof(value_type),
+                    std::numeric_limits<std::uint32_t>::max());
+  }
+  any_buffer allocate(std::size_t bytes) override {
+    return {std::in_place_type<typename code_passage<C, E>::memory>, bytes};
+  }
+  std::size_t capacity(std::size_t values) const override {
+    return by_codec([&](auto const& codec, auto const&) {
+      return std::max(codec.capacity(values), values * sizeof(value_type));
+    });
+  }
+  void reserve(std::size_t longest, std::size_t sums, bool merges) override {
+    by_codec([&](auto const& codec, auto& there) {
+      there.emplace(*executor_, codec, longest, sums, merges);
+    });
+  }
+  void start() override {
+    if constexpr (has_fine) {
+      if (is_fine_) fine_->there->passage.start();
+      is_fine_ = false;
+    }
+    if (there_) there_->passage.start();
+  }
+  std::uint8_t refine() override {
+    if constexpr (has_fine) {
+      there_->passage.start();
+      if (!fine_) fine_.emplace(codec_.fine());
+      fine_->codec = codec_.fine();
+      is_fine_ = true;
+      if (fine_->there) fine_->there->passage.start();
+    }
+    return by_codec([](auto const& codec, auto const&) { return codec.wire_kind; });
+  }
+  double bound() const override {
+    if constexpr (has_fine) return codec_.bound();
+    return 0;
+  }
+  bool fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
+    if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
+    if constexpr (FittedVariableRate<C> && has_fine) return codec_.needs_fine_for(largest);
+    return false;
+  }
+  std::size_t most_under_way() const override { return code_passage<C, E>::most_under_way; }
+  std::size_t end(std::size_t first_block, code_findings& found) override {
+    return by_codec([&](auto const& codec, auto& there) {
+      return there->passage.end(there->coder, codec, first_block, found);
+    });
+  }
+  void merge([[maybe_unused]] std::span<std::byte const> a,
+             [[maybe_unused]] std::span<std::byte const> b, [[maybe_unused]] std::size_t values,
+             [[maybe_unused]] bool seeks_nonfinite,
+             [[maybe_unused]] std::span<std::byte> out) override {
+    if constexpr (MergingVariableRate<C>)
+      by_codec([&](auto const& codec, auto& there) {
+        auto const first = there->sent(codec, a, values, code_of::this_rank, true),
+                   second = there->sent(codec, b, values, code_of::another);
+        auto const they_are = there->passage.doubted();
+        there->coder.merge(codec, first, second, values, there->passage.room(out, true), they_are);
+        there->begin(codec, values, seeks_nonfinite, they_are);
+      });
+  }
+  void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
+    if (!plain)
+      return by_codec(
+          [&](auto const& codec, auto& there) { there->coder.check(codec, in, values); });
+    if (in.size() != values * sizeof(value_type))
+      throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
+                       std::to_string(values) + " uncompressed values");
+  }
+  bool decoded_all() override {
+    return by_codec([](auto const&, auto& there) { return there->passage.refused_none(); });
+  }
+  void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
+                  [[maybe_unused]] code_findings& found) const override {
+    if constexpr (has_fine) {
+      by_codec([&](auto const& codec, auto const&) {
+        found.error = std::max(found.error, codec.error_of(in, parts));
+      });
+      if (!is_fine_ && C::needs_fine(in)) found.needs_fine = 1;
+    }
+  }
+  void find_nonfinite(std::span<std::byte const> in, std::size_t values, std::size_t first_block,
+                      code_findings& found) const override {
+    constexpr std::size_t some = 1024;
+    value_type x[some];
+    for (std::size_t first = 0; first < values; first += some) {
+      std::size_t const n = std::min(some, values - first);
+      std::memcpy(x, in.data() + first * sizeof(value_type), n * sizeof(value_type));
+      note_nonfinite(nonfinite_runs(x, n), first_block + first / 64, found);
+    }
+  }
+
+  // ---- Of codec_variable_rate_values, whose values are in the executor's memory
+
+  std::uint32_t measure([[maybe_unused]] std::span<value_type const> x) {
+    if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
+    return 0;
+  }
+  /// Room for values, as they are added up.
+  value_type* sums() {
+    return by_codec(
+        [](auto const&, auto& there) { return reinterpret_cast<value_type*>(there->sums.data()); });
+  }
+
+  void encode(std::span<value_type const> x, bool seeks_nonfinite, std::span<std::byte> out) {
+    by_codec([&](auto const& codec, auto& there) {
+      there->coder.encode(codec, x, there->passage.room(out));
+      there->begin(codec, x.size(), seeks_nonfinite, {});
+    });
+  }
+  void decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
+                         bool seeks_nonfinite, std::span<std::byte> out) {
+    by_codec([&](auto const& codec, auto& there) {
+      auto const code = there->sent(codec, in, x.size(), code_of::another);
+      auto const it_is = there->passage.doubted();
+      there->coder.decode_add_encode(codec, code, x, there->passage.room(out), it_is);
+      there->begin(codec, x.size(), seeks_nonfinite, it_is);
+    });
+  }
+  void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
+                  std::span<value_type> out) {
+    by_codec([&](auto const& codec, auto& there) {
+      auto const code = there->sent(codec, in, out.size(), code_of::another);
+      there->coder.decode_add(codec, code, addends, out, there->passage.doubted());
+      there->passage.end_of_sent();
+    });
+  }
+  void decode(std::span<std::byte const> in, std::span<value_type> x, code_of whose,
+              int parts = 0) {
+    by_codec([&](auto const& codec, auto& there) {
+      auto const code = there->sent(codec, in, x.size(), whose);
+      there->coder.decode(codec, code, x, parts, there->passage.doubted());
+    });
+  }
+  std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
+    there_->passage.copy_out(x, out);
+    return x.size_bytes();
+  }
+  void copy_in(std::span<std::byte const> in, std::span<value_type> x, [[maybe_unused]] int parts) {
+    check(in, x.size(), true);
+    there_->passage.copy_in(in, x);
+    if constexpr (std::floating_point<value_type>) {  // of others there are no means
+      divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
+      if (parts > 0) executor_->for_each_block(work.runs(), work);
+    }
+  }
+
+ private:
+  /// Of one segment, by this codec or the finer one.
+  template <class D> struct memory {
+    variable_rate_coder<D, E> coder;
+    code_passage<D, E> passage;
+    typename E::buffer sums;
+
+    memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values, bool merges)
+        : coder(longest, executor),
+          passage(executor, codec, longest, merges),
+          sums(sum_values * sizeof(value_type)) {}
+
+    std::span<std::byte const> sent(D const& codec, std::span<std::byte const> in,
+                                    std::size_t values, code_of whose, bool is_other = false) {
+      return passage.sent(coder, codec, in, values, whose, is_other);
+    }
+    void begin(D const& codec, std::size_t values, bool seeks_nonfinite,
+               refusal const& sources_are) {
+      passage.begin(coder, codec, values, seeks_nonfinite, sources_are);
+    }
+  };
+  static constexpr bool has_fine = BoundedVariableRate<C>;
+  template <class D> struct fine_of { using type = D; };
+  template <BoundedVariableRate D> struct fine_of<D> { using type = typename D::fine_type; };
+  using fine_codec = typename fine_of<C>::type;
+  /// What a call is summed by whose values the codec's bound does not hold for.
+  struct fine_work {
+    explicit fine_work(fine_codec const& of) : codec(of) {}
+
+    fine_codec codec;
+    std::optional<memory<fine_codec>> there;
+  };
+
+  /// f(codec, memory) of those that this call sums by.
+  template <class F> auto by_codec(F const& f) { return by_codec_of(*this, f); }
+  template <class F> auto by_codec(F const& f) const { return by_codec_of(*this, f); }
+  template <class Self, class F> static auto by_codec_of(Self& self, F const& f) {
+    if constexpr (has_fine)
+      if (self.is_fine_) return f(std::as_const(self.fine_->codec), self.fine_->there);
+    return f(std::as_const(self.codec_), self.there_);
+  }
+  static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
+    if constexpr (BoundedVariableRate<C>)
+      return codec.fitted(static_cast<std::uint32_t>(ranks));
+    else
+      return codec;
+  }
+  static bool fits_calls([[maybe_unused]] C const& codec) {
+    if constexpr (FittedVariableRate<C>) return codec.fits_calls();
+    return false;
+  }
+  /// Chunks are cut between cache lines.
+  static code_layout layout_of(std::size_t values) {
+    constexpr std::size_t block = 64;
+    std::size_t const last = values == 0 ? 0 : (values - 1) % block + 1;
+    return {values, block, block * sizeof(value_type), last * sizeof(value_type)};
+  }
+
+  int ranks_;
+  C given_, codec_;
+  code_layout layout_;
+  E* executor_;
+  std::optional<memory<C>> there_;
+  bool is_fine_ = false;
+  std::optional<fine_work> fine_;
+};
+
+/// The values of one call.
+template <VariableRate C, Executor E>
+class codec_variable_rate_values final : public variable_rate_values {
+  using value_type = typename C::value_type;
+
+ public:
+  /// @param x  of the whole vector
+  codec_variable_rate_values(codec_variable_rate<C, E>& work, value_type* x,
+                             no_feedback<value_type>&)
+      : work_(&work), x_(x) {}
+
+  bool seem_to_need_fine() const override {
+    if constexpr (BoundedVariableRate<C> && !DeviceExecutor<E>) {
+      constexpr std::size_t few = 16;
+      std::size_t const n = work_->layout().values, apart = n / few + 1;
+      for (std::size_t i = 0; i < n; i += apart)
+        if (work_->codec().needs_fine(x_[i])) return true;
+    }
+    return false;
+  }
+  std::uint32_t measure() override { return work_->measure({x_, work_->layout().values}); }
+  void encode(value_range part, bool of_sums, bool seeks_nonfinite,
+              std::span<std::byte> out) override {
+    work_->encode(values(part, of_sums), seeks_nonfinite, out);
+  }
+  void add_and_encode(value_range part, bool of_sums, std::span<std::byte const> in,
+                      bool seeks_nonfinite, std::span<std::byte> out) override {
+    work_->decode_add_encode(in, values(part, of_sums), seeks_nonfinite, out);
+  }
+  std::size_t copy(value_range part, bool of_sums, std::span<std::byte> out) override {
+    return work_->copy_out(values(part, of_sums), out);
+  }
+  void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) override {
+    work_->decode_add(in, values(part, of_sums), sums(part));
+  }
+  void decode_to_sums(value_range part, std::span<std::byte const> in) override {
+    work_->decode(in, sums(part), code_of::this_rank);
+  }
+  void decode(value_range part, std::span<std::byte const> in, bool plain, code_of whose,
+              int parts) override {
+    std::span const out(x_ + part.first, part.count);
+    if (plain)
+      work_->copy_in(in, out, parts);
+    else
+      work_->decode(in, out, whose, parts);
+  }
+
+ private:
+  std::span<value_type> sums(value_range part) const {
+    return {work_->sums() + part.first, part.count};
+  }
+  std::span<value_type const> values(value_range part, bool of_sums) const {
+    return {(of_sums ? work_->sums() : x_) + part.first, part.count};
+  }
+
+  codec_variable_rate<C, E>* work_;
+  value_type* x_;
+};
+
+}  // namespace hcomp::detail

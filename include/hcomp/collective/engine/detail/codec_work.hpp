@@ -1,0 +1,189 @@
+#pragma once
+/// @file
+/// code_work and value_work of a codec, an executor and a feedback: the functors of block_work.hpp
+/// and feedback.hpp, given to the executor.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/engine/detail/code_inspection.hpp>
+#include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace hcomp::detail {
+
+/// What needs an executor but no codec.
+template <Executor E> class executor_work : public code_work {
+ public:
+  executor_work(code_layout const& layout, E& executor) : layout_(layout), executor_(&executor) {}
+
+  any_buffer allocate(std::size_t bytes) final {
+    return {std::in_place_type<typename E::buffer>, bytes};
+  }
+  void synchronize() final { executor_->synchronize(); }
+  void copy(block_range blocks, std::byte* to, std::byte const* from) final {
+    executor_->for_each_block(blocks.count, copy_blocks{layout_, blocks.first, to, from});
+  }
+  void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) final {
+    executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
+                              unite_statistics{words, other, count});
+  }
+
+  code_layout const& layout() const { return layout_; }
+  E& executor() const { return *executor_; }
+
+ private:
+  code_layout layout_;
+  E* executor_;
+};
+
+/// What needs the codec besides.
+template <HomomorphicSum C, Executor E> class codec_work final : public executor_work<E> {
+ public:
+  /// @param values  of the vectors
+  codec_work(C const& codec, std::size_t values, int ranks, E& executor,
+             plan_options const& options)
+      : executor_work<E>(layout_of(codec, values, options.how.sharers(ranks)), executor),
+        inspect_(this->layout().blocks()),
+        dominances_(TellsDominance<C> ? statistics_words(codec, this->layout()) : 0),
+        sharers_(options.how.sharers(ranks)),
+        codec_(codec),
+        is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
+        narrow_(this->layout(), is_narrow_
+                                    ? std::min(this->layout().blocks_per(options.segment_bytes),
+                                               this->layout().blocks())
+                                    : 0) {}
+
+  block_engine_settings settings() const {
+    return {terms(codec_), this->layout(), is_narrow_, statistics_words(codec_, this->layout()),
+            E::space};
+  }
+  codec_terms terms(C const& codec) const {
+    return terms_of(codec, sizeof(typename C::value_type), codec.max_summands());
+  }
+  C const& codec() const { return codec_; }
+  /// @throws std::invalid_argument  blocks of another size
+  void set_codec(C const& codec) {
+    auto const& layout = this->layout();
+    auto const wanted = layout_of(codec, layout.values, sharers_);
+    if (wanted.block_bytes != layout.block_bytes || wanted.block_values != layout.block_values)
+      throw std::invalid_argument(error_text(
+          {"set_codec: blocks of ", wanted.block_values, " values in ", wanted.block_bytes,
+           " bytes, the plan was made for ", layout.block_values, " in ", layout.block_bytes}));
+    codec_ = codec;
+  }
+
+  void merge(block_range blocks, std::byte* acc, std::byte const* in) override {
+    this->executor().for_each_block(blocks.count,
+                                    merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
+  }
+  /// Room for the dominances of all blocks in the executor's memory; null if the codec has none.
+  float* dominances() const { return TellsDominance<C> ? dominances_.for_work() : nullptr; }
+  /// The largest of them, when they are written.
+  double largest_dominance() {
+    if constexpr (!TellsDominance<C>) return 0;
+    std::size_t const words = statistics_words(codec_, this->layout());
+    dominances_.fetch(this->executor(), words);
+    auto const* const first = dominances_.for_host();
+    return words == 0 ? 0 : *std::max_element(first, first + words);
+  }
+
+  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
+                        std::uint64_t weight, bool checksum, reduction result) override {
+    return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
+                    checksum);
+  }
+  bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* code) override {
+    if constexpr (RoundsHops<C>) {
+      if (codec_.hop_bits() == 0) return false;
+      this->executor().for_each_block(blocks.count,
+                                      round_blocks<C>{codec_, code, this->layout().block_bytes});
+      return true;
+    }
+    return false;
+  }
+  std::size_t narrow([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte const* from,
+                     [[maybe_unused]] std::byte* out,
+                     [[maybe_unused]] std::uint32_t weight) override {
+    if constexpr (Narrowable<C>)
+      return narrow_.narrow(codec_, this->executor(), blocks, from, out, weight);
+    return 0;
+  }
+  std::uint32_t widen([[maybe_unused]] block_range blocks,
+                      [[maybe_unused]] std::span<std::byte const> message,
+                      [[maybe_unused]] std::byte const* in_host,
+                      [[maybe_unused]] std::byte* to) override {
+    if constexpr (Narrowable<C>)
+      return narrow_.widen(codec_, this->executor(), blocks, message, in_host, to);
+    return 0;
+  }
+
+ private:
+  code_inspection<E> inspect_;
+  mirror<float, E> dominances_;  ///< of all words of the statistics
+  int sharers_;                  ///< ranks that share the blocks out
+  C codec_;
+  bool is_narrow_;
+  narrow_code<C, E> narrow_;
+};
+
+/// The values of one call, and what `feedback` adds to them.
+template <HomomorphicSum C, Executor E, class F> class codec_values final : public value_work {
+ public:
+  using value_type = typename C::value_type;
+
+  /// @param x  of the whole vector
+  codec_values(codec_work<C, E>& work, value_type* x, F& feedback)
+      : work_(&work), x_(x), feedback_(&feedback) {}
+
+  double measure([[maybe_unused]] std::uint32_t* words) override {
+    if constexpr (Calibrated<C>) {
+      auto const source = feedback_->view(x_).source();
+      work_->executor().for_each_block(layout().blocks(),
+                                       measure_blocks<C, std::remove_const_t<decltype(source)>>{
+                                           codec(), layout(), source, words, work_->dominances()});
+      return work_->largest_dominance();
+    }
+    return 0;
+  }
+  void encode(block_range blocks, std::byte* code, block_origin const& origin) override {
+    auto const view = feedback_->view(x_);
+    using work = encode_with_feedback<C, std::remove_const_t<decltype(view)>>;
+    work_->executor().for_each_block(
+        blocks.count, shifted<work>{{codec(), layout(), view, code, origin}, blocks.first});
+  }
+  void decode(block_range blocks, std::byte const* code, reduction result,
+              bool spread_nan) override {
+    auto const view = feedback_->view(x_);
+    work_->executor().for_each_block(
+        blocks.count, decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
+                          {codec(), layout(), blocks.first, code, x_, result, spread_nan}, view});
+    if constexpr (!DeviceExecutor<E>) work_->executor().synchronize();
+  }
+
+ private:
+  C const& codec() const { return work_->codec(); }
+  code_layout const& layout() const { return work_->layout(); }
+
+  codec_work<C, E>* work_;
+  value_type* x_;
+  F* feedback_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,59 @@
+#pragma once
+/// @file
+/// What thinks about ranks in a plan.
+
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/detail/call_session.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+
+namespace hcomp::detail {
+
+/// What all engines have: a session, and where blocks lie.
+class engine_base {
+ public:
+  /// @param space  of the messages
+  engine_base(codec_terms const& codec, code_layout const& layout, any_transport& transport,
+              plan_options const& options, memory_space space)
+      : session_(codec, layout.values, transport, options, space), layout_(layout) {}
+  engine_base(engine_base const&) = delete;
+  engine_base& operator=(engine_base const&) = delete;
+
+  code_layout const& layout() const { return layout_; }
+  plan_options const& options() const { return session_.options(); }
+  void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
+  virtual ~engine_base() = default;
+  /// See call_session. Virtual, as all that a plan calls: it is compiled with the engine.
+  virtual report refuse_feedback(operation what, call_arguments const& given,
+                                 call_options const& call) {
+    return session_.refuse_feedback(what, given, call);
+  }
+
+ protected:
+  any_transport& transport() const { return session_.transport(); }
+
+  call_session session_;
+  code_layout layout_;
+};
+
+/// The collectives of a plan, whose promises these are.
+/// @tparam Values  work between the values of one call and codes
+template <class Values> class sum_engine : public engine_base {
+ public:
+  using engine_base::engine_base;
+
+  /// The blocks of which this rank holds the sum after `reduce_scatter`.
+  virtual block_range owned_blocks() const = 0;
+  virtual report all_reduce(call_arguments const& given, Values& values,
+                            call_options const& call) = 0;
+  virtual report reduce_scatter(call_arguments const& given, Values& values,
+                                call_options const& call) = 0;
+  virtual report all_gather(call_arguments const& given, Values& values,
+                            call_options const& call) = 0;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,139 @@
+#pragma once
+/// @file
+/// A vector encoded and decoded by hand in an executor's memory: for MPI_Allreduce with hcomp's op,
+/// and for whoever moves the bytes himself.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/collective/engine/detail/code_inspection.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/core/random.hpp>
+#include <hcomp/exec/detail/own_memory.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
+#include <hcomp/op/block_work.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/encode.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace hcomp {
+namespace detail {
+
+struct clear_bytes {
+  std::byte* bytes;
+  std::size_t count;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    for (auto i = static_cast<std::size_t>(group.worker()); i < count; i += Group::workers)
+      bytes[i] = std::byte{0};
+  }
+};
+
+}  // namespace detail
+
+/// The code of one vector after another, of one size, in blocks of equal size: what `encode` and
+/// `decode` do with host memory, done by an executor in its own.
+///
+/// The executor is used, not owned, and must outlive this. Calls after the first allocate nothing.
+/// Memory: the code; on a device 40 bytes per block on both sides, and the statistics.
+template <Compressor C, Executor E> class encoded_vector {
+ public:
+  using value_type = typename C::value_type;
+
+  /// @param values  of every vector, >= 0
+  encoded_vector(std::size_t values, C const& codec, E& executor)
+      : codec_(codec),
+        layout_(layout_of(codec, values)),
+        executor_(&executor),
+        inspect_(layout_.blocks()),
+        statistics_(statistics_words(codec, layout_)),
+        memory_(code_bytes(codec, values)) {
+    if (size() > layout_.bytes())  // for good: neither encoding nor merging touches it
+      executor.for_each_block(
+          1, detail::clear_bytes{data() + layout_.bytes(), size() - layout_.bytes()});
+  }
+
+  std::size_t values() const { return layout_.values; }
+  C const& codec() const { return codec_; }
+  /// The code, in the executor's memory; what work has left there can be read by others after
+  /// `synchronize` of the executor.
+  std::byte* data() const { return memory_.data(); }
+  std::size_t size() const { return memory_.size(); }
+
+  /// hcomp::measure: what `x` says about itself, for encode_options::statistics when all ranks'
+  /// words are united; of codecs that are not Calibrated nothing. Waits for the executor.
+  /// @param x  values() values in the executor's memory
+  /// @throws std::invalid_argument  another number of values; memory_error: other memory
+  std::vector<std::uint32_t> measure(std::span<value_type const> x) {
+    require_vector("measure", x);
+    if constexpr (Calibrated<C>) {
+      executor_->for_each_block(
+          layout_.blocks(),
+          measure_blocks<C, value_type const*>{codec_, layout_, x.data(), statistics_.for_work()});
+      statistics_.fetch(*executor_, words());
+    }
+    return {statistics_.for_host(), statistics_.for_host() + words()};
+  }
+
+  /// Gives the executor the work of encoding `x`; with statistics waits for what it was given
+  /// before. Does not wait for the code: `synchronize` does, before MPI reads it.
+  /// @param x        values() values in the executor's memory
+  /// @param options  statistics in host memory, no longer needed on return
+  /// @throws std::invalid_argument  as encode; another number of values; memory_error: other memory
+  void encode(std::span<value_type const> x, encode_options const& options = {}) {
+    require_vector("encode", x);
+    auto origin = detail::origin_of(codec_, layout_, options);
+    if (origin.statistics) {
+      executor_->synchronize();
+      std::copy(options.statistics.begin(), options.statistics.end(), statistics_.for_host());
+      statistics_.send(*executor_, words());
+      origin.statistics = statistics_.for_work();
+    }
+    executor_->for_each_block(layout_.blocks(), encode_blocks<C, value_type const*>{
+                                                    codec_, layout_, x.data(), data(), origin});
+  }
+
+  /// Decodes the code into `x`, for work that is given to the executor afterwards. Waits for what
+  /// its blocks say about themselves. Returns the weight of the sum (0 if x is empty).
+  /// @param x  values() values in the executor's memory
+  /// @throws std::invalid_argument  another number of values; memory_error: other memory
+  /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
+  std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
+    require_vector("decode", x);
+    auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),
+                                philox_key(options.key), options.weight, options.result);
+    detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
+    executor_->for_each_block(layout_.blocks(),
+                              decode_blocks<C>{codec_, layout_, 0, data(), x.data(), options.result,
+                                               options.nonfinite == nonfinite_policy::propagate});
+    return found.weight;
+  }
+
+ private:
+  std::size_t words() const { return statistics_words(codec_, layout_); }
+
+  void require_vector(char const* who, std::span<value_type const> x) const {
+    if (x.size() != values())
+      throw std::invalid_argument(detail::error_text(
+          {who, ": ", x.size(), " values, the encoded_vector was made for ", values()}));
+    if (!detail::can_work_on(executor_, x))
+      throw memory_error(detail::error_text(
+          {who, ": the ", x.size(), " values are not in memory that the executor can work on"}));
+  }
+
+  C codec_;
+  code_layout layout_;
+  E* executor_;
+  detail::code_inspection<E> inspect_;
+  mirror<std::uint32_t, E> statistics_;
+  typename E::buffer memory_;
+};
+
+}  // namespace hcomp

@@ -1,0 +1,247 @@
+#pragma once
+/// @file
+/// Which way an all-reduce goes: a value that can be read from a command line. An algorithm is one
+/// row of detail::algorithm_rows and a function that makes its schedule.
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <hcomp/collective/schedule/detail/schedules.hpp>
+#include <hcomp/collective/schedule/schedule.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/printable.hpp>
+#include <initializer_list>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace hcomp {
+
+/// The numbers are those of the wire format.
+enum class algorithm_kind { ring, torus, direct, owner, doubling, aggregator };
+
+/// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
+/// direct: all-to-all and all-gather, two steps of latency. doubling: pairs of ranks, then pairs of
+/// pairs, exchange all they have: fewest messages, for short vectors. owner: only for codec `sign`,
+/// every rank ships only the bits that were drawn from it, half the bytes. aggregator: rank 0 adds
+/// up what all others send, and answers: what the others are compared with.
+struct algorithm {
+  algorithm_kind kind = algorithm_kind::ring;
+  int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
+  int columns = 0;  ///< torus only
+  /// Ranks of one host sum exactly, and each exchanges a share with other hosts in this way. For
+  /// hcomp::host::make_plan, which knows hosts.
+  bool by_hosts = false;
+
+  friend bool operator==(algorithm const&, algorithm const&) = default;
+
+  /// "ring", "torus", "torus:RxC", "direct", "owner", "doubling" or "aggregator"; or "hierarchical"
+  /// with one of these between hosts, such as "hierarchical:direct". Alone it is with ring.
+  /// @throws std::invalid_argument  anything else
+  static algorithm from(std::string_view text);
+  std::string name() const;
+
+  /// What hosts do among each other.
+  algorithm between_hosts() const {
+    auto how = *this;
+    how.by_hosts = false;
+    return how;
+  }
+  /// False: ranks ship what was drawn from them, and nothing is merged.
+  bool merges() const;
+  /// Ranks that share the blocks out among them: all, but where nothing is merged each works on
+  /// all of them.
+  int sharers(int ranks) const { return merges() ? ranks : 1; }
+  /// True if after a reduce-scatter every rank holds a part of its own.
+  bool shares_the_sum() const;
+
+  /// A torus with both sides known.
+  /// @throws std::invalid_argument  rows * columns is not the number of ranks
+  algorithm fitted(int ranks) const;
+};
+
+namespace detail {
+
+/// What there is to know of an algorithm.
+struct algorithm_row {
+  algorithm_kind kind;
+  std::string_view name;
+  /// Of one rank; for a shape that is fitted to the ranks. None: nothing is merged.
+  schedule (*of_rank)(algorithm const& shape, int rank, int ranks);
+  bool shares_the_sum = true;
+  bool is_baseline = false;  ///< there to compare with: nobody chooses it for its speed
+  /// Several ranks send to one at once, of which switches drop some, or more bytes are sent than by a
+  /// ring: where links become slow, that costs many times what is gained elsewhere.
+  bool crowds_links = false;
+  int most_ranks = std::numeric_limits<int>::max();
+};
+inline constexpr std::array algorithm_rows{
+    algorithm_row{algorithm_kind::ring, "ring",
+                  [](algorithm const&, int rank, int ranks) { return ring_schedule(rank, ranks); }},
+    algorithm_row{algorithm_kind::torus, "torus",
+                  [](algorithm const& shape, int rank, int) {
+                    return torus_schedule(rank, shape.rows, shape.columns);
+                  }},
+    algorithm_row{.kind = algorithm_kind::direct,
+                  .name = "direct",
+                  .of_rank = [](algorithm const&, int rank,
+                                int ranks) { return direct_schedule(rank, ranks); },
+                  .crowds_links = true},
+    algorithm_row{.kind = algorithm_kind::doubling,
+                  .name = "doubling",
+                  .of_rank = [](algorithm const&, int rank,
+                                int ranks) { return doubling_schedule(rank, ranks); },
+                  .crowds_links = true},
+    algorithm_row{.kind = algorithm_kind::owner,
+                  .name = "owner",
+                  .of_rank = nullptr,
+                  .shares_the_sum = false,
+                  .crowds_links = true,
+                  .most_ranks = 1024},
+    algorithm_row{.kind = algorithm_kind::aggregator,
+                  .name = "aggregator",
+                  .of_rank = [](algorithm const&, int rank,
+                                int ranks) { return aggregator_schedule(rank, ranks); },
+                  .shares_the_sum = false,
+                  .is_baseline = true}};
+
+constexpr algorithm_row const& facts_of(algorithm_kind kind) {
+  for (auto const& row : algorithm_rows)
+    if (row.kind == kind) return row;
+  return algorithm_rows.front();
+}
+
+}  // namespace detail
+
+/// Some of the algorithms.
+class algorithm_set {
+ public:
+  constexpr algorithm_set(std::initializer_list<algorithm_kind> kinds) {
+    for (auto const kind : kinds) add(kind);
+  }
+  /// Those that merge.
+  static constexpr algorithm_set merging() {
+    algorithm_set some{};
+    for (auto const& row : detail::algorithm_rows)
+      if (row.of_rank) some.add(row.kind);
+    return some;
+  }
+
+  constexpr void add(algorithm_kind kind) { bits_ |= bit(kind); }
+  constexpr void remove(algorithm_kind kind) { bits_ &= ~bit(kind); }
+  constexpr bool contains(algorithm_kind kind) const { return (bits_ & bit(kind)) != 0; }
+  /// A bit for each, to compare between ranks.
+  constexpr std::uint32_t bits() const { return bits_; }
+
+  /// f(kind) for each, in the order of the rows.
+  template <class F> constexpr void for_each(F const& f) const {
+    for (auto const& row : detail::algorithm_rows)
+      if (contains(row.kind)) f(row.kind);
+  }
+  /// "ring, torus, direct"
+  [[gnu::cold]] std::string names() const {
+    std::string text;
+    for_each([&](algorithm_kind kind) {
+      text += (text.empty() ? "" : ", ") + std::string(detail::facts_of(kind).name);
+    });
+    return text;
+  }
+
+ private:
+  static constexpr std::uint32_t bit(algorithm_kind kind) { return 1u << static_cast<int>(kind); }
+
+  std::uint32_t bits_ = 0;
+};
+
+namespace detail {
+
+inline constexpr std::string_view hierarchical_name = "hierarchical";
+
+}  // namespace detail
+
+[[gnu::cold]] inline algorithm algorithm::from(std::string_view text) {
+  if (text == detail::hierarchical_name) return {.by_hosts = true};
+  if (std::string_view rest = text; rest.starts_with(detail::hierarchical_name)) {
+    rest.remove_prefix(detail::hierarchical_name.size());
+    if (rest.starts_with(":") && !rest.substr(1).starts_with(detail::hierarchical_name)) {
+      auto how = from(rest.substr(1));
+      how.by_hosts = true;
+      return how;
+    }
+  }
+  for (auto const& row : detail::algorithm_rows)
+    if (text == row.name) return {.kind = row.kind};
+  if (text.starts_with("torus:")) {
+    algorithm torus{.kind = algorithm_kind::torus};
+    char const* const end = text.data() + text.size();
+    auto const rows = std::from_chars(text.data() + 6, end, torus.rows);
+    if (rows.ec == std::errc{} && rows.ptr != end && *rows.ptr == 'x') {
+      auto const columns = std::from_chars(rows.ptr + 1, end, torus.columns);
+      if (columns.ec == std::errc{} && columns.ptr == end && torus.rows > 0 && torus.columns > 0)
+        return torus;
+    }
+  }
+  std::string names;
+  for (auto const& row : detail::algorithm_rows) {
+    names += (names.empty() ? "" : ", ") + std::string(row.name);
+    if (row.kind == algorithm_kind::torus) names += ", torus:RxC (such as torus:2x4)";
+  }
+  names += ", hierarchical, hierarchical:NAME (another one between hosts)";
+  throw std::invalid_argument(detail::error_text(
+      {"no algorithm is called '", detail::printable(text), "'; hcomp has: ", names}));
+}
+
+[[gnu::cold]] inline std::string algorithm::name() const {
+  std::string text(detail::facts_of(kind).name);
+  if (rows != 0) text += ":" + std::to_string(rows) + "x" + std::to_string(columns);
+  if (!by_hosts) return text;
+  std::string const all(detail::hierarchical_name);
+  return kind == algorithm_kind::ring ? all : all + ":" + text;
+}
+
+inline bool algorithm::merges() const { return detail::facts_of(kind).of_rank != nullptr; }
+inline bool algorithm::shares_the_sum() const { return detail::facts_of(kind).shares_the_sum; }
+
+[[gnu::cold]] inline algorithm algorithm::fitted(int ranks) const {
+  algorithm fit = *this;
+  if (kind == algorithm_kind::torus && rows == 0) {
+    for (int r = 1; r * r <= ranks; ++r)
+      if (ranks % r == 0) fit.rows = r;
+    fit.columns = ranks / fit.rows;
+  } else if (kind == algorithm_kind::torus && (rows < 0 || long{rows} * columns != ranks)) {
+    throw std::invalid_argument(
+        detail::error_text({"torus: ", rows, " rows of ", columns, " are ", long{rows} * columns,
+                            " places, the transport has ", ranks, " ranks"}));
+  }
+  return fit;
+}
+
+/// The schedule of one rank.
+/// @throws std::invalid_argument  a torus that does not have `ranks` places, or an algorithm that
+///                                merges nothing
+[[gnu::cold]] inline schedule make_schedule(algorithm const& how, int rank, int ranks) {
+  if (how.by_hosts)
+    throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
+                                "' has a schedule for hosts, not for ranks");
+  auto const shape = how.fitted(ranks);
+  auto const& row = detail::facts_of(how.kind);
+  if (row.of_rank) return row.of_rank(shape, rank, ranks);
+  throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
+                              "' merges nothing and has no schedule");
+}
+
+namespace detail {
+
+/// The schedule of a rank that has as many hops as any: of rank 0 or 1 in every algorithm.
+[[gnu::cold]] inline schedule longest_schedule(algorithm const& how, int ranks) {
+  auto first = make_schedule(how, 0, ranks);
+  if (ranks == 1) return first;
+  auto second = make_schedule(how, 1, ranks);
+  bool const longer =
+      second.reduce.size() + second.gather.size() > first.reduce.size() + first.gather.size();
+  return longer ? second : first;
+}
+
+}  // namespace detail
+}  // namespace hcomp

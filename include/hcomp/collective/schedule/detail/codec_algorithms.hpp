@@ -1,0 +1,39 @@
+#pragma once
+/// @file
+/// Which algorithms go with which codecs.
+
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/core/detail/error_text.hpp>
+#include <stdexcept>
+#include <string_view>
+
+namespace hcomp::detail {
+
+/// The algorithms of plans of C.
+template <class C> constexpr algorithm_set algorithms_of() {
+  auto some = algorithm_set::merging();
+  if constexpr (VariableRate<C>) some.remove(algorithm_kind::doubling);
+  if constexpr (OneRanksBit<C>) some.add(algorithm_kind::owner);
+  return some;
+}
+
+/// The algorithm of a plan of C without options.
+template <class C>
+inline constexpr algorithm_kind usual_algorithm =
+    SkipsZeros<C> ? algorithm_kind::direct : algorithm_kind::ring;
+
+/// @throws std::invalid_argument  the codec has no such algorithm
+[[gnu::cold]] inline void require_algorithm(std::string_view codec, algorithm_set has,
+                                            algorithm const& how) {
+  if (how.by_hosts)
+    throw std::invalid_argument(error_text(
+        {"plan: algorithm '", how.name(), "' needs to know hosts; hcomp::host::make_plan does"}));
+  if (!has.contains(how.kind))
+    throw std::invalid_argument(error_text(
+        {"plan: codec '", codec, "' has no algorithm '", how.name(), "'; it has: ", has.names()}));
+}
+
+}  // namespace hcomp::detail

@@ -1,0 +1,203 @@
+#pragma once
+/// @file
+/// Sums sparse vectors: by shards, or an index and then lanes. Written once for all codecs,
+/// executors and transports.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse/detail/mark_list.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/detail/call_session.hpp>
+#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
+#include <hcomp/collective/sparse/detail/shard_exchange.hpp>
+#include <hcomp/collective/sparse/detail/shard_work.hpp>
+#include <hcomp/collective/sparse/detail/sparse_work.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace hcomp::detail {
+
+/// What all ranks' unions of indices have in common.
+struct union_summary {
+  std::uint64_t lowest, highest;  ///< fingerprint
+  std::uint64_t damaged;          ///< 1: some rank met damage
+
+  void unite(union_summary const& other) {
+    lowest = std::min(lowest, other.lowest);
+    highest = std::max(highest, other.highest);
+    damaged |= other.damaged;
+  }
+};
+
+/// Sums sparse vectors of one size over one transport. See `plan`, whose promises these are.
+///
+/// An all_reduce goes by shards with algorithm direct, unless sketches alone are allowed, and in
+/// two phases with others. The other collectives go by shards.
+class sparse_engine final : public sparse_sum_engine {
+ public:
+  /// @param work  must outlive the engine, as must the transport
+  /// @throws std::invalid_argument  a transport that cannot reach the executor's memory
+  sparse_engine(sparse_engine_settings const& made_for, sparse_work& work, any_transport& transport,
+                plan_options const& options)
+      : sparse_sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+        work_(&work),
+        is_on_device_(made_for.space == memory_space::device),
+        by_shards_(options.how.kind == algorithm_kind::direct &&
+                   (made_for.ways.dense || made_for.ways.packed)),
+        shards_(shards_of(made_for.layout.values, transport),
+                work.by_shards(shards_of(made_for.layout.values, transport)), transport, options) {
+    if (!by_shards_) work.connect(transport);
+  }
+
+  block_range owned_blocks() const override { return shards_.shard().words; }
+  /// Of the last all_reduce.
+  sparse_choice const& choice() const override { return choice_; }
+
+  report all_reduce(call_arguments const& given, sparse_values& values,
+                    call_options const& call) override {
+    auto figures = start(operation::all_reduce, given, call);
+    if (by_shards_)
+      reduce_by_shards(values.x, call, figures);
+    else
+      reduce_in_phases(values.x, call, figures);
+    return session_.done(figures);
+  }
+
+  report reduce_scatter(call_arguments const& given, sparse_values& values,
+                        call_options const& call) override {
+    auto figures = start(operation::reduce_scatter, given, call);
+    go_by_shards(figures);
+    auto const found = shards_.add_up(values.x, call.result, session_.key(), false, figures);
+    session_.finish(found, findings::of_parts, layout_, figures);
+    stopwatch watch;
+    shards_.read_sums(values.x);
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+  report all_gather(call_arguments const& given, sparse_values& values,
+                    call_options const& call) override {
+    auto figures = start(operation::all_gather, given, call);
+    go_by_shards(figures);
+    auto const found = shards_.gather(values.x, session_.key(), figures);
+    session_.finish(found, findings::of_parts, layout_, figures);
+    stopwatch watch;
+    shards_.read(values.x);
+    watch.add_to(figures.seconds_decode);
+    return session_.done(figures);
+  }
+
+ private:
+  static shard_layout shards_of(std::size_t values, any_transport const& transport) {
+    return {values, static_cast<std::size_t>(transport.size()),
+            static_cast<std::size_t>(transport.rank())};
+  }
+
+  report start(operation what, call_arguments const& given, call_options const& call) {
+    auto const figures = session_.start(what, given, call);
+    session_.require_weights_of_one();
+    return figures;
+  }
+
+  // ---- by shards ----------------------------------------------------------------------------
+  void go_by_shards(report& figures) const {
+    if (is_on_device_) figures.messages = message_memory::staged;
+  }
+  void reduce_by_shards(std::span<float> x, call_options const& call, report& figures) {
+    go_by_shards(figures);
+    auto found = shards_.add_up(x, call.result, session_.key(), true, figures);
+    found.merge(shards_.give_sums(session_.key(), figures));
+    session_.finish(found, findings::of_parts, layout_, figures);
+    stopwatch watch;
+    shards_.write(x);
+    watch.add_to(figures.seconds_decode);
+    choice_ = {.way = shards_.packed() ? sparse_way::packed : sparse_way::dense,
+               .values = x.size(),
+               .marked = shards_.marked(),
+               .index_bytes = sparse::mark_map_bytes(x.size()),
+               .dense_bytes = x.size() * sizeof(float),
+               .packed_bytes = shards_.marked() * sizeof(float)};
+  }
+
+  // ---- in two phases ------------------------------------------------------------------------
+  void reduce_in_phases(std::span<float> x, call_options call, report& figures) {
+    stopwatch watch;
+    work_->mark(x, call.result);
+    watch.add_to(figures.seconds_encode);
+    call.result = reduction::sum;
+    unite(call, figures);
+    watch.skip();
+    try {
+      work_->unite(session_.key());
+    } catch (wire_error const& error) {  // the others may have found nothing
+      revoke(transport(), error.what());
+    }
+    choice_ = work_->choice();
+    work_->encode(x, session_.key());
+    watch.add_to(figures.seconds_encode);
+    figures += work_->sum_lanes(call);
+    if (auto const wrong = missing_ranks(figures); !wrong.empty()) end_on_all(wrong);
+    watch.skip();
+    work_->decode(x, session_.key());
+    watch.add_to(figures.seconds_decode);
+  }
+  /// Every rank counts once in each of the two sums; empty if it does.
+  std::string missing_ranks(report const& figures) {
+    if (figures.weight == static_cast<std::uint64_t>(transport().size())) return {};
+    return std::string(session_.codec().name) + ": a sum of " + std::to_string(figures.weight) +
+           " ranks' values, there are " + std::to_string(transport().size()) + " ranks";
+  }
+  /// With checksums all ranks have compared what they found.
+  [[noreturn]] void end_on_all(std::string const& why) {
+    if (options().checksum) throw wire_error(why);
+    revoke(transport(), why);
+  }
+
+  /// The index. Then a rank that has met damage in it, or has another one than the others, must not
+  /// go on without them, nor they without it.
+  void unite(call_options const& call, report& figures) {
+    std::string damage;
+    try {
+      figures += work_->sum_index(call);
+      damage = missing_ranks(figures);
+    } catch (wire_error const& error) {
+      damage = error.what();
+    }
+    bool const compares = options().check && transport().size() > 1;
+    stopwatch watch;
+    std::uint64_t const print = compares || is_on_device_ ? work_->look() : 0;
+    if (compares) {
+      union_summary all{print, print, damage.empty() ? 0u : 1u};
+      session_.unite(all, [](union_summary& a, union_summary const& b) { a.unite(b); });
+      if (damage.empty() && (all.damaged || all.lowest != all.highest))
+        damage = std::string(session_.codec().name) + ": the index of " +
+                 std::to_string(layout_.values) + " values was damaged on its way to some rank";
+    }
+    watch.add_to(figures.seconds_communicate);
+    if (damage.empty()) return;
+    if (compares) throw wire_error(damage);
+    revoke(transport(), damage);
+  }
+
+  sparse_work* work_;
+  bool is_on_device_;
+  bool by_shards_;
+  shard_exchange shards_;
+  sparse_choice choice_;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,207 @@
+#pragma once
+/// @file
+/// A sum of sparse vectors between its two phases: the index is made and read, lanes are chosen,
+/// encoded and decoded.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
+#include <hcomp/codec/sparse/detail/lhc_plan.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/codec/sparse/index.hpp>
+#include <hcomp/codec/sparse/lhc.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/collective/sparse/detail/device_index.hpp>
+#include <hcomp/collective/sparse/detail/device_sketch.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/detail/sparse_runs.hpp>
+#include <hcomp/op/sparse_sum.hpp>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+namespace hcomp::detail {
+
+/// On hosts, by sparse_sum. In this order: mark, whose words become those of the union; look;
+/// unite; encode_lanes, whose lanes become their sums; decode_lanes.
+template <SkipsZeros C, Executor E> class sparse_phases {
+  using Lane = typename C::lane_type;
+
+ public:
+  /// @param options  with any result
+  /// @throws std::invalid_argument  as sparse_sum
+  sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& /*executor*/)
+      : values_(values),
+        sums_{sum_with(codec, options, reduction::sum), sum_with(codec, options, reduction::mean)} {
+  }
+
+  std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
+    is_mean_ = result == reduction::mean;
+    return words_ = sum().mark(x);
+  }
+  /// A fingerprint of the union.
+  std::uint64_t look() const { return print_of_index(words_.data(), values_); }
+  void unite(std::uint64_t key) { sum().unite(key); }
+
+  sparse_choice const& choice() const { return sum().choice(); }
+  std::size_t lanes() const { return sum().lanes(choice().values); }
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t key) const {
+    sum().encode_lanes(x, out, key);
+  }
+  void decode_lanes(std::span<Lane const> reduced, std::span<float> x, std::uint64_t key) const {
+    sum().decode_lanes(reduced, x, key);
+  }
+
+ private:
+  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduction result) {
+    options.result = result;
+    return sparse_sum<Lane>(options, codec.ways, codec.sketch);
+  }
+  sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
+  sparse_sum<Lane> const& sum() const { return sums_[is_mean_]; }
+
+  std::size_t values_;
+  sparse_sum<Lane> sums_[2];
+  bool is_mean_ = false;
+  std::span<std::uint64_t> words_;
+};
+
+/// On devices: the same index, choice and lanes by the executor's work. All spans are of its
+/// memory. The host waits in look() for 24 bytes; if it comes to a sketch, which takes integers,
+/// also as device_sketch does, and then that alone allocates memory after construction. Memory
+/// besides: 2 and a half bits per value.
+template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
+  using Lane = typename C::lane_type;
+
+ public:
+  /// @throws std::invalid_argument  no way is allowed, or sketches of floats, or as lhc
+  sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& executor)
+      : executor_(&executor),
+        values_(values),
+        options_(options),
+        ways_(possible(codec.ways)),
+        cells_per_value_(codec.sketch.cells_per_value),
+        words_(sparse_index::words(values) * sizeof(std::uint64_t)),
+        own_(sparse::index_words(values) * sizeof(std::uint64_t)),
+        exponents_(runs() * sizeof(std::uint32_t)),
+        index_(values),
+        sketch_(values, codec.sketch, executor) {}
+
+  /// @param x  as many values as the constructor was told
+  std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
+    options_.result = result;
+    executor_->for_each_block(runs(), mark_runs{x.data(), values_, words(), at<std::uint64_t>(own_),
+                                                at<std::uint32_t>(exponents_)});
+    executor_->for_each_block(1, close_marks{at<std::uint32_t>(exponents_), runs(),
+                                             words() + sparse::index_words(values_)});
+    return {words(), sparse_index::words(values_)};
+  }
+
+  std::uint64_t look() {
+    index_.count(*executor_, words(), at<std::uint64_t>(own_),
+                 words() + sparse::index_words(values_));
+    return index_.fetch(*executor_).print();
+  }
+  void unite(std::uint64_t key) {
+    auto const& found = index_.summary();
+    if (found.wrong_run != 0) {
+      std::size_t const first = (found.wrong_run - 1) * run_values;
+      throw wire_error(name() + ": the index of values " + std::to_string(first) + " to " +
+                       std::to_string(std::min(values_, first + run_values) - 1) +
+                       " lacks some that this rank has marked, or marks what is no value; is this "
+                       "a result of a bitwise OR?");
+    }
+    if (found.exponent < 0)
+      throw wire_error(name() + ": the index of " + std::to_string(values_) +
+                       " values has no exponent; is this a result of a bitwise OR?");
+    numbers_ =
+        sparse::agreed_numbers<Lane>(C::name, static_cast<std::uint32_t>(found.exponent), options_);
+    choice_ = choose_way(
+        ways_, {sparse_way::dense, values_, found.marked,
+                sparse_index::words(values_) * sizeof(std::uint64_t), values_ * sizeof(Lane),
+                found.marked * sizeof(Lane),
+                lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched) {
+        sketch_.choose(places(), found.marked, key);
+        choice_.sketched_bytes = sketch_.lanes() * sizeof(Lane);
+      }
+  }
+
+  sparse_choice const& choice() const { return choice_; }
+  std::size_t lanes() const {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched) return sketch_.lanes();
+    return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
+  }
+
+  void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t /*key*/) {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched)
+        return sketch_.encode(numbers_, x.data(), out.data());
+    if (choice_.way == sparse_way::packed)
+      executor_->for_each_block(
+          runs(), pack_runs<to_lane<Lane>>{{numbers_}, places(), values_, x.data(), out.data()});
+    else
+      executor_->for_each_block(
+          runs(), convert_runs<to_lane<Lane>>{{numbers_}, values_, x.data(), out.data()});
+  }
+  /// @param reduced  of a sketch nothing is left
+  void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*key*/) {
+    if constexpr (has_sketches)
+      if (choice_.way == sparse_way::sketched)
+        return sketch_.decode(numbers_, reduced.data(), x.data());
+    if (choice_.way == sparse_way::packed)
+      executor_->for_each_block(
+          runs(),
+          unpack_runs<to_value<Lane>>{{numbers_}, places(), values_, reduced.data(), x.data()});
+    else
+      executor_->for_each_block(
+          runs(), convert_runs<to_value<Lane>>{{numbers_}, values_, reduced.data(), x.data()});
+  }
+
+ private:
+  static std::string name() { return C::name; }
+  static constexpr bool has_sketches = std::is_integral_v<Lane>;
+  struct no_sketches {
+    no_sketches(std::size_t, lhc_options const& sketch, E&) { require_possible(sketch); }
+  };
+
+  /// Where packing is allowed, no sketch is chosen: it takes no fewer lanes.
+  static sparse_ways possible(sparse_ways const& ways) {
+    if (!ways.dense && !ways.packed && !ways.sketched)
+      throw std::invalid_argument(name() +
+                                  ": no way is allowed; there are dense, sparse_union and lhc");
+    if (!has_sketches && ways.sketched && !ways.packed)
+      throw std::invalid_argument(
+          name() +
+          ": lhc is allowed and sparse_union is not, but in a device's memory there are "
+          "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
+    return ways;
+  }
+  std::size_t runs() const { return runs_of(values_); }
+  template <class T> static T* at(typename E::buffer& memory) {
+    return reinterpret_cast<T*>(memory.data());
+  }
+  std::uint64_t* words() { return at<std::uint64_t>(words_); }
+  packed_places places() { return {words(), index_.marks_before()}; }
+
+  E* executor_;
+  std::size_t values_;
+  sparse_options options_;
+  sparse_ways ways_;
+  double cells_per_value_;
+  typename E::buffer words_, own_, exponents_;
+  device_index<E> index_;
+  std::conditional_t<has_sketches, device_sketch<Lane, E>, no_sketches> sketch_;
+  sparse::lane_numbers<Lane> numbers_;
+  sparse_choice choice_;
+};
+
+}  // namespace hcomp::detail

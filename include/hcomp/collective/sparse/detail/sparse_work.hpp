@@ -1,0 +1,77 @@
+#pragma once
+/// @file
+/// The arithmetic of a sum of sparse vectors as an engine sees it.
+
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/sparse/detail/shard_work.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/feedback/feedback.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#include <span>
+
+namespace hcomp::detail {
+
+/// Work of one codec and executor, in whose memory vectors are: by shards, or on whole vectors in
+/// two phases, which are in this order mark, sum_index, look, unite, encode, sum_lanes and decode.
+class sparse_work {
+ public:
+  virtual ~sparse_work() = default;
+
+  virtual std::unique_ptr<shard_work> by_shards(shard_layout const& layout) = 0;
+
+  /// Called once, before all else of the two phases.
+  /// @param transport  must outlive this
+  virtual void connect(any_transport& transport) = 0;
+
+  virtual void mark(std::span<float const> x, reduction result) = 0;
+  /// The index becomes the union of all ranks' indexes.
+  /// @throws wire_error  it was damaged on its way
+  virtual report sum_index(call_options const& call) = 0;
+  /// A fingerprint of the union.
+  virtual std::uint64_t look() = 0;
+  /// Chooses a way.
+  /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
+  /// @throws wire_error       the union is none
+  virtual void unite(std::uint64_t key) = 0;
+  virtual sparse_choice const& choice() const = 0;
+  virtual void encode(std::span<float const> x, std::uint64_t key) = 0;
+  /// Lanes become their sums.
+  virtual report sum_lanes(call_options const& call) = 0;
+  virtual void decode(std::span<float> x, std::uint64_t key) = 0;
+};
+
+/// What a sparse_engine is made for.
+struct sparse_engine_settings {
+  codec_terms codec;
+  code_layout layout;  ///< in words of the index
+  sparse_ways ways;
+  memory_space space = memory_space::host;  ///< of the vectors
+};
+
+/// The vector of one call.
+struct sparse_values {
+  template <class Work>
+  sparse_values(Work const& work, float* values, no_feedback<float> const&)
+      : x(values, work.layout().values) {}
+
+  std::span<float> x;
+};
+
+/// The collectives of a plan that skips zeros.
+class sparse_sum_engine : public sum_engine<sparse_values> {
+ public:
+  using sum_engine::sum_engine;
+
+  /// Of the last all_reduce.
+  virtual sparse_choice const& choice() const = 0;
+};
+
+}  // namespace hcomp::detail

@@ -1,0 +1,143 @@
+#pragma once
+/// @file
+/// How plans sum with codecs that skip zeros. To be included where such a plan is made.
+
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse/index.hpp>
+#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/collective/agreement/detail/codec_terms.hpp>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/collective/sparse/detail/device_shard_values.hpp>
+#include <hcomp/collective/sparse/detail/shard_values.hpp>
+#include <hcomp/collective/sparse/detail/shard_work.hpp>
+#include <hcomp/collective/sparse/detail/sparse_phases.hpp>
+#include <hcomp/collective/sparse/detail/sparse_work.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/op/code_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#if !defined(HCOMP_COMPILED)
+#include <hcomp/collective/sparse/detail/sparse_engine.hpp>
+#endif
+
+namespace hcomp::detail {
+
+#if defined(HCOMP_COMPILED)  // see make_engine.hpp
+class sparse_engine;
+extern template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sparse_sum_engine>(
+    sparse_engine_settings const&, sparse_work&, any_transport&, plan_options const&);
+#endif
+
+/// What an engine needs a codec and an executor for.
+template <SkipsZeros C, Executor E> class sparse_codec_work final : public sparse_work {
+  using lane_type = typename C::lane_type;
+  using index_codec = native_lanes<std::uint64_t, native_operation::bit_or>;
+
+ public:
+  /// @throws std::invalid_argument  too many values, no way is allowed, or as lhc
+  sparse_codec_work(C const& codec, std::size_t values, int ranks, E& executor,
+                    plan_options const& options)
+      : codec_(codec),
+        layout_{checked(values), 64, 0, 0},
+        executor_(&executor),
+        options_(options),
+        phases_(codec, values,
+                {.ranks = static_cast<std::uint32_t>(ranks), .nonfinite = options.nonfinite},
+                executor) {}
+
+  E& executor() const { return *executor_; }
+  code_layout const& layout() const { return layout_; }
+  C const& codec() const { return codec_; }
+  sparse_engine_settings settings() const {
+    return {terms_of(codec_, sizeof(float), std::numeric_limits<std::uint32_t>::max()), layout_,
+            codec_.ways, E::space};
+  }
+
+  std::unique_ptr<shard_work> by_shards(shard_layout const& layout) override {
+    return std::make_unique<shard_values<C, E>>(codec_, layout, options_, *executor_);
+  }
+
+  void connect(any_transport& transport) override {
+    transport_ = &transport;
+    options_.check = false;  // what the plans would compare is compared before
+    index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
+                        options_);
+  }
+  void mark(std::span<float const> x, reduction result) override {
+    index_ = phases_.mark(x, result);
+  }
+  report sum_index(call_options const& call) override {
+    return index_plan_->all_reduce(index_, call);
+  }
+  std::uint64_t look() override { return phases_.look(); }
+  void unite(std::uint64_t key) override { phases_.unite(key); }
+  sparse_choice const& choice() const override { return phases_.choice(); }
+  void encode(std::span<float const> x, std::uint64_t key) override {
+    make_room();
+    phases_.encode_lanes(x, lanes_, key);
+  }
+  report sum_lanes(call_options const& call) override {
+    return lane_plan_->all_reduce(lanes_, call);
+  }
+  void decode(std::span<float> x, std::uint64_t key) override {
+    phases_.decode_lanes(lanes_, x, key);
+  }
+
+ private:
+  static std::size_t checked(std::size_t values) {
+    constexpr std::size_t most = std::numeric_limits<std::uint32_t>::max();
+    if (values > most)
+      throw std::invalid_argument(std::string(C::name) + ": " + std::to_string(values) +
+                                  " values, there is room for " + std::to_string(most));
+    return values;
+  }
+  /// For the lanes of one call, and the plan that sums them.
+  void make_room() {
+    std::size_t const count = phases_.lanes();
+    if (!memory_ || memory_->size() < count * sizeof(lane_type))
+      memory_.emplace(count * sizeof(lane_type));
+    if (!lane_plan_ || lane_plan_->values() != count)
+      lane_plan_.emplace(count, lane_sum<lane_type>{}, *transport_, *executor_, options_);
+    lanes_ = {reinterpret_cast<lane_type*>(memory_->data()), count};
+  }
+
+  C codec_;
+  code_layout layout_;  ///< in words of the index
+  E* executor_;
+  plan_options options_;
+  sparse_phases<C, E> phases_;
+
+  // Of the two phases.
+  any_transport* transport_ = nullptr;
+  std::span<std::uint64_t> index_;
+  std::span<lane_type> lanes_;
+  std::optional<typename E::buffer> memory_;
+  std::optional<plan<index_codec, any_transport, E>> index_plan_;
+  std::optional<plan<lane_sum<lane_type>, any_transport, E>> lane_plan_;
+};
+
+template <SkipsZeros C, class E> struct plan_parts<C, E> {
+  using work = sparse_codec_work<C, E>;
+  using engine = sparse_sum_engine;
+  template <class F> using values = sparse_values;
+
+  static std::unique_ptr<engine> make(work& of, any_transport& transport,
+                                      plan_options const& options) {
+    return make_engine<sparse_engine, engine>(of.settings(), static_cast<sparse_work&>(of),
+                                              transport, options);
+  }
+};
+
+}  // namespace hcomp::detail
