@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "handle_number.hpp"
+#include <c/handle_number.hpp>
 
 namespace hcomp::drop_in {
 

@@ -19,13 +19,13 @@
 #include <thread>
 #include <tuple>
 
-#include "begun_sums.hpp"
-#include "quicker_way.hpp"
-#include "residual_store.hpp"
-#include "settings.hpp"
+#include <c/plan_cache.hpp>
+#include <c/request_queue.hpp>
+#include <c/residual_store.hpp>
+#include <c/settings.hpp>
+#include <c/spare_memory.hpp>
+#include "faster_strategy.hpp"
 #include "shared_copy.hpp"
-#include "spare_memory.hpp"
-#include "summer.hpp"
 
 namespace hcomp::drop_in {
 

@@ -10,11 +10,11 @@
 #include <mutex>
 #include <string>
 
+#include <c/residual_store.hpp>
+#include <c/settings.hpp>
 #include "communicator.hpp"
 #include "journal.hpp"
 #include "passed_calls.hpp"
-#include "residual_store.hpp"
-#include "settings.hpp"
 
 namespace hcomp::drop_in {
 

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <optional>
 
-#include "settings.hpp"
+#include <c/settings.hpp>
 
 namespace hcomp::drop_in {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include <c/settings.hpp>
 #include "mpi_type.hpp"
-#include "settings.hpp"
 
 namespace hcomp::drop_in {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "handle_number.hpp"
+#include <c/handle_number.hpp>
 
 namespace hcomp::drop_in {
 

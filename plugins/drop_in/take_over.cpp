@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_memory.hpp"
-#include "host_call.hpp"
+#include <c/cuda_memory.hpp>
+#include "faster_call.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "passed_calls.hpp"
-#include "quicker_sum.hpp"
+#include "staged_call.hpp"
 #include "summing.hpp"
 
 namespace hcomp::drop_in {

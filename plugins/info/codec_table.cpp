@@ -1,7 +1,7 @@
 #include "codec_table.hpp"
 
+#include <c/settings.hpp>
 #include <cstdint>
-#include <drop_in/settings.hpp>
 #include <hcomp/collective/by_name/codec_facts.hpp>
 #include <hcomp/collective/by_name/codec_rows.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>

@@ -6,13 +6,13 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <c/settings.hpp>
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <drop_in/environment.hpp>
 #include <drop_in/mpi_kind.hpp>
-#include <drop_in/settings.hpp>
 #include <exception>
 #include <filesystem>
 #include <hcomp/core/detail/printable.hpp>

@@ -1,10 +1,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <c/byte_collectives.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <drop_in/byte_collectives.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/transport/loopback.hpp>

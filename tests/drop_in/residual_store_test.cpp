@@ -1,6 +1,6 @@
 #include <doctest/doctest.h>
 
-#include <drop_in/residual_store.hpp>
+#include <c/residual_store.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 
 using namespace hcomp;

@@ -1,9 +1,9 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <c/settings.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <drop_in/settings.hpp>
 #include <stdexcept>
 #include <string>
 #include <string_view>

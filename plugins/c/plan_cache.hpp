@@ -20,9 +20,9 @@
 #include <tuple>
 #include <vector>
 
+#include "feedback_plan.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
-#include "vector_sum.hpp"
 
 namespace hcomp::drop_in {
 

@@ -1,13 +1,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <c/feedback_plan.hpp>
+#include <c/plan_cache.hpp>
 #include <chrono>
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <drop_in/summer.hpp>
-#include <drop_in/vector_sum.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/host/host_ranks.hpp>

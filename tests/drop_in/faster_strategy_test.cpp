@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <drop_in/quicker_way.hpp>
+#include <drop_in/faster_strategy.hpp>
 #include <random>
 #include <set>
 #include <vector>

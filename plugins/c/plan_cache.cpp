@@ -1,4 +1,4 @@
-#include "summer.hpp"
+#include "plan_cache.hpp"
 
 #include <algorithm>
 #include <hcomp/collective/agreement/agreement.hpp>
@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "host_sum.hpp"
+#include "node_reduction.hpp"
 
 namespace hcomp::drop_in {
 

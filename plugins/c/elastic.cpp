@@ -22,8 +22,8 @@
 #include <utility>
 #include <vector>
 
-#include "c_sum.hpp"
-#include "vector_sum.hpp"
+#include "feedback_plan.hpp"
+#include "plan.hpp"
 
 namespace {
 

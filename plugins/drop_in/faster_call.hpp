@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_memory.hpp"
-#include "quicker_way.hpp"
+#include <c/cuda_memory.hpp>
+#include "faster_strategy.hpp"
 #include "summing.hpp"
 
 namespace hcomp::drop_in {

@@ -1,4 +1,4 @@
-#include "c_sum.hpp"
+#include "plan.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "cuda_memory.hpp"
-#include "host_sum.hpp"
-#include "vector_sum.hpp"
+#include "feedback_plan.hpp"
+#include "node_reduction.hpp"
 
 namespace {
 

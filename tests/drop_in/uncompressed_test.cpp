@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <c/node_reduction.hpp>
+#include <c/uncompressed.hpp>
 #include <chrono>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <drop_in/host_sum.hpp>
-#include <drop_in/plain_sum.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>

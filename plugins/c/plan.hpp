@@ -24,8 +24,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "begun_sums.hpp"
 #include "handle_number.hpp"
+#include "request_queue.hpp"
 #include "settings.hpp"
 
 namespace hcomp::c_api {

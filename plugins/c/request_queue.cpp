@@ -1,4 +1,4 @@
-#include "begun_sums.hpp"
+#include "request_queue.hpp"
 
 #include <algorithm>
 #include <utility>

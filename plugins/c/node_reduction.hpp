@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "byte_collectives.hpp"
-#include "plain_sum.hpp"
+#include "uncompressed.hpp"
 
 namespace hcomp::drop_in {
 

@@ -13,11 +13,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "c_sum.hpp"
-#include "library.hpp"
-#include "mpi_type.hpp"
+#include <drop_in/library.hpp>
+#include <drop_in/mpi_type.hpp>
+#include <drop_in/shared_copy.hpp>
+#include "plan.hpp"
 #include "settings.hpp"
-#include "shared_copy.hpp"
 
 namespace {
 

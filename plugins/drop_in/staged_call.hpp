@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
+#include <c/cuda_memory.hpp>
+#include <c/spare_memory.hpp>
 #include "communicator.hpp"
-#include "cuda_memory.hpp"
-#include "spare_memory.hpp"
 #include "summing.hpp"
 
 namespace hcomp::drop_in {

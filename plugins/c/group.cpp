@@ -29,15 +29,15 @@
 #include <utility>
 #include <vector>
 
-#include "begun_sums.hpp"
 #include "byte_collectives.hpp"
-#include "c_sum.hpp"
-#include "host_sum.hpp"
-#include "plain_sum.hpp"
+#include "node_reduction.hpp"
+#include "plan.hpp"
+#include "plan_cache.hpp"
+#include "request_queue.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 #include "spare_memory.hpp"
-#include "summer.hpp"
+#include "uncompressed.hpp"
 
 namespace {
 
