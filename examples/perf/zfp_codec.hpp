@@ -23,7 +23,7 @@ template <class T> struct zfp_codec {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
   using value_type = T;
   static constexpr char const* name = "zfp";
-  static constexpr std::uint8_t wire_kind = 250;
+  static constexpr std::uint8_t codec_id = 250;
   static constexpr int block_values = 8192;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
@@ -50,7 +50,7 @@ template <class T> struct zfp_codec {
       nonfinite |= !(x[i] - x[i] == 0);
     }
     compress(plain, n, block);
-    hcomp::store(block, 0, hcomp::make_header(wire_kind, n, nonfinite, origin));
+    hcomp::store(block, 0, hcomp::make_header(codec_id, n, nonfinite, origin));
   }
 
   template <class Group> void merge_block(Group group, std::byte* acc, std::byte const* in) const {

@@ -10,7 +10,7 @@
 struct fixed_point {
   using value_type = float;
   static constexpr char const* name = "fixed_point";
-  static constexpr std::uint8_t wire_kind = 200;  // see hcomp::wire_kinds
+  static constexpr std::uint8_t codec_id = 200;  // see hcomp::codec_ids
   static constexpr int block_values = 1024;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
@@ -38,7 +38,7 @@ struct fixed_point {
     }
     nonfinite = group.any(nonfinite);
     if (group.worker() == 0)
-      hcomp::store(block, 0, hcomp::make_header(wire_kind, n, nonfinite, origin));
+      hcomp::store(block, 0, hcomp::make_header(codec_id, n, nonfinite, origin));
     group.sync();
   }
 

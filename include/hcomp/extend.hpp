@@ -18,6 +18,7 @@
 #include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/bernoulli.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -25,7 +26,6 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/core/simd_level.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>

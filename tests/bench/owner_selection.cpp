@@ -51,7 +51,7 @@ struct setup {
   kernels::unpack_owned_bits unpacking() {
     return {layout,
             owners(),
-            hcomp::make_header(hcomp::sign<>::wire_kind, 0, false, {key, 0, 1, 0}),
+            hcomp::make_header(hcomp::sign<>::codec_id, 0, false, {key, 0, 1, 0}),
             messages.data(),
             starts.data(),
             code.data()};

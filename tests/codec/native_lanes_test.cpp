@@ -181,9 +181,9 @@ TEST_CASE("native lanes: the bytes of a block stay as they are") {
       0,    0};
   REQUIRE(block.size() == expected.size());
   CHECK(std::memcmp(block.data(), expected.data(), block.size()) == 0);
-  CHECK(native_lanes<std::uint64_t>::wire_kind == 6);
-  CHECK(native_lanes<std::uint32_t, native_operation::bit_or>::wire_kind == 7);
-  CHECK(native_lanes<std::uint64_t, native_operation::bit_or>::wire_kind == 8);
+  CHECK(native_lanes<std::uint64_t>::codec_id == 6);
+  CHECK(native_lanes<std::uint32_t, native_operation::bit_or>::codec_id == 7);
+  CHECK(native_lanes<std::uint64_t, native_operation::bit_or>::codec_id == 8);
 }
 
 TEST_CASE("native lanes: floats are added by identity") {

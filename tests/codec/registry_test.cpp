@@ -14,7 +14,7 @@ TEST_CASE_TEMPLATE("builtin_codecs: names and wire kinds are unique", T, float, 
   hcomp::builtin_codecs<T>::for_each([&]<class C>() {
     names.emplace_back(C::name);
     different_names.insert(C::name);
-    kinds.insert(C::wire_kind);
+    kinds.insert(C::codec_id);
   });
   CHECK(different_names.size() == names.size());
   CHECK(kinds.size() == names.size());

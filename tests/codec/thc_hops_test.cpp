@@ -50,7 +50,7 @@ int lane(thc<> const& codec, code const& block, int n, std::size_t i) {
 /// A block of sums sum_of(i).
 template <class F> code block_of(thc<> const& codec, int n, block_header header, F const& sum_of) {
   REQUIRE(codec.lane_bytes() == 2);
-  header.codec = thc<>::wire_kind;
+  header.codec = thc<>::codec_id;
   header.values = static_cast<std::uint16_t>(n);
   code block(codec.block_bytes(n));
   hcomp::store(block.data(), 0, header);

@@ -63,7 +63,7 @@ template <class C> pinned pin() {
     hcomp::merge_blocks<C> const work{codec, sum.data(), mine.data()};
     for (std::size_t b = 0; b < 2; ++b) work(hcomp::simd_group{}, b);
   }
-  return {C::wire_kind, fingerprint(first), fingerprint(sum)};
+  return {C::codec_id, fingerprint(first), fingerprint(sum)};
 }
 
 }  // namespace
@@ -105,12 +105,12 @@ TEST_CASE("wire format 1: flags, faults and codec tags have these numbers") {
   CHECK(static_cast<int>(hcomp::block_fault::weight) == 7);
   CHECK(static_cast<int>(hcomp::block_fault::checksum) == 8);
   CHECK(static_cast<int>(hcomp::block_fault::scale) == 9);
-  CHECK(hcomp::identity<float>::wire_kind == 1);
-  CHECK(hcomp::identity<double>::wire_kind == 2);
-  CHECK(hcomp::float_cast<hcomp::float16>::wire_kind == 3);
-  CHECK(hcomp::float_cast<hcomp::bfloat16>::wire_kind == 4);
-  CHECK(hcomp::sign<float>::wire_kind == 16);
-  CHECK(hcomp::sign_count<float>::wire_kind == 17);
+  CHECK(hcomp::identity<float>::codec_id == 1);
+  CHECK(hcomp::identity<double>::codec_id == 2);
+  CHECK(hcomp::float_cast<hcomp::float16>::codec_id == 3);
+  CHECK(hcomp::float_cast<hcomp::bfloat16>::codec_id == 4);
+  CHECK(hcomp::sign<float>::codec_id == 16);
+  CHECK(hcomp::sign_count<float>::codec_id == 17);
 }
 
 TEST_CASE("wire format 1: payloads of signs lie as documented") {

@@ -78,7 +78,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
     };
     reaching direct(transport);
     if (by == way::direct) return sum_over(direct, message_memory::device);
-    if constexpr (C::wire_kind == sign<>::wire_kind)  // each codec more takes the compiler seconds
+    if constexpr (C::codec_id == sign<>::codec_id)  // each codec more takes the compiler seconds
       if (by == way::staged_over_reaching) {
         staged over(direct, executor);
         return sum_over(over, message_memory::device);
@@ -129,7 +129,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
             auto const wanted = sums_on_hosts(codec, x, options, expected);
             for (way const by :
                  {way::staged, way::direct, way::staged_over_reaching, way::staged_beside_a_host}) {
-              if (by == way::staged_over_reaching && C::wire_kind != sign<>::wire_kind) continue;
+              if (by == way::staged_over_reaching && C::codec_id != sign<>::codec_id) continue;
               CAPTURE(static_cast<int>(by));
               auto const found = sums_on_devices(codec, x, options, sent, by);
               CHECK(sent == expected);

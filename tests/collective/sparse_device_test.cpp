@@ -335,7 +335,7 @@ TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ra
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.plan = {.how = algorithm::from("ring"), .checksum = true}},
-      damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::wire_kind));
+      damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::codec_id));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
 }
@@ -372,7 +372,7 @@ TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ra
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.ways = {.dense = false, .packed = false}, .plan = {.how = algorithm::from("ring")}},
-      damages_first(lane_sum<std::uint32_t>::wire_kind));
+      damages_first(lane_sum<std::uint32_t>::codec_id));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
   CHECK(outcomes[0].text.find("cells hold what the index does not explain") != std::string::npos);

@@ -603,7 +603,7 @@ struct all_of_them {
   using value_type = float;
   using lane_type = std::uint64_t;
   static constexpr char const* name = "all_of_them";
-  static constexpr std::uint8_t wire_kind = 200;
+  static constexpr std::uint8_t codec_id = 200;
 
   sparse_ways ways = {.packed = false, .sketched = false};
   lhc_options sketch = {};

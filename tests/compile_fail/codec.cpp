@@ -13,7 +13,7 @@
 struct stub_codec {
   using value_type = float;
   static constexpr char const* name = "stub";
-  static constexpr std::uint8_t wire_kind = 201;
+  static constexpr std::uint8_t codec_id = 201;
   static constexpr int block_values = 64;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = true;

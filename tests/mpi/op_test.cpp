@@ -52,12 +52,12 @@ template <class C> void check_sum(std::vector<float> const& sum, int ranks) {
   }
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < sum.size(); ++i) {
-    if constexpr (C::wire_kind ==
-                  sign<>::wire_kind) {  // the sign of one of the ranks, times their number
+    if constexpr (C::codec_id ==
+                  sign<>::codec_id) {  // the sign of one of the ranks, times their number
       bool const plus = sum[i] > 0;
       wrong += std::abs(sum[i]) != static_cast<float>(ranks) ||
                (plus ? positive[i] == 0 : positive[i] == ranks);
-    } else if constexpr (C::wire_kind == sign_count<>::wire_kind) {
+    } else if constexpr (C::codec_id == sign_count<>::codec_id) {
       wrong += sum[i] != static_cast<float>(2 * positive[i] - ranks);
     } else if constexpr (Calibrated<C>) {
       lost += std::pow(sum[i] - exact[i], 2);

@@ -16,7 +16,7 @@ namespace outside {
 template <class T = float> struct steps {
   using value_type = T;
   static constexpr char const* name = "steps";
-  static constexpr std::uint8_t wire_kind = 250;
+  static constexpr std::uint8_t codec_id = 250;
   static constexpr int block_values = 1024;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
@@ -42,7 +42,7 @@ template <class T = float> struct steps {
     }
     bool const nonfinite = group.any(!finite);
     if (group.worker() == 0)
-      hcomp::store_aligned(block, 0, hcomp::make_header(wire_kind, n, nonfinite, origin));
+      hcomp::store_aligned(block, 0, hcomp::make_header(codec_id, n, nonfinite, origin));
     group.sync();
   }
   template <class Group> void merge_block(Group group, std::byte* acc, std::byte const* in) const {

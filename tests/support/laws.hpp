@@ -344,7 +344,7 @@ template <class C> void sum() {
       REQUIRE(header.values == n);
       REQUIRE(header.index == 2);
       REQUIRE(header.key == 9);
-      REQUIRE(header.codec == C::wire_kind);
+      REQUIRE(header.codec == C::codec_id);
       REQUIRE(header.flags == 0);
       REQUIRE(header.fault == block_fault::none);
       auto const da = decoded(codec, a, n), db = decoded(codec, b, n);

@@ -40,7 +40,7 @@ enum class block_fault : std::uint8_t {
 struct block_header {
   std::uint16_t magic = 0x4368;  ///< "hC"
   std::uint8_t version = static_cast<std::uint8_t>(wire_version);
-  std::uint8_t codec = 0;    ///< Codec::wire_kind
+  std::uint8_t codec = 0;    ///< Codec::codec_id
   std::uint16_t values = 0;  ///< 1 .. block_values, fewer than block_values only in the last
   std::uint8_t flags = 0;    ///< of block_flag
   block_fault fault = block_fault::none;

@@ -36,9 +36,9 @@ template <class C>
 concept Compressor = std::is_trivially_copyable_v<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
              block_origin origin, reduction r) {
-  { C::name } -> std::convertible_to<std::string_view>;   // registry and messages
-  { C::wire_kind } -> std::convertible_to<std::uint8_t>;  // on the wire
-  { C::block_values } -> std::convertible_to<int>;        // values in a full block
+  { C::name } -> std::convertible_to<std::string_view>;  // registry and messages
+  { C::codec_id } -> std::convertible_to<std::uint8_t>;  // on the wire
+  { C::block_values } -> std::convertible_to<int>;       // values in a full block
   { C::passes_nonfinite } -> std::convertible_to<bool>;
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { c.block_bytes(n) } -> std::same_as<std::size_t>;              // header included
@@ -216,8 +216,8 @@ HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {
   auto const mine = load_header(acc), other = load_header(in);
   block_fault fault = merge_fault(mine, other, max_weight);
-  if (fault == block_fault::none && (mine.codec != C::wire_kind || mine.values > C::block_values))
-    fault = mine.codec != C::wire_kind ? block_fault::codec : block_fault::length;
+  if (fault == block_fault::none && (mine.codec != C::codec_id || mine.values > C::block_values))
+    fault = mine.codec != C::codec_id ? block_fault::codec : block_fault::length;
   if (fault == block_fault::none) {
     if constexpr (std::is_void_v<decltype(payload(mine, other))>)
       payload(mine, other);

@@ -11,7 +11,7 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -32,9 +32,9 @@ struct native_lanes {
   static constexpr native_operation operation = Operation;
   static constexpr bool is_sum = Operation == native_operation::sum;
   static constexpr char const* name = is_sum ? "native_lanes:sum" : "native_lanes:bit_or";
-  static constexpr std::uint8_t wire_kind =
-      sizeof(T) == 4 ? (is_sum ? wire_kinds::sum_of_32 : wire_kinds::or_of_32)
-                     : (is_sum ? wire_kinds::sum_of_64 : wire_kinds::or_of_64);
+  static constexpr std::uint8_t codec_id =
+      sizeof(T) == 4 ? (is_sum ? codec_ids::sum_of_32 : codec_ids::or_of_32)
+                     : (is_sum ? codec_ids::sum_of_64 : codec_ids::or_of_64);
   static constexpr int block_values = 16384 / sizeof(T);
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = true;  // there are none
@@ -52,7 +52,7 @@ struct native_lanes {
                              block_origin const& origin) const {
     T const weight = is_sum ? origin.weight : 1;
     for (int i = group.worker(); i < n; i += Group::workers) put(block, i, x[i] * weight);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, false, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(codec_id, n, false, origin));
     group.sync();
   }
 

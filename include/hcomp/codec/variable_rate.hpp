@@ -46,7 +46,7 @@ concept VariableRate = std::copyable<C> &&
              std::span<std::byte const> in, std::size_t n) {
   requires std::floating_point<typename C::value_type> || std::integral<typename C::value_type>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
-  { C::wire_kind } -> std::convertible_to<std::uint8_t>;          // on the wire
+  { C::codec_id } -> std::convertible_to<std::uint8_t>;           // on the wire
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { C::capacity(n) } -> std::same_as<std::size_t>;
   { c.coder() } -> std::convertible_to<typename C::coder_type>;

@@ -142,7 +142,7 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
   auto const found =
       detail::check_sums(codec, layout, layout.all(), code.data(), options.result,
-                         detail::check_code(C::wire_kind, layout, layout.all(), code.data(),
+                         detail::check_code(C::codec_id, layout, layout.all(), code.data(),
                                             philox_key(options.key), options.weight));
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
   decode_blocks<C> const work{codec,

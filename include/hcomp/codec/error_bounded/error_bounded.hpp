@@ -19,9 +19,9 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <string>
 
@@ -82,7 +82,7 @@ class error_bounded<float>
     : public merging_variable_rate_codec<error_bounded<float>, detail::error_bounded::chunk_coder> {
  public:
   static constexpr char const* name = "error_bounded";
-  static constexpr std::uint8_t wire_kind = wire_kinds::error_bounded;
+  static constexpr std::uint8_t codec_id = codec_ids::error_bounded;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range

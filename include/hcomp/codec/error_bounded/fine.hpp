@@ -12,8 +12,8 @@
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <string>
 
@@ -41,8 +41,8 @@ class error_bounded_fine
   using coder_type = detail::error_bounded::fine_coder<T>;
   static constexpr char const* name =
       std::same_as<T, float> ? "error_bounded_fine" : "error_bounded";
-  static constexpr std::uint8_t wire_kind =
-      std::same_as<T, float> ? wire_kinds::error_bounded_fine : wire_kinds::error_bounded_double;
+  static constexpr std::uint8_t codec_id =
+      std::same_as<T, float> ? codec_ids::error_bounded_fine : codec_ids::error_bounded_double;
 
   /// @throws std::invalid_argument  a setting is out of range
   explicit error_bounded_fine(error_bounded_options const& options = {})

@@ -9,11 +9,11 @@
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/detail/four_values.hpp>
 #include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <limits>
 #include <type_traits>
 
@@ -23,19 +23,19 @@ namespace detail {
 template <class Wire> struct wire_float;
 template <> struct wire_float<float> {
   static constexpr char const* name = "float_cast:fp32";
-  static constexpr std::uint8_t wire_kind = wire_kinds::float32;
+  static constexpr std::uint8_t codec_id = codec_ids::float32;
 };
 template <> struct wire_float<double> {
   static constexpr char const* name = "float_cast:fp64";
-  static constexpr std::uint8_t wire_kind = wire_kinds::float64;
+  static constexpr std::uint8_t codec_id = codec_ids::float64;
 };
 template <> struct wire_float<float16> {
   static constexpr char const* name = "float_cast:fp16";
-  static constexpr std::uint8_t wire_kind = wire_kinds::float16;
+  static constexpr std::uint8_t codec_id = codec_ids::float16;
 };
 template <> struct wire_float<bfloat16> {
   static constexpr char const* name = "float_cast:bf16";
-  static constexpr std::uint8_t wire_kind = wire_kinds::bfloat16;
+  static constexpr std::uint8_t codec_id = codec_ids::bfloat16;
 };
 
 }  // namespace detail
@@ -52,7 +52,7 @@ template <class Wire, class T = float> struct float_cast {
   using wire_type = detail::value_t<Wire>;
   static constexpr char const* name =
       std::is_same_v<Wire, T> ? "identity" : detail::wire_float<wire_type>::name;
-  static constexpr std::uint8_t wire_kind = detail::wire_float<wire_type>::wire_kind;
+  static constexpr std::uint8_t codec_id = detail::wire_float<wire_type>::codec_id;
   static constexpr int block_values = 4096;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = true;
@@ -86,7 +86,7 @@ template <class Wire, class T = float> struct float_cast {
           [&](int i) { finite &= put(to, i, static_cast<sum_type>(x[i]) * weight); });
     }
     bool const nonfinite = group.any(!finite);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(codec_id, n, nonfinite, origin));
     group.sync();
   }
 

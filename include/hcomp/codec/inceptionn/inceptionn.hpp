@@ -17,9 +17,9 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/simd.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <string>
 
@@ -55,7 +55,7 @@ struct inceptionn_info {
 class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::chunk_coder> {
  public:
   static constexpr char const* name = "inceptionn";
-  static constexpr std::uint8_t wire_kind = wire_kinds::inceptionn;
+  static constexpr std::uint8_t codec_id = codec_ids::inceptionn;
 
   /// @param level  not above best_simd_level(); the bytes are the same with all
   /// @throws std::invalid_argument  a setting is out of range

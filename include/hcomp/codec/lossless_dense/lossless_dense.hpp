@@ -11,7 +11,7 @@
 #include <hcomp/codec/lossless_dense/detail/format.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 
 namespace hcomp {
 
@@ -29,8 +29,8 @@ class lossless_dense : public merging_variable_rate_codec<lossless_dense<T>,
                                                           detail::lossless_dense::chunk_coder<T>> {
  public:
   static constexpr char const* name = detail::lossless_dense::format<T>::name;
-  static constexpr std::uint8_t wire_kind =
-      std::same_as<T, float> ? wire_kinds::lossless_dense_float : wire_kinds::lossless_dense_double;
+  static constexpr std::uint8_t codec_id =
+      std::same_as<T, float> ? codec_ids::lossless_dense_float : codec_ids::lossless_dense_double;
 
   std::array<double, 0> parameters() const { return {}; }
   detail::no_options options() const { return {}; }

@@ -10,7 +10,7 @@
 #include <hcomp/codec/lossless_integers/detail/format.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 
 namespace hcomp {
 
@@ -31,8 +31,8 @@ class lossless_integers
                                          detail::lossless_integers::chunk_coder<T>> {
  public:
   static constexpr char const* name = detail::lossless_integers::format<T>::name;
-  static constexpr std::uint8_t wire_kind =
-      sizeof(T) == 4 ? wire_kinds::lossless_integers_32 : wire_kinds::lossless_integers_64;
+  static constexpr std::uint8_t codec_id =
+      sizeof(T) == 4 ? codec_ids::lossless_integers_32 : codec_ids::lossless_integers_64;
 
   std::array<double, 0> parameters() const { return {}; }
   detail::no_options options() const { return {}; }

@@ -9,8 +9,8 @@
 #include <hcomp/codec/reproducible/detail/bins.hpp>
 #include <hcomp/codec/reproducible/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <type_traits>
 
 namespace hcomp {
@@ -34,9 +34,9 @@ template <class T = float> struct reproducible {
   using value_type = detail::value_t<T>;
   using sum_type = accumulator_t<value_type>;  ///< float or double
   static constexpr char const* name = "reproducible";
-  static constexpr std::uint8_t wire_kind = std::is_same_v<sum_type, float>
-                                                ? wire_kinds::reproducible_float
-                                                : wire_kinds::reproducible_double;
+  static constexpr std::uint8_t codec_id = std::is_same_v<sum_type, float>
+                                               ? codec_ids::reproducible_float
+                                               : codec_ids::reproducible_double;
   static constexpr int block_values = 4096;
   static constexpr bool sum_is_exact = true;  // in its bytes: no order shows
   static constexpr bool passes_nonfinite = true;
@@ -63,7 +63,7 @@ template <class T = float> struct reproducible {
     bool const nonfinite = group.any(!finite);
     place = largest_of_all(group, place);
     if (group.worker() == 0) {
-      store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
+      store_aligned(block, 0, make_header(codec_id, n, nonfinite, origin));
       store_aligned(block + block_header_bytes, 0, preface{place});
     }
     group.sync();

@@ -8,9 +8,9 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sign/detail/kernels.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 
 namespace hcomp {
 
@@ -26,7 +26,7 @@ namespace hcomp {
 template <class T = float> struct sign_count {
   using value_type = detail::value_t<T>;
   static constexpr char const* name = "sign_count";
-  static constexpr std::uint8_t wire_kind = wire_kinds::sign_count;
+  static constexpr std::uint8_t codec_id = codec_ids::sign_count;
   static constexpr int block_values = 8192;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
@@ -76,7 +76,7 @@ template <class T = float> struct sign_count {
       }
     }
     bool const nonfinite = group.any(!finite);
-    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(codec_id, n, nonfinite, origin));
     group.sync();
   }
 

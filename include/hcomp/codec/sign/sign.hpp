@@ -9,8 +9,8 @@
 #include <hcomp/codec/sign/detail/kernels.hpp>
 #include <hcomp/codec/sign/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -31,7 +31,7 @@ namespace hcomp {
 template <class T = float> struct sign {
   using value_type = detail::value_t<T>;
   static constexpr char const* name = "sign";
-  static constexpr std::uint8_t wire_kind = wire_kinds::sign;
+  static constexpr std::uint8_t codec_id = codec_ids::sign;
   static constexpr int block_values = 32768;
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
@@ -59,7 +59,7 @@ template <class T = float> struct sign {
                              block_origin const& origin) const {
     bool const nonfinite =
         group.any(detail::sign::pack_signs(group, x, n, block + block_header_bytes));
-    if (group.worker() == 0) store_aligned(block, 0, make_header(wire_kind, n, nonfinite, origin));
+    if (group.worker() == 0) store_aligned(block, 0, make_header(codec_id, n, nonfinite, origin));
     group.sync();
   }
 

@@ -7,7 +7,7 @@
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <type_traits>
 
 namespace hcomp {
@@ -72,9 +72,9 @@ template <class Lane = float> struct lossless {
   using value_type = float;
   using lane_type = Lane;
   static constexpr char const* name = "lossless";
-  static constexpr std::uint8_t wire_kind = std::is_same_v<Lane, float> ? wire_kinds::lossless_float
-                                            : sizeof(Lane) == 4         ? wire_kinds::lossless_32
-                                                                        : wire_kinds::lossless_64;
+  static constexpr std::uint8_t codec_id = std::is_same_v<Lane, float> ? codec_ids::lossless_float
+                                           : sizeof(Lane) == 4         ? codec_ids::lossless_32
+                                                                       : codec_ids::lossless_64;
 
   sparse_ways ways = {};    ///< of which sketches serve all_reduce alone, and not by `direct`
   lhc_options sketch = {};  ///< if it comes to that

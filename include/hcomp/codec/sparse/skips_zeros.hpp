@@ -23,7 +23,7 @@ concept SkipsZeros = std::copyable<C> && requires(C const c) {
       std::same_as<typename C::lane_type, std::uint32_t> ||
       std::same_as<typename C::lane_type, std::uint64_t>;
   { C::name } -> std::convertible_to<std::string_view>;           // messages
-  { C::wire_kind } -> std::convertible_to<std::uint8_t>;          // compared between ranks
+  { C::codec_id } -> std::convertible_to<std::uint8_t>;           // compared between ranks
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { c.ways } -> std::convertible_to<sparse_ways>;
   c.sketch;

@@ -15,9 +15,9 @@
 #include <hcomp/codec/thc/detail/table.hpp>
 #include <hcomp/codec/thc/detail/warps.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -205,7 +205,7 @@ template <class Codec, class T> class basic_codec {
   HCOMP_HD void close_block(Group group, int n, std::byte* block, bool nonfinite,
                             block_origin const& origin) const {
     if (group.worker() == 0)
-      store_aligned(block, 0, make_header(Codec::wire_kind, n, nonfinite, origin));
+      store_aligned(block, 0, make_header(Codec::codec_id, n, nonfinite, origin));
     group.sync();
   }
 
@@ -630,7 +630,7 @@ template <class Codec, class T> class basic_codec {
 template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";
-  static constexpr std::uint8_t wire_kind = wire_kinds::thc;
+  static constexpr std::uint8_t codec_id = codec_ids::thc;
 
   thc() : thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range
@@ -642,7 +642,7 @@ template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T
 template <class T = float> class uniform_thc : public detail::thc::basic_codec<uniform_thc<T>, T> {
  public:
   static constexpr char const* name = "uniform_thc";
-  static constexpr std::uint8_t wire_kind = wire_kinds::uniform_thc;
+  static constexpr std::uint8_t codec_id = codec_ids::uniform_thc;
 
   uniform_thc() : uniform_thc(thc_options{}) {}
   /// @throws std::invalid_argument  settings out of range; granularity other than 0 and 2^b - 1

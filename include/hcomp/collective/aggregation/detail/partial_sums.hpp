@@ -150,7 +150,7 @@ template <IndexCodec C> class partial_sums {
     std::size_t const norm_bytes = codec_.statistics_in(n) * 4;
     // Twice everything, so that 0, the middle of the range, is a whole number.
     auto const header = make_header(
-        C::wire_kind, n, false,
+        C::codec_id, n, false,
         {key_, static_cast<std::uint32_t>(rank_), 2, static_cast<std::uint32_t>(b), nullptr});
     store(block_.data(), 0, header);
     std::memcpy(block_.data() + block_header_bytes, norms_of_block(b), norm_bytes);

@@ -138,7 +138,7 @@ inline call_record describe(operation what, call_arguments const& given, std::si
                             call_options const& call, draw_key const& key) {
   call_record mine;
   mine.what = what;
-  mine.codec = codec.wire_kind;
+  mine.codec = codec.codec_id;
   mine.value_bytes = codec.value_bytes;
   mine.values = given.values;
   mine.plan_values = values;

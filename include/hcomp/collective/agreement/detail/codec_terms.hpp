@@ -20,7 +20,7 @@ namespace hcomp::detail {
 /// What ranks must agree on about the codec of one sum, without its type.
 struct codec_terms {
   std::string_view name;
-  std::uint8_t wire_kind = 0;
+  std::uint8_t codec_id = 0;
   std::uint32_t value_bytes = 0;
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
@@ -36,7 +36,7 @@ template <class C>
 codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_summands) {
   codec_terms terms;
   terms.name = C::name;
-  terms.wire_kind = C::wire_kind;
+  terms.codec_id = C::codec_id;
   terms.value_bytes = static_cast<std::uint32_t>(value_bytes);
   terms.max_summands = max_summands;
   terms.has_means = !std::is_integral_v<typename C::value_type>;

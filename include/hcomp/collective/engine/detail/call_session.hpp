@@ -74,7 +74,7 @@ class call_session {
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
     require_result(codec_, records_.front());
-    seal_ += codec_.wire_kind;  // sums with several codecs may follow each other in one call
+    seal_ += codec_.codec_id;  // sums with several codecs may follow each other in one call
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return figures;
   }

@@ -86,7 +86,7 @@ template <Executor E> class code_inspection {
                               inspect_blocks<std::remove_const_t<decltype(bound)>>{
                                   layout, blocks.first, code, blocks_.for_work(), bound});
       blocks_.fetch(executor, blocks.count);
-      block_check check(C::wire_kind, layout, key, weight, checksum);
+      block_check check(C::codec_id, layout, key, weight, checksum);
       bool may_overflow = false;
       for (std::size_t i = 0; i < blocks.count; ++i) {
         auto const& one = blocks_.for_host()[i];
@@ -99,7 +99,7 @@ template <Executor E> class code_inspection {
       return found;
     } else {
       return check_sums(codec, layout, blocks, code, result,
-                        check_code(C::wire_kind, layout, blocks, code, key, weight, checksum));
+                        check_code(C::codec_id, layout, blocks, code, key, weight, checksum));
     }
   }
 

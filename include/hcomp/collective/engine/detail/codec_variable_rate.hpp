@@ -99,7 +99,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
       is_fine_ = true;
       if (fine_->there) fine_->there->passage.start();
     }
-    return by_codec([](auto const& codec, auto const&) { return codec.wire_kind; });
+    return by_codec([](auto const& codec, auto const&) { return codec.codec_id; });
   }
   double bound() const override {
     if constexpr (has_fine) return codec_.bound();

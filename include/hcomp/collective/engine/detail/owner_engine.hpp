@@ -15,9 +15,9 @@
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/engine/detail/owned_bits.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -78,7 +78,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
       exchange(g, figures);
     }
     code_findings found;
-    auto merged = make_header(session_.codec().wire_kind, 0, false, {session_.key(), 0, 0, 0});
+    auto merged = make_header(session_.codec().codec_id, 0, false, {session_.key(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
     if (slices() > 0) found.weight = merged.weight;
     for (std::size_t g = 0; g < slices(); ++g) {
@@ -126,7 +126,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   }
   /// Like a block's, of a wire kind of its own.
   block_header header_of(std::size_t slice, std::size_t r, bool nonfinite) const {
-    return make_header(wire_kinds::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
+    return make_header(codec_ids::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
                        {session_.key(), static_cast<std::uint32_t>(r), weights_[r],
                         static_cast<std::uint32_t>(slice), nullptr, options().checksum});
   }

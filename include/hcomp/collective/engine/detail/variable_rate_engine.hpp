@@ -20,11 +20,11 @@
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -142,7 +142,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     it.figures.messages = message_memory_;
     session_.require_weights_of_one();
     work_->start();
-    wire_kind_ = session_.codec().wire_kind;
+    wire_kind_ = session_.codec().codec_id;
     if (places_.empty()) allocate();
     start();
     bool const needs_fine = fits_calls_ ? fit(it) : session_.needs_fine();
@@ -284,7 +284,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
     return make_header(
-        plain ? wire_kinds::uncompressed : wire_kind_,
+        plain ? codec_ids::uncompressed : wire_kind_,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
         {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }

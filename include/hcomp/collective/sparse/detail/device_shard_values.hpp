@@ -15,7 +15,7 @@
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
 #include <hcomp/collective/sparse/detail/shard_values.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
@@ -200,7 +200,7 @@ template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : publi
     auto const s = layout().mine();
     return finish<sum_message>(
         read_lanes(x.data() + s.first, s.count,
-                   sum_message::begin_dense(s.count, origin, out, wire_kinds::values), out),
+                   sum_message::begin_dense(s.count, origin, out, codec_ids::values), out),
         out);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {

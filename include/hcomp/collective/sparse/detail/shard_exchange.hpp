@@ -14,7 +14,7 @@
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -103,7 +103,7 @@ class shard_exchange {
       note(came.fault, s, found);
       if (came.fault == block_fault::none) {
         marked_ += came.marked;
-        travels_packed_ |= load<block_header>(s.sums.data()).codec != wire_kinds::dense;
+        travels_packed_ |= load<block_header>(s.sums.data()).codec != codec_ids::dense;
       }
       watch.add_to(figures.seconds_decode);
     });
@@ -141,7 +141,7 @@ class shard_exchange {
       s.came = transport_->wait(receives_[next_++]);
       watch.add_to(figures.seconds_communicate);
       note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(key, owner, owner),
-                                       wire_kinds::values),
+                                       codec_ids::values),
            s, found);
       watch.add_to(figures.seconds_decode);
     });

@@ -12,8 +12,8 @@
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/core/wire_kinds.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <span>
 #include <type_traits>
@@ -57,7 +57,7 @@ template <class Lane> class shard_message {
   static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
                                   std::size_t values, block_origin const& origin, std::byte* out) {
     bool const listed = sparse::worth_listing(marks, values, marked);
-    store(out, 0, header_of(listed ? wire_kinds::listed : wire_kinds::mapped, values, origin));
+    store(out, 0, header_of(listed ? codec_ids::listed : codec_ids::mapped, values, origin));
     if (listed) {
       sparse::write_mark_list(marks, values, out + block_header_bytes);
     } else if (!marks.empty()) {
@@ -67,7 +67,7 @@ template <class Lane> class shard_message {
            (listed ? sparse::mark_list_bytes(values, marked) : sparse::mark_map_bytes(values));
   }
   static std::size_t begin_dense(std::size_t values, block_origin const& origin, std::byte* out,
-                                 std::uint8_t kind = wire_kinds::dense) {
+                                 std::uint8_t kind = codec_ids::dense) {
     store(out, 0, header_of(kind, values, origin));
     return block_header_bytes;
   }
@@ -88,14 +88,14 @@ template <class Lane> class shard_message {
   }
   static std::size_t write_dense(sparse::lane_numbers<Lane> const& numbers,
                                  std::span<float const> values, block_origin const& origin,
-                                 std::byte* out, std::uint8_t kind = wire_kinds::dense) {
+                                 std::byte* out, std::uint8_t kind = codec_ids::dense) {
     return finish(numbers, values, begin_dense(values.size(), origin, out, kind), out);
   }
 
   /// Says that there is nothing to send, and why.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
                                   std::byte* out) {
-    auto header = header_of(wire_kinds::dense, values, origin);
+    auto header = header_of(codec_ids::dense, values, origin);
     header.flags |= block_is_damaged;
     header.fault = why;
     store(out, 0, header);
@@ -114,8 +114,8 @@ template <class Lane> class shard_message {
                       block_origin const& origin, std::uint64_t* marks) {
     if (message.size() < block_header_bytes) return {block_fault::length};
     auto const kind = load<block_header>(message.data()).codec;
-    bool const known = kind == wire_kinds::listed || kind == wire_kinds::dense;
-    if (auto const fault = fault_of(message, known ? kind : wire_kinds::mapped, values, origin);
+    bool const known = kind == codec_ids::listed || kind == codec_ids::dense;
+    if (auto const fault = fault_of(message, known ? kind : codec_ids::mapped, values, origin);
         fault != block_fault::none)
       return {fault};
     if (auto const header = load<block_header>(message.data()); header.flags & block_is_damaged)
@@ -123,10 +123,10 @@ template <class Lane> class shard_message {
     auto const body = message.subspan(block_header_bytes);
     std::size_t const words = sparse::index_words(values);
     std::size_t index = 0;
-    if (kind == wire_kinds::dense) {
+    if (kind == codec_ids::dense) {
       std::fill_n(marks, words, ~std::uint64_t{0});
       if (values % 64 != 0) marks[words - 1] >>= 64 - values % 64;
-    } else if (kind == wire_kinds::listed) {
+    } else if (kind == codec_ids::listed) {
       auto const bytes = sparse::read_mark_list(body, values, marks);
       if (!bytes) return {block_fault::length};
       index = *bytes;

@@ -21,7 +21,7 @@
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/core/bits.hpp>
-#include <hcomp/core/wire_kinds.hpp>
+#include <hcomp/core/codec_ids.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <span>
@@ -206,7 +206,7 @@ template <SkipsZeros C, Executor E> class shard_values final : public codec_shar
                            std::byte* out) override {
     auto const s = layout().mine();
     return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, out,
-                                    wire_kinds::values);
+                                    codec_ids::values);
   }
   nonfinite_words nonfinite_values(std::span<float const> x) override {
     auto const s = layout().mine();

@@ -6,9 +6,9 @@
 
 namespace hcomp {
 
-/// What block_header::codec can be: a codec's `wire_kind`, or a message of hcomp's own. A number is
+/// What block_header::codec can be: a codec's `codec_id`, or a message of hcomp's own. A number is
 /// never used again for something else; 128 to 255 are for codecs that are not hcomp's.
-struct wire_kinds {
+struct codec_ids {
   // values as they are, or cast
   static constexpr std::uint8_t float32 = 1, float64 = 2, float16 = 3, bfloat16 = 4;
   // lanes that are added, or united bit by bit
