@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/udp/predict.hpp>
 #include <optional>

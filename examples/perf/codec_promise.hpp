@@ -2,7 +2,7 @@
 /// @file
 /// What a codec's row promises of a sum, as it is checked.
 
-#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/core/half.hpp>
 #include <limits>
 #include <type_traits>
@@ -20,8 +20,8 @@ template <class T> constexpr double rounding() {
 }
 
 template <class T>
-promise promise_of(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings,
-                   int ranks, bool mean) {
+promise promise_of(hcomp::codec_info const& codec, hcomp::codec_settings const& settings, int ranks,
+                   bool mean) {
   // encoding, every addition and decoding round once; magnitudes add up along the way
   auto const rounds = [&](double wire) { return promise{(ranks + 1) * (wire + rounding<T>())}; };
   switch (codec.promise) {

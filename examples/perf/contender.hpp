@@ -6,7 +6,7 @@
 #include <functional>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <optional>
 #include <span>
 #include <string>

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/collective/engine/staged.hpp>

@@ -23,12 +23,12 @@ namespace perf {
 /// Asked for to compare with, not to be chosen automatically.
 inline constexpr std::string_view peer = "zfp";
 
-template <class T> hcomp::codec_table<T>& codecs() {
+template <class T> hcomp::codec_registry<T>& codecs() {
   static auto& all = []() -> auto& {
-    auto& table = hcomp::codec_rows<T>();
+    auto& table = hcomp::registered_codecs<T>();
 #ifdef HCOMP_PERF_ZFP
     if constexpr (std::is_floating_point_v<T>)
-      table.add(hcomp::row_of<zfp_codec<T>>(
+      table.add(hcomp::make_codec_entry<zfp_codec<T>>(
           {.name = std::string(peer),
            .about = "decompresses, adds and compresses again",
            .keys = {{"bits", hcomp::codec_key::kind::whole, 4, 32, {}, "of a value"}},

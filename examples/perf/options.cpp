@@ -7,7 +7,7 @@
 #include <cmath>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec_library.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <map>
 #include <stdexcept>
 
@@ -24,7 +24,7 @@ std::map<std::string, double> const time_units{{"us", 1e-6}, {"ms", 1e-3}, {"s",
 
 /// A codec as it is asked for.
 struct asked_codec {
-  hcomp::codec_facts const* facts;
+  hcomp::codec_info const* facts;
   hcomp::codec_settings settings;
 };
 template <class T> asked_codec asked(std::string const& codec) {
@@ -48,7 +48,7 @@ bool is_on_device(asked_codec const& codec) {
   return found && codec.settings.text().empty();
 }
 
-std::string algorithms_of(hcomp::codec_facts const& codec) {
+std::string algorithms_of(hcomp::codec_info const& codec) {
   std::string names;
   for (auto const kind : codec.algorithms)
     names += (names.empty() ? "" : ", ") + hcomp::algorithm{kind}.name();
@@ -59,7 +59,7 @@ std::string algorithms_of(hcomp::codec_facts const& codec) {
 
 bool is_own(std::string_view codec) { return codec == "raw" || codec == "automatic"; }
 
-std::optional<sparse_codec> sparse_codec::from(hcomp::codec_facts const& codec,
+std::optional<sparse_codec> sparse_codec::from(hcomp::codec_info const& codec,
                                                hcomp::codec_settings const& settings) {
   if (!codec.is_called("lossless")) return {};
   return sparse_codec{{.dense = settings.yes("dense"),
@@ -68,14 +68,14 @@ std::optional<sparse_codec> sparse_codec::from(hcomp::codec_facts const& codec,
                       settings.whole("fixed")};
 }
 
-bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings) {
+bool has_op(hcomp::codec_info const& codec, hcomp::codec_settings const& settings) {
   if (codec.is_called("lossless") || codec.is_called("zfp")) return true;
   bool found = false;
   hcomp::builtin_codecs<float>::for_each([&]<class C>() { found |= codec.is_called(C::name); });
   return found && settings.text().empty();
 }
 
-bool has_indices(hcomp::codec_facts const& codec) {
+bool has_indices(hcomp::codec_info const& codec) {
   return codec.is_called("thc") || codec.is_called("uniform_thc");
 }
 

@@ -3,7 +3,7 @@
 /// What can be said on the command line.
 
 #include <cstdint>
-#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/op/sparse_sum.hpp>
 #include <optional>
@@ -62,15 +62,15 @@ struct sparse_codec {
   int fixed = 0;  ///< bits of fixed point; 0: floats
 
   /// Nothing if `codec` is no such codec.
-  static std::optional<sparse_codec> from(hcomp::codec_facts const& codec,
+  static std::optional<sparse_codec> from(hcomp::codec_info const& codec,
                                           hcomp::codec_settings const& settings);
 };
 
 /// Whether MPI libraries can sum with the codec by hcomp's MPI_Op: those of which this program has
 /// types, with their usual settings.
-bool has_op(hcomp::codec_facts const& codec, hcomp::codec_settings const& settings);
+bool has_op(hcomp::codec_info const& codec, hcomp::codec_settings const& settings);
 
 /// Whether hcomp-aggregator can add what the codec sends.
-bool has_indices(hcomp::codec_facts const& codec);
+bool has_indices(hcomp::codec_info const& codec);
 
 }  // namespace perf

@@ -2,8 +2,8 @@
 /// @file
 /// hcomp's own ways to sum, over any transport: what knows nothing of MPI.
 
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <memory>
 #include <string>
@@ -27,7 +27,7 @@ struct job {
 
 /// Codecs for values of type T that --codec can name: hcomp's, those of --codecs, and what this
 /// program has besides to compare with.
-template <class T> hcomp::codec_table<T>& codecs();
+template <class T> hcomp::codec_registry<T>& codecs();
 
 /// Every algorithm that is asked for and goes with the codec. Collective.
 /// @throws std::runtime_error, std::invalid_argument  an unknown codec, on all ranks alike

@@ -2,7 +2,7 @@
 
 using type = double;
 
-template hcomp::codec_table<type>& perf::codecs<type>();
+template hcomp::codec_registry<type>& perf::codecs<type>();
 template void perf::add_plans(contender_list<type>&, job const&, std::string const&,
                               std::string const&);
 template void perf::add_automatic(contender_list<type>&, job const&, std::string const&);

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <hcomp/collective/automatic/automatic.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/host/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>

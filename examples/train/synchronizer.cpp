@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/hcomp.hpp>
 #include <optional>
 #include <stdexcept>
@@ -41,7 +41,7 @@ class mean_by_name : public synchronizer {
   }
   /// A bound is one of the mean here, and codecs have bounds of the sum.
   static hcomp::named_codec<float> codec_of(trial const& what, int ranks) {
-    auto codec = hcomp::codec_from(hcomp::codec_rows<float>(), what.how->codec);
+    auto codec = hcomp::codec_from(hcomp::registered_codecs<float>(), what.how->codec);
     codec.settings = *what.settings;
     for (auto const& key : codec.row->keys)
       if (key.name == "bound" || key.name == "rel")

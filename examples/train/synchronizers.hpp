@@ -10,7 +10,7 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/collective/plan/plan.hpp>

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/core/random.hpp>
 #include <iterator>
 #include <stdexcept>
@@ -32,7 +32,7 @@ template <class Wanted> std::string names_of(Wanted const& wanted) {
 std::vector<method> const& means_by_codecs() {
   static auto const all = [] {
     std::vector<method> means;
-    hcomp::codec_rows<float>().for_each([&](hcomp::codec_facts const& codec) {
+    hcomp::registered_codecs<float>().for_each([&](hcomp::codec_info const& codec) {
       bool const is_method = std::ranges::find(methods, codec.name, &method::name) != methods.end();
       if (!is_method && !codec.has_magnitude())
         means.push_back({codec.name, codec.about, codec.name, 0.02, 0.9, 0});
@@ -44,11 +44,11 @@ std::vector<method> const& means_by_codecs() {
 
 /// Settings of a method's codec that nobody said anything about.
 hcomp::named_codec<float> usual_codec(method const& how) {
-  return hcomp::codec_from(hcomp::codec_rows<float>(), how.codec);
+  return hcomp::codec_from(hcomp::registered_codecs<float>(), how.codec);
 }
 
 /// "thc:bits=2": the method itself, but for what is said.
-void set(hcomp::codec_row<float> const& row, hcomp::codec_settings& settings,
+void set(hcomp::codec_entry<float> const& row, hcomp::codec_settings& settings,
          std::string_view words) {
   for (std::size_t end; !words.empty(); words.remove_prefix(end)) {
     auto const word = words.substr(0, words.find(','));

@@ -3,7 +3,7 @@
 /// What `train` trains once per seed: a method, and what goes wrong on the way of its sums.
 
 #include <cstdint>
-#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <optional>
 #include <string>
 

@@ -11,9 +11,9 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/collective/agreement/agreement.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/row_of.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
+#include <hcomp/collective/by_name/make_codec_entry.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/bernoulli.hpp>

@@ -31,8 +31,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/automatic/automatic.hpp>
 #include <hcomp/collective/automatic/automatic_options.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/marsit.hpp>

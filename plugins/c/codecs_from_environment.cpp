@@ -1,6 +1,6 @@
 #include <cstdlib>
 #include <hcomp/codec_library.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <stdexcept>
 
 #include "settings.hpp"
@@ -13,7 +13,7 @@ std::string const& add_codecs_from_environment() {
     if (!paths) return std::string();
     try {
       auto const found = codec_library::from(paths);
-      found.add_to(codec_rows<float>(), codec_rows<double>());
+      found.add_to(registered_codecs<float>(), registered_codecs<double>());
       return found.names();
     } catch (std::invalid_argument const& why) {
       throw std::invalid_argument(std::string("HCOMP_CODECS: ") + why.what());

@@ -94,7 +94,7 @@ template <class V> class vector_sum {
   template <Transport T>
   vector_sum(method const& how, std::size_t values, T& transport, host_executor& executor,
              std::size_t segment_bytes = plan_options{}.segment_bytes)
-      : codec_(codec_rows<V>().at(how.codec)),
+      : codec_(registered_codecs<V>().at(how.codec)),
         transport_(transport),
         plan_(make_plan<V>(how.row_text(), values, *transport_, executor,
                            options(codec_, how, segment_bytes))) {}
@@ -133,7 +133,7 @@ template <class V> class vector_sum {
   std::string about_last_call() const { return plan_.about_last_call(); }
 
  private:
-  static plan_options options(codec_facts const& codec, method const& how,
+  static plan_options options(codec_info const& codec, method const& how,
                               std::size_t segment_bytes) {
     plan_options options;
     options.how = how.how.between_hosts();
@@ -170,7 +170,7 @@ template <class V> class vector_sum {
     plan_.set_magnitude(std::isfinite(mean) ? std::max(mean, least) : 1);
   }
 
-  codec_facts const& codec_;
+  codec_info const& codec_;
   hcomp::detail::kept_transport transport_;
   any_plan<V> plan_;
   std::vector<detail::sizes> sizes_;

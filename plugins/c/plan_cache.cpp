@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/options.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <iterator>
 #include <numeric>
 #include <type_traits>
@@ -144,7 +144,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
   std::size_t const unit =
       how.how.kind == algorithm_kind::doubling ? 0 : for_nothing->template of<V>().part_unit();
-  bool const needs_all = codec_rows<V>().at(how.codec).has_magnitude();  // of all others
+  bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // of all others
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
   bool const in_parts = unit > 0 && values < 2 * all && (!needs_all || values == all);

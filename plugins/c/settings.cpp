@@ -4,7 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <limits>
 #include <optional>
@@ -25,8 +25,8 @@ constexpr int most_int = std::numeric_limits<int>::max();
 /// What a rule can say of a codec; none: there is no such codec.
 struct choice_of_codec {
   std::string_view name, about;
-  std::vector<value_type> types;     ///< of values that it sums
-  codec_facts const* row = nullptr;  ///< none: MPI's own sum
+  std::vector<value_type> types;    ///< of values that it sums
+  codec_info const* row = nullptr;  ///< none: MPI's own sum
   void (*check)(codec_settings const&) = nullptr;
 
   bool sums(value_type type) const { return std::ranges::find(types, type) != types.end(); }
@@ -45,7 +45,7 @@ struct choice_of_codec {
 
 /// Codecs for values of type V.
 template <class V> void add_codecs(std::vector<choice_of_codec>& list, value_type type) {
-  codec_rows<V>().for_each([&](codec_row<V> const& row) {
+  registered_codecs<V>().for_each([&](codec_entry<V> const& row) {
     auto const known = std::ranges::find(list, row.name, &choice_of_codec::name);
     if (known != list.end())
       known->types.push_back(type);

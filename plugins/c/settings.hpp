@@ -96,7 +96,7 @@ struct settings {
 /// What needs codecs calls it by itself.
 /// @throws std::invalid_argument  they cannot be had; nothing is added, and every call says so
 std::string const& add_codecs_from_environment();
-/// none, which is MPI's own sum, and those of codec_rows.
+/// none, which is MPI's own sum, and those of registered_codecs.
 std::vector<std::string> const& codec_names();
 /// What it does and costs, in a line; empty if there is no such codec.
 std::string_view about_codec(std::string_view codec);

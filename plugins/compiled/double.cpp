@@ -1,8 +1,8 @@
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 
 namespace hcomp {
 
-template codec_table<double>& codec_rows<double>();
-template codec_table<double> const& detail::rounding_codecs<double>();
+template codec_registry<double>& registered_codecs<double>();
+template codec_registry<double> const& detail::rounding_codecs<double>();
 
 }  // namespace hcomp

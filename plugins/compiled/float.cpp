@@ -1,8 +1,8 @@
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 
 namespace hcomp {
 
-template codec_table<float>& codec_rows<float>();
-template codec_table<float> const& detail::rounding_codecs<float>();
+template codec_registry<float>& registered_codecs<float>();
+template codec_registry<float> const& detail::rounding_codecs<float>();
 
 }  // namespace hcomp

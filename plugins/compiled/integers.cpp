@@ -1,9 +1,9 @@
 #include <cstdint>
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 
 namespace hcomp {
 
-template codec_table<std::int32_t>& codec_rows<std::int32_t>();
-template codec_table<std::int64_t>& codec_rows<std::int64_t>();
+template codec_registry<std::int32_t>& registered_codecs<std::int32_t>();
+template codec_registry<std::int64_t>& registered_codecs<std::int64_t>();
 
 }  // namespace hcomp

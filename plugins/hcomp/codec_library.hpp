@@ -19,7 +19,7 @@
 
 #include <cstddef>
 #include <exception>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/version.hpp>
@@ -42,7 +42,7 @@ class codec_library {
     static std::string const text =
         std::to_string(HCOMP_VERSION_MAJOR) + "." + std::to_string(HCOMP_VERSION_MINOR) + "." +
         std::to_string(HCOMP_VERSION_PATCH) + ", wire format " + std::to_string(wire_version) +
-        ", rows of " + std::to_string(sizeof(codec_row<float>)) + " bytes";
+        ", rows of " + std::to_string(sizeof(codec_entry<float>)) + " bytes";
     return text.c_str();
   }
 
@@ -51,12 +51,12 @@ class codec_library {
   ///                                for another hcomp; the text says which and why
   static codec_library from(std::string_view paths);
 
-  template <class V> void add(codec_row<V> row) {
+  template <class V> void add(codec_entry<V> row) {
     std::get<rows_of<V>>(rows_).push_back(std::move(row));
   }
   /// Adds the rows for their types of values to tables, all or none.
   /// @throws std::invalid_argument  a name is taken
-  template <class... V> void add_to(codec_table<V>&... tables) const {
+  template <class... V> void add_to(codec_registry<V>&... tables) const {
     (require_free_names(tables), ...);
     (
         [&] {
@@ -74,12 +74,12 @@ class codec_library {
   }
 
  private:
-  template <class V> using rows_of = std::vector<codec_row<V>>;
+  template <class V> using rows_of = std::vector<codec_entry<V>>;
 
   template <class V> static void add_names(std::set<std::string>& to, rows_of<V> const& rows) {
     for (auto const& row : rows) to.insert(row.name);
   }
-  template <class V> void require_free_names(codec_table<V> const& table) const {
+  template <class V> void require_free_names(codec_registry<V> const& table) const {
     std::set<std::string> taken;
     for (auto const& row : std::get<rows_of<V>>(rows_)) {
       auto names = row.also;

@@ -2,8 +2,8 @@
 
 #include <c/settings.hpp>
 #include <cstdint>
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/core/half.hpp>
 #include <string>
@@ -21,14 +21,14 @@ std::string list(std::vector<std::string> const& words) {
 }
 
 /// With what they are unless given, or what must be given: "`bits=4`", "`bound=NUMBER`".
-std::string settings_of(codec_facts const& codec) {
+std::string settings_of(codec_info const& codec) {
   std::vector<std::string> words;
   for (auto const& key : codec.keys)
     words.push_back(key.name + "=" + (key.usual ? key.text(*key.usual) : key.values()));
   return list(words);
 }
 
-std::string algorithms_of(codec_facts const& codec) {
+std::string algorithms_of(codec_info const& codec) {
   std::vector<std::string> words;
   for (auto const kind : codec.algorithms) words.push_back(algorithm{kind}.name());
   return list(words);
@@ -51,7 +51,7 @@ std::string codec_table() {
   std::string text =
       "| codec | values | what it does and costs | settings | algorithms | a sum is "
       "| keeps NaN, infinity |\n|---|---|---|---|---|---|---|\n";
-  auto const row = [&](codec_facts const& codec, std::string_view values) {
+  auto const row = [&](codec_info const& codec, std::string_view values) {
     auto names = codec.also;
     names.insert(names.begin(), codec.name);
     text.append("| ").append(list(names)).append(" | ").append(values);
@@ -60,13 +60,13 @@ std::string codec_table() {
     text.append(" | ").append(to_text(codec.promise));
     text.append(codec.carries_nonfinite ? " | yes |\n" : " | no |\n");
   };
-  codec_rows<float>().for_each([&](codec_facts const& codec) {
-    bool const of_doubles = codec_rows<double>().find(codec.name) != nullptr,
-               of_halves = codec_rows<float16>().find(codec.name) != nullptr;
+  registered_codecs<float>().for_each([&](codec_info const& codec) {
+    bool const of_doubles = registered_codecs<double>().find(codec.name) != nullptr,
+               of_halves = registered_codecs<float16>().find(codec.name) != nullptr;
     row(codec, of_halves ? "any" : of_doubles ? "float, double" : "float");
   });
-  codec_rows<std::int32_t>().for_each(
-      [&](codec_facts const& codec) { row(codec, "int32, int64"); });
+  registered_codecs<std::int32_t>().for_each(
+      [&](codec_info const& codec) { row(codec, "int32, int64"); });
   return text;
 }
 

@@ -6,7 +6,7 @@
 
 namespace hcomp::info {
 
-/// A line in Markdown for each row of codec_rows.
+/// A line in Markdown for each row of registered_codecs.
 std::string codec_table();
 
 }  // namespace hcomp::info

@@ -45,7 +45,7 @@ thc='hcomp::plan levels(x.size(), hcomp::thc<>{}, transport, executor); levels.a
 half='hcomp::plan halves(x.size(), hcomp::float_cast<hcomp::float16>{}, transport, executor); halves.all_reduce(x);'
 named='auto plan = hcomp::make_plan<float>("sign", x.size(), transport, executor); plan.all_reduce(x);'
 few='hcomp::automatic_plan<float> plan(x.size(), transport, executor); plan.all_reduce(x);'
-any='hcomp::automatic_plan<float> plan(x.size(), transport, executor, {}, hcomp::codec_rows<float>()); plan.all_reduce(x);'
+any='hcomp::automatic_plan<float> plan(x.size(), transport, executor, {}, hcomp::registered_codecs<float>()); plan.all_reduce(x);'
 
 {
   printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \

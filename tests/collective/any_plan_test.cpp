@@ -5,8 +5,8 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -34,18 +34,18 @@ std::vector<std::vector<float>> inputs() {
   return x;
 }
 /// A name with all that must be given.
-std::string named(codec_facts const& codec) {
+std::string named(codec_info const& codec) {
   return codec.name == "error_bounded" ? "error_bounded:1e-3" : codec.name;
 }
 std::string text_of(std::string const& name) {
-  return outcome_of([&] { codec_from(codec_rows<float>(), name); }).text;
+  return outcome_of([&] { codec_from(registered_codecs<float>(), name); }).text;
 }
 
 }  // namespace
 
 TEST_CASE("codec rows: names are different, and every row says what it is") {
   std::set<std::string> names;
-  codec_rows<float>().for_each([&](codec_row<float> const& row) {
+  registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
     CAPTURE(row.name);
     CHECK(names.insert(row.name).second);
     for (auto const& other : row.also) CHECK(names.insert(other).second);
@@ -59,16 +59,16 @@ TEST_CASE("codec rows: names are different, and every row says what it is") {
       if (key.usual) CHECK(key.read(key.text(*key.usual)) == *key.usual);
     }
     // what is read is written so that it can be read again
-    auto const once = codec_from(codec_rows<float>(), named(row));
-    CHECK(codec_from(codec_rows<float>(), once.text()).text() == once.text());
+    auto const once = codec_from(registered_codecs<float>(), named(row));
+    CHECK(codec_from(registered_codecs<float>(), once.text()).text() == once.text());
   });
-  CHECK(codec_rows<double>().find("thc"));
-  CHECK_FALSE(codec_rows<double>().find("inceptionn"));
+  CHECK(registered_codecs<double>().find("thc"));
+  CHECK_FALSE(registered_codecs<double>().find("inceptionn"));
 }
 
 TEST_CASE("codec names: settings by key or, the first of them, by place") {
   auto const read = [](std::string const& text) {
-    return codec_from(codec_rows<float>(), text).text();
+    return codec_from(registered_codecs<float>(), text).text();
   };
   CHECK(read("thc") == "thc");
   CHECK(read("thc:bits=4") == "thc");  // as usual
@@ -115,7 +115,7 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
 }
 
 TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks the same bits") {
-  codec_rows<float>().for_each([](codec_row<float> const& row) {
+  registered_codecs<float>().for_each([](codec_entry<float> const& row) {
     for (auto const kind : row.algorithms) {
       algorithm const how{kind};
       CAPTURE(row.name);
@@ -139,7 +139,7 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
     host_executor executor;
     std::vector<float> x(many, 1.0f);
     for (std::string const name : {"identity", "lossless"}) {
-      auto const how = codec_rows<float>().at(name).algorithms.front();
+      auto const how = registered_codecs<float>().at(name).algorithms.front();
       auto const by_itself = make_plan<float>(name, many, transport, executor).all_reduce(x);
       auto const asked =
           make_plan<float>(name, many, transport, executor, {.how = {how}}).all_reduce(x);
@@ -151,7 +151,7 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
       CHECK(by_itself.bytes_sent != other.bytes_sent);
     }
   });
-  CHECK(codec_rows<float>().at("lossless").algorithms.front() == algorithm_kind::direct);
+  CHECK(registered_codecs<float>().at("lossless").algorithms.front() == algorithm_kind::direct);
 }
 
 TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {

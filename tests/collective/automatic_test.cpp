@@ -27,7 +27,7 @@ namespace {
 struct automatic : automatic_plan<float> {
   automatic(std::size_t values, loopback& transport, host_executor& executor,
             automatic_options const& options)
-      : automatic_plan(values, transport, executor, options, codec_rows<float>()) {}
+      : automatic_plan(values, transport, executor, options, registered_codecs<float>()) {}
 };
 constexpr std::size_t many = 100'001;
 measure_options const brief{.values = 40'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
@@ -136,7 +136,7 @@ TEST_CASE("automatic_plan: without other rows it has the codecs that only round"
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
   CHECK(outcomes[0].text ==
         "no codec is called 'sign'; hcomp has: identity, fp16, bf16; automatic_plan has more if it "
-        "is given codec_rows");
+        "is given registered_codecs");
 }
 
 TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, too") {
@@ -308,7 +308,8 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
   };
   auto const unknown = outcomes(10, {.allowed = {.codecs = {"identity", "gzip"}}});
   CHECK(all_ended_alike(unknown, "invalid_argument"));
-  CHECK(unknown[0].text == "no codec is called 'gzip'; hcomp has: " + codec_rows<float>().names());
+  CHECK(unknown[0].text ==
+        "no codec is called 'gzip'; hcomp has: " + registered_codecs<float>().names());
   auto const setting = outcomes(10, {.allowed = {.codecs = {"thc:bits=9"}}});
   CHECK(all_ended_alike(setting, "invalid_argument"));
   CHECK(setting[0].text == "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");

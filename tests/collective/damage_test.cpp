@@ -72,7 +72,7 @@ struct run {
 
 /// Of integers, which have no mean.
 bool is_of_integers(std::string const& codec) {
-  return codec_rows<std::int32_t>().find(codec) != nullptr;
+  return registered_codecs<std::int32_t>().find(codec) != nullptr;
 }
 
 /// Many zeros where a codec skips them.
@@ -240,14 +240,14 @@ struct way {
 /// stands in for a device.
 std::vector<way> ways() {
   std::vector<way> all;
-  codec_rows<float>().for_each([&](codec_row<float> const& row) {
+  registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
     std::vector<std::string> texts{row.name};
     if (row.name == "error_bounded") texts = {"error_bounded:bound=1e-2"};
     if (row.name == "lossless") texts = {"lossless", "lossless:fixed=32", "lossless:dense=no"};
     for (auto const& text : texts)
       for (auto const kind : row.algorithms) all.push_back({text, {kind}, false});
   });
-  codec_rows<std::int32_t>().for_each([&](codec_facts const& row) {
+  registered_codecs<std::int32_t>().for_each([&](codec_info const& row) {
     for (auto const kind : row.algorithms) all.push_back({row.name, {kind}, false});
   });
   for (char const* const codec :

@@ -60,7 +60,7 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
     run_ranks(ranks, [&](loopback& transport) {
       host_executor executor(transport.rank() == 0 ? 2 : 1);
       tables[static_cast<std::size_t>(transport.rank())] =
-          measure_costs(codec_rows<float>(), names, executor, transport, brief);
+          measure_costs(registered_codecs<float>(), names, executor, transport, brief);
     });
     for (auto const& table : tables) {
       CHECK(figures_of(table.link) == figures_of(tables[0].link));
@@ -108,7 +108,7 @@ TEST_CASE("measure_costs: codecs are as large as the total weight that they are 
   run_ranks(2, [](loopback& transport) {
     host_executor executor;
     auto const costs =
-        measure_costs(codec_rows<float>(), {"sign_count"}, executor, transport, brief, 1000);
+        measure_costs(registered_codecs<float>(), {"sign_count"}, executor, transport, brief, 1000);
     CHECK(costs.of("sign_count").block_bytes == 32 + 10 * 8192 / 8);
   });
 }
@@ -140,8 +140,9 @@ TEST_CASE("measure_costs: wrong arguments are refused with their values") {
         "measure_codec: 0 values, 2 ranks; at least 1 is needed of both");
   auto const outcomes = outcomes_on(2, [](loopback& transport) {
     host_executor mine;
-    measure_costs(codec_rows<float>(), {"identity", "gzip"}, mine, transport, brief);
+    measure_costs(registered_codecs<float>(), {"identity", "gzip"}, mine, transport, brief);
   });
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
-  CHECK(outcomes[0].text == "no codec is called 'gzip'; hcomp has: " + codec_rows<float>().names());
+  CHECK(outcomes[0].text ==
+        "no codec is called 'gzip'; hcomp has: " + registered_codecs<float>().names());
 }

@@ -184,9 +184,9 @@ TEST_CASE("relative bound: ranks that mean other bounds are refused, all of them
 
 TEST_CASE("relative bound: by name") {
   auto const text_of = [](std::string const& name) {
-    return outcome_of([&] { codec_from(codec_rows<float>(), name); }).text;
+    return outcome_of([&] { codec_from(registered_codecs<float>(), name); }).text;
   };
-  CHECK(codec_from(codec_rows<float>(), "error_bounded:rel=1e-4").text() ==
+  CHECK(codec_from(registered_codecs<float>(), "error_bounded:rel=1e-4").text() ==
         "error_bounded:rel=1e-04");
   CHECK(text_of("error_bounded:1e-3,rel=1e-4") ==
         "codec 'error_bounded:1e-3,rel=1e-4': it takes bound or rel, not both");

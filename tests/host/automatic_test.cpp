@@ -6,7 +6,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/automatic/automatic_options.hpp>
 #include <hcomp/collective/automatic/detail/running_costs.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -62,7 +62,7 @@ TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest
     auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& x) {
       host_executor executor;
       host::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
-                                      codec_rows<float>(), two_hosts);
+                                      registered_codecs<float>(), two_hosts);
       CHECK(sum.chosen().how.by_hosts == (inside < 1));
       CHECK(sum.choices().size() > 6);
       sum.all_reduce(x);
@@ -85,7 +85,7 @@ TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may fin
           many, transport, executor,
           {.measuring = {.values = 5000, .codec_seconds = 1e-3, .link_seconds = 1e-2},
            .watching = 1},
-          codec_rows<float>(), where);
+          registered_codecs<float>(), where);
       std::vector<float> y;
       for (int turn = 0; turn < 20; ++turn) {
         y = x;
@@ -127,7 +127,8 @@ TEST_CASE("host::automatic_plan: ranks of which some know no hosts, or other cos
       bool const is_other = transport.rank() == 2;
       auto const options = host::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
       host::hierarchical_ways<float> hosts(two_hosts);
-      automatic_plan<float> const sum(many, transport, executor, options, codec_rows<float>(),
+      automatic_plan<float> const sum(many, transport, executor, options,
+                                      registered_codecs<float>(),
                                       is_other && !of_costs ? nullptr : &hosts);
     });
     CAPTURE(to_text(outcomes));

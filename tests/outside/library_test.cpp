@@ -34,8 +34,8 @@ std::string refusal(std::string const& paths) {
 TEST_CASE("codec_library: rows of a shared object make plans like others") {
   auto const found = codec_library::from(":" + steps);
   CHECK(found.names() == "steps");
-  codec_table<float> floats({});
-  codec_table<double> doubles({});
+  codec_registry<float> floats({});
+  codec_registry<double> doubles({});
   found.add_to(floats, doubles);
   CHECK(floats.names() == "steps");
   CHECK(doubles.at("steps").keys.at(0).name == "step");
@@ -72,9 +72,9 @@ TEST_CASE("codec_library: what cannot be used is refused with its path") {
 
 TEST_CASE("codec_library: where a name is taken nothing is added") {
   auto const found = codec_library::from(folder + "/libtaken_name.so");
-  codec_table<float> floats({});
-  codec_table<double> doubles({});
-  doubles.add(codec_rows<double>().at("sign"));
+  codec_registry<float> floats({});
+  codec_registry<double> doubles({});
+  doubles.add(registered_codecs<double>().at("sign"));
   CHECK_THROWS_WITH_AS(found.add_to(floats, doubles), "there is a codec 'sign' already",
                        std::invalid_argument);
   CHECK(floats.names().empty());

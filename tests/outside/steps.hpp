@@ -70,8 +70,8 @@ template <class T = float> struct steps {
 };
 
 /// "steps:0.01" or "steps:step=0.01".
-template <class T> hcomp::codec_row<T> steps_row() {
-  return hcomp::row_of<steps<T>>(
+template <class T> hcomp::codec_entry<T> steps_row() {
+  return hcomp::make_codec_entry<steps<T>>(
       {.name = "steps",
        .about = "4 bytes a value; multiples of a step, summed exactly",
        .keys = {{"step", hcomp::codec_key::kind::real, 1e-6, 1, 1e-3, "between two values"}},

@@ -41,9 +41,9 @@ TEST_CASE("a codec from outside: keeps the laws of blocks") {
 }
 
 TEST_CASE("a codec from outside: is summed with by type and by name, and by the same bits") {
-  codec_rows<float>().add(outside::steps_row<float>());
-  CHECK_THROWS_WITH_AS(codec_rows<float>().add(outside::steps_row<float>()),
-                       "codec_table: there is a codec 'steps' already", std::invalid_argument);
+  registered_codecs<float>().add(outside::steps_row<float>());
+  CHECK_THROWS_WITH_AS(registered_codecs<float>().add(outside::steps_row<float>()),
+                       "codec_registry: there is a codec 'steps' already", std::invalid_argument);
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < 4; ++rank) x.push_back(integer_values(5000, 1, rank));
   auto exact = x[0];
@@ -67,7 +67,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
 }
 
 TEST_CASE("a codec from outside: is chosen where it is expected to be quickest") {
-  codec_table<float> rows({outside::steps_row<float>()});
+  codec_registry<float> rows({outside::steps_row<float>()});
   run_ranks(3, [&](loopback& transport) {
     host_executor executor;
     automatic_plan<float> sum(

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// Types of the codecs of blocks that hcomp has, for tests and for programs that make typed plans,
-/// such as those on devices. Codecs are chosen by name at run time from codec_rows.
+/// such as those on devices. Codecs are chosen by name at run time from registered_codecs.
 
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>

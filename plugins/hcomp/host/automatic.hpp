@@ -8,8 +8,8 @@
 #include <hcomp/collective/automatic/automatic.hpp>
 #include <hcomp/collective/automatic/automatic_options.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -74,7 +74,7 @@ class automatic_plan : private hierarchical_ways<V>, public hcomp::automatic_pla
   /// @param host_of  see hierarchical_options
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
-                 automatic_options const& options, codec_table<V> const& codecs,
+                 automatic_options const& options, codec_registry<V> const& codecs,
                  std::vector<std::uint64_t> host_of = {})
       : hierarchical_ways<V>(std::move(host_of)),
         hcomp::automatic_plan<V>(values, transport, executor, with_hierarchical(options), codecs,

@@ -10,9 +10,9 @@
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/engine/detail/outcome.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -78,7 +78,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     auto& all = **own_transport_;
     auto const tag = options.between ? options.between->tag : plan_options{}.tag;
     require_same(all, codec, values, options.host_of, tag);
-    codec_from(codec_rows<V>(), codec);
+    codec_from(registered_codecs<V>(), codec);
     if (auto const given = options.host_of.size();
         given > 0 && given != static_cast<std::size_t>(all.size()))
       throw std::invalid_argument(detail::error_text(
@@ -346,7 +346,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
   auto body = std::make_unique<detail::some_plan<hierarchical_plan<V>>>(
       codec, values, *over, executor,
       hierarchical_options{.between = options, .host_of = std::move(host_of)});
-  return {codec_from(codec_rows<V>(), codec).text(), std::move(over), std::move(body)};
+  return {codec_from(registered_codecs<V>(), codec).text(), std::move(over), std::move(body)};
 }
 
 }  // namespace hcomp::host

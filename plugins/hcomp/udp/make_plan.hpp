@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
-#include <hcomp/collective/by_name/detail/builtin_rows.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -27,7 +27,7 @@ namespace hcomp::udp {
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       aggregated_plan_options const& options) {
-  auto const named = codec_from(codec_rows<V>(), codec);
+  auto const named = codec_from(registered_codecs<V>(), codec);
   hcomp::detail::kept_transport over(transport);
   auto const made = [&]<class C>(C const& one) -> any_plan<V> {
     auto body =

@@ -67,8 +67,9 @@ void measure(settings const& o) {
   std::vector<hcomp::any_plan<float>> plans;
   for (auto const& codec : o.codecs)
     plans.push_back(hcomp::make_plan<float>(codec, o.values, transport, executor));
-  hcomp::automatic_plan<float> automatic(
-      o.values, transport, executor, {.allowed = {.codecs = o.codecs}}, hcomp::codec_rows<float>());
+  hcomp::automatic_plan<float> automatic(o.values, transport, executor,
+                                         {.allowed = {.codecs = o.codecs}},
+                                         hcomp::registered_codecs<float>());
   auto const turns = bench::take_turns(
       plans.size() + 1, o.values, o.seconds, o.rate_file,
       [&](std::size_t way, std::vector<float>& x) {

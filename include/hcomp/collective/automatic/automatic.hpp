@@ -15,7 +15,7 @@
 #include <hcomp/collective/automatic/detail/running_costs.hpp>
 #include <hcomp/collective/automatic/detail/way_follower.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
@@ -73,7 +73,7 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
 /// @throws std::invalid_argument  no such codec or setting (the text lists those that exist), or a
 ///                                codec whose row cannot measure it
 template <class V, Transport T>
-cost_table measure_costs(codec_table<V> const& table, std::vector<std::string> const& codecs,
+cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string> const& codecs,
                          host_executor& executor, T& transport, measure_options const& options = {},
                          std::uint32_t total_weight = 0) {
   for (auto const& codec : codecs) detail::require_measurable(codec_from(table, codec));
@@ -132,7 +132,7 @@ template <class V> class automatic_plan {
   using value_type = V;
 
   /// @param values  of every vector to be summed, >= 0
-  /// @param codecs  among which those that are allowed are looked up. `codec_rows<V>()` has them
+  /// @param codecs  among which those that are allowed are looked up. `registered_codecs<V>()` has them
   ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16.
   ///                It must outlive the plan
   /// @param hosts   for the hierarchical algorithms that are allowed, which are left out where it is
@@ -145,7 +145,7 @@ template <class V> class automatic_plan {
   /// All on all ranks alike.
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
-                 automatic_options const& options, codec_table<V> const& codecs,
+                 automatic_options const& options, codec_registry<V> const& codecs,
                  ways_by_hosts<V>* hosts = nullptr)
       : transport_(transport),
         executor_(&executor),
@@ -195,7 +195,7 @@ template <class V> class automatic_plan {
   }
 
  private:
-  void choose_plan(codec_table<V> const& codecs) {
+  void choose_plan(codec_registry<V> const& codecs) {
     any_transport& transport = *transport_;
     detail::agree_on(transport, values_, options_, hosts_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))

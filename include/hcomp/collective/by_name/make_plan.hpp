@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement/options.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -21,7 +21,7 @@ namespace hcomp {
 ///     auto sum = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient, feedback, {.step = step, .result = hcomp::reduction::mean});
 ///
-/// Names and settings: `codec_rows<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
+/// Names and settings: `registered_codecs<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
 /// Transport and executor are used, not owned, and must outlive the plan.
 /// @param options       without them the algorithm is the first of the codec's row, such as direct
 ///                      for lossless and ring for most
@@ -32,7 +32,7 @@ template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options const& options,
                       std::uint32_t total_weight = 0) {
-  auto const named = codec_from(codec_rows<V>(), codec);
+  auto const named = codec_from(registered_codecs<V>(), codec);
   detail::kept_transport over(transport);
   auto const ranks = static_cast<std::uint32_t>(transport.size());
   auto body = named.row->make(
@@ -42,7 +42,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor) {
-  auto const named = codec_from(codec_rows<V>(), codec);
+  auto const named = codec_from(registered_codecs<V>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
                              plan_options{.how = {named.row->algorithms.front()}});
 }

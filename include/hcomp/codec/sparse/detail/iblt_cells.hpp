@@ -38,7 +38,7 @@ inline std::uint32_t check_of(std::uint64_t seed, std::uint32_t value) {
 /// f(value's cells) for all three tables.
 template <class F>
 void for_each_cell(lhc::cell_layout const& layout, std::uint32_t value, F const& f) {
-  auto const row = layout.row_of(value);
+  auto const row = layout.make_codec_entry(value);
   for (int t = 0; t < lhc::cell_layout::hashes; ++t) f(row.cell(t, value));
 }
 

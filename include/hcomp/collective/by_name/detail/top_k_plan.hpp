@@ -8,7 +8,7 @@
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/core/group.hpp>

@@ -87,7 +87,7 @@ struct summed_value {
 };
 
 /// What there is to know of a codec without its type.
-struct codec_facts {
+struct codec_info {
   std::string name;
   std::string about = {};                       ///< what it does and costs, in a line
   std::vector<codec_key> keys = {};             ///< the first may be given without its name
@@ -120,7 +120,7 @@ struct codec_facts {
 class codec_settings {
  public:
   /// All as usual, as far as they have a usual value.
-  explicit codec_settings(codec_facts const& codec) {
+  explicit codec_settings(codec_info const& codec) {
     for (auto const& key : codec.keys) values_.emplace_back(key, key.usual);
   }
 

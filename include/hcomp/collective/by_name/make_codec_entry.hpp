@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/skips_zeros.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/detail/codec_probe.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -37,7 +37,7 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 ///                   std::invalid_argument; without captures
 template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
-codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
+codec_entry<typename C::value_type> make_codec_entry(codec_info facts, CodecOf) {
   if (!HomomorphicSum<C>) facts.takes_feedback = false;
   if (facts.algorithms.empty()) {
     detail::algorithms_of<C>().for_each(
@@ -46,7 +46,7 @@ codec_row<typename C::value_type> row_of(codec_facts facts, CodecOf) {
     std::rotate(facts.algorithms.begin(), usual, usual + 1);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  codec_row<typename C::value_type> row{
+  codec_entry<typename C::value_type> row{
       std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
       [](plan_request const& asked) -> body {
         std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);

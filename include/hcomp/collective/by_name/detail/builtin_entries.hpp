@@ -17,11 +17,11 @@
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
-#include <hcomp/collective/by_name/codec_row.hpp>
-#include <hcomp/collective/by_name/codec_rows.hpp>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/detail/top_k_plan.hpp>
-#include <hcomp/collective/by_name/row_of.hpp>
+#include <hcomp/collective/by_name/make_codec_entry.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
@@ -96,10 +96,10 @@ template <class V> double largest_error_bounded(codec_settings const& s, summed_
 }
 
 // Templates, so that only who makes plans by name compiles plans of all codecs.
-template <class V> codec_row<V> inceptionn_row() {
+template <class V> codec_entry<V> inceptionn_entry() {
   using enum codec_key::kind;
   inceptionn_options const usual;
-  return row_of<hcomp::inceptionn>(
+  return make_codec_entry<hcomp::inceptionn>(
       {.name = "inceptionn",
        .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
        .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},
@@ -110,10 +110,10 @@ template <class V> codec_row<V> inceptionn_row() {
        .carries_nonfinite = true},
       [](codec_settings const& s) { return inceptionn_of(s); });
 }
-template <class V> codec_row<V> error_bounded_row() {
+template <class V> codec_entry<V> error_bounded_entry() {
   using enum codec_key::kind;
   bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
-  return row_of<hcomp::error_bounded<V>>(
+  return make_codec_entry<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "bytes by content; no value of a sum is off by more than the bound",
        .keys = {{"bound",
@@ -131,11 +131,11 @@ template <class V> codec_row<V> error_bounded_row() {
       [](codec_settings const& s) { return error_bounded_of<V>(s); });
 }
 
-template <class V> codec_row<V> lossless_row() {
+template <class V> codec_entry<V> lossless_entry() {
   using enum codec_key::kind;
   using fixed32 = lossless<std::uint32_t>;
   using fixed64 = lossless<std::uint64_t>;
-  return row_of<lossless<>, fixed32, fixed64>(
+  return make_codec_entry<lossless<>, fixed32, fixed64>(
       {.name = "lossless",
        .about = "the bits of an uncompressed sum; common zeros are not sent",
        .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
@@ -171,8 +171,8 @@ template <class V> double largest_reproducible(codec_settings const&, summed_val
   // and of the doubles that this is calculated with
   return lost + of_type * found + denormal + v.ranks * 0x1p-52 * v.magnitude;
 }
-template <class V> codec_row<V> reproducible_row() {
-  return row_of<reproducible<V>>(
+template <class V> codec_entry<V> reproducible_entry() {
+  return make_codec_entry<reproducible<V>>(
       {.name = "reproducible",
        .about = "12 bytes a value, 16 of doubles; the same bits for any ranks and order",
        .promise = sum_promise::bounded,
@@ -182,7 +182,7 @@ template <class V> codec_row<V> reproducible_row() {
 }
 
 /// Algorithms are those of codec lossless.
-inline codec_row<float> top_k_row(std::vector<algorithm_kind> algorithms) {
+inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
   using enum codec_key::kind;
   return {{.name = "top_k",
            .about = "every rank's largest values, exactly, and where they are; for training",
@@ -198,14 +198,15 @@ inline codec_row<float> top_k_row(std::vector<algorithm_kind> algorithms) {
 }
 
 /// Codecs that only round, to 16 bits at worst.
-template <class V> std::vector<codec_row<V>> rounding_rows() {
-  std::vector<codec_row<V>> rows;
-  rows.push_back(row_of<identity<V>>({.name = "identity",
-                                      .about = "uncompressed values, to compare with",
-                                      .promise = sum_promise::rounded,
-                                      .carries_nonfinite = true},
-                                     [](codec_settings const&) { return identity<V>{}; }));
-  rows.push_back(row_of<float_cast<float16, V>>(
+template <class V> std::vector<codec_entry<V>> rounding_entries() {
+  std::vector<codec_entry<V>> rows;
+  rows.push_back(
+      make_codec_entry<identity<V>>({.name = "identity",
+                                     .about = "uncompressed values, to compare with",
+                                     .promise = sum_promise::rounded,
+                                     .carries_nonfinite = true},
+                                    [](codec_settings const&) { return identity<V>{}; }));
+  rows.push_back(make_codec_entry<float_cast<float16, V>>(
       {.name = "fp16",
        .about = "2 bytes a value; error 2^-11 of it a rounding, up "
                 "to 65504",
@@ -213,7 +214,7 @@ template <class V> std::vector<codec_row<V>> rounding_rows() {
        .rounding = 0x1p-11,
        .also = {"float_cast:fp16"}},
       [](codec_settings const&) { return float_cast<float16, V>{}; }));
-  rows.push_back(row_of<float_cast<bfloat16, V>>(
+  rows.push_back(make_codec_entry<float_cast<bfloat16, V>>(
       {.name = "bf16",
        .about = "2 bytes a value; error 2^-8 of it a rounding",
        .promise = sum_promise::rounded,
@@ -222,9 +223,9 @@ template <class V> std::vector<codec_row<V>> rounding_rows() {
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
   return rows;
 }
-template <class V> std::vector<codec_row<V>> builtin_rows() {
-  auto rows = rounding_rows<V>();
-  rows.push_back(row_of<hcomp::sign<V>>(
+template <class V> std::vector<codec_entry<V>> builtin_entries() {
+  auto rows = rounding_entries<V>();
+  rows.push_back(make_codec_entry<hcomp::sign<V>>(
       {.name = "sign",
        .about = "1 bit a value, the sign of a rank drawn at random; for training",
        .keys = {magnitude_key()},
@@ -233,7 +234,7 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
       [](codec_settings const& s) {
         return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(row_of<sign_count<V>>(
+  rows.push_back(make_codec_entry<sign_count<V>>(
       {.name = "sign_count",
        .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
        .keys = {magnitude_key()},
@@ -242,29 +243,29 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(row_of<hcomp::thc<V>>(
+  rows.push_back(make_codec_entry<hcomp::thc<V>>(
       {.name = "thc",
        .about = "1 to 8 bits a value of a rank, more of a sum; for training",
        .keys = thc_keys(),
        .promise = sum_promise::on_average,
        .wants_feedback = true},
       [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
-  rows.push_back(row_of<uniform_thc<V>>(
+  rows.push_back(make_codec_entry<uniform_thc<V>>(
       {.name = "uniform_thc",
        .about = "thc with equidistant levels, for which nothing is looked up",
        .keys = thc_keys(),
        .promise = sum_promise::on_average,
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
-  rows.push_back(reproducible_row<V>());
+  rows.push_back(reproducible_entry<V>());
   if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(lossless_row<V>());
-    rows.push_back(top_k_row(rows.back().algorithms));
-    rows.push_back(inceptionn_row<V>());
+    rows.push_back(lossless_entry<V>());
+    rows.push_back(top_k_entry(rows.back().algorithms));
+    rows.push_back(inceptionn_entry<V>());
   }
   if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
-    rows.push_back(error_bounded_row<V>());
-    rows.push_back(row_of<hcomp::lossless_dense<V>>(
+    rows.push_back(error_bounded_entry<V>());
+    rows.push_back(make_codec_entry<hcomp::lossless_dense<V>>(
         {.name = "lossless_dense",
          .about = "the bits of an uncompressed sum; what values share is sent once",
          .promise = sum_promise::exact,
@@ -274,9 +275,9 @@ template <class V> std::vector<codec_row<V>> builtin_rows() {
   return rows;
 }
 
-template <class V> std::vector<codec_row<V>> integer_rows() {
-  std::vector<codec_row<V>> rows;
-  rows.push_back(row_of<hcomp::lossless_integers<V>>(
+template <class V> std::vector<codec_entry<V>> integer_entries() {
+  std::vector<codec_entry<V>> rows;
+  rows.push_back(make_codec_entry<hcomp::lossless_integers<V>>(
       {.name = "lossless_integers",
        .about = "exact sums of integers; 64 values in the bits they differ in",
        .promise = sum_promise::exact,
@@ -285,20 +286,20 @@ template <class V> std::vector<codec_row<V>> integer_rows() {
   return rows;
 }
 
-template <class V> codec_table<V> const& rounding_codecs() {
-  static codec_table<V> const rows(rounding_rows<V>(),
-                                   "; automatic_plan has more if it is given codec_rows");
+template <class V> codec_registry<V> const& rounding_codecs() {
+  static codec_registry<V> const rows(rounding_entries<V>(),
+                                      "; automatic_plan has more if it is given registered_codecs");
   return rows;
 }
 
 }  // namespace detail
 
-template <class V> codec_table<V>& codec_rows() {
-  static codec_table<V> rows([] {
+template <class V> codec_registry<V>& registered_codecs() {
+  static codec_registry<V> rows([] {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
-      return detail::integer_rows<V>();
+      return detail::integer_entries<V>();
     else
-      return detail::builtin_rows<detail::value_t<V>>();
+      return detail::builtin_entries<detail::value_t<V>>();
   }());
   return rows;
 }

@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// The codecs that can be chosen by name at run time, a row each. row_of.hpp makes rows.
+/// The codecs that can be chosen by name at run time, a row each. make_codec_entry.hpp makes rows.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement/options.hpp>
-#include <hcomp/collective/by_name/codec_facts.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
@@ -45,7 +45,7 @@ struct cost_request {
 };
 
 /// A codec for values of type V, and how a plan of it is made.
-template <class V> struct codec_row : codec_facts {
+template <class V> struct codec_entry : codec_info {
   /// Throws std::invalid_argument if settings do not go together, or are between those in range.
   void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
@@ -54,31 +54,31 @@ template <class V> struct codec_row : codec_facts {
 };
 
 /// Rows of codecs for values of one type.
-template <class V> class codec_table {
+template <class V> class codec_registry {
  public:
   /// @param more  said of a codec that it has not: where others are
-  explicit codec_table(std::vector<codec_row<V>> rows, std::string more = {})
+  explicit codec_registry(std::vector<codec_entry<V>> rows, std::string more = {})
       : more_(std::move(more)) {
     for (auto& row : rows) add(std::move(row));
   }
 
   /// @throws std::invalid_argument  a name of it is taken
-  void add(codec_row<V> row) {
+  void add(codec_entry<V> row) {
     auto names = row.also;
     names.push_back(row.name);
     for (auto const& name : names)
       if (find(name))
-        throw std::invalid_argument("codec_table: there is a codec '" + name + "' already");
-    rows_.push_back(std::make_unique<codec_row<V>>(std::move(row)));
+        throw std::invalid_argument("codec_registry: there is a codec '" + name + "' already");
+    rows_.push_back(std::make_unique<codec_entry<V>>(std::move(row)));
   }
   /// None if no codec is called so.
-  codec_row<V> const* find(std::string_view name) const {
+  codec_entry<V> const* find(std::string_view name) const {
     for (auto const& row : rows_)
       if (row->is_called(name)) return row.get();
     return nullptr;
   }
   /// @throws std::invalid_argument  no codec is called so; the text lists those that exist
-  codec_row<V> const& at(std::string_view name) const {
+  codec_entry<V> const& at(std::string_view name) const {
     if (auto const* const row = find(name)) return *row;
     throw std::invalid_argument("no codec is called '" + detail::printable(name) +
                                 "'; hcomp has: " + names() + more_);
@@ -94,13 +94,13 @@ template <class V> class codec_table {
   }
 
  private:
-  std::vector<std::unique_ptr<codec_row<V>>> rows_;  // rows stay where they are
+  std::vector<std::unique_ptr<codec_entry<V>>> rows_;  // rows stay where they are
   std::string more_;
 };
 
 /// A codec with its settings, read from text.
 template <class V> struct named_codec {
-  codec_row<V> const* row;
+  codec_entry<V> const* row;
   codec_settings settings;
 
   /// "thc:bits=4"; codec_from(table, text()) is the same again.
@@ -114,7 +114,8 @@ template <class V> struct named_codec {
 /// "thc:bits=4,transform=64"; the key of a lone value is the codec's first.
 /// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
 ///                                the text says what there is
-template <class V> named_codec<V> codec_from(codec_table<V> const& table, std::string_view text) {
+template <class V>
+named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text) {
   auto const colon = table.find(text) ? text.npos : text.find(':');
   auto const& row = table.at(text.substr(0, colon));
   named_codec<V> found{&row, codec_settings(row)};

@@ -1,0 +1,46 @@
+#pragma once
+/// @file
+/// The table of codecs that can be chosen by name: hcomp's, and those that a program adds.
+///
+/// With HCOMP_COMPILED the tables are taken from a library, the target hcomp::compiled, where
+/// there are those for float, double, float16, bfloat16, int32_t and int64_t. Without it whoever uses a table compiles
+/// plans of all its codecs.
+
+#include <cstdint>
+#include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/core/half.hpp>
+
+namespace hcomp {
+
+/// All codecs for values of type V that can be chosen by name: hcomp's, and those that were added.
+/// One per program or library; add to it before threads read it.
+template <class V> codec_registry<V>& registered_codecs();
+
+namespace detail {
+
+/// What automatic_plan has without another table: identity, fp16 and bf16.
+template <class V> codec_registry<V> const& rounding_codecs();
+
+}  // namespace detail
+}  // namespace hcomp
+
+#if !defined(HCOMP_COMPILED)
+#include <hcomp/collective/by_name/detail/builtin_entries.hpp>
+#else
+#include <hcomp/collective/by_name/detail/compiled_plans.hpp>
+
+namespace hcomp {
+
+extern template codec_registry<float>& registered_codecs<float>();
+extern template codec_registry<double>& registered_codecs<double>();
+extern template codec_registry<float16>& registered_codecs<float16>();
+extern template codec_registry<bfloat16>& registered_codecs<bfloat16>();
+extern template codec_registry<std::int32_t>& registered_codecs<std::int32_t>();
+extern template codec_registry<std::int64_t>& registered_codecs<std::int64_t>();
+extern template codec_registry<float> const& detail::rounding_codecs<float>();
+extern template codec_registry<double> const& detail::rounding_codecs<double>();
+extern template codec_registry<float16> const& detail::rounding_codecs<float16>();
+extern template codec_registry<bfloat16> const& detail::rounding_codecs<bfloat16>();
+
+}  // namespace hcomp
+#endif
