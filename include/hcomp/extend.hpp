@@ -7,7 +7,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/inceptionn/bursts.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
 #include <hcomp/collective/agreement/agreement.hpp>

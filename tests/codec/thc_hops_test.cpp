@@ -25,7 +25,7 @@ using hcomp::simd_group;
 using hcomp::thc;
 using hcomp::uniform_thc;
 
-static_assert(hcomp::RoundsHops<thc<>> && hcomp::RoundsHops<uniform_thc<double>>);
+static_assert(hcomp::HopRounding<thc<>> && hcomp::HopRounding<uniform_thc<double>>);
 
 namespace {
 

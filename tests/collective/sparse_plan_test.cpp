@@ -16,10 +16,10 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/native_lanes.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -610,11 +610,11 @@ struct all_of_them {
 
   std::array<double, 0> parameters() const { return {}; }
 };
-static_assert(SkipsZeros<all_of_them>);
+static_assert(Sparse<all_of_them>);
 
 }  // namespace
 
-TEST_CASE("sparse plan: any codec that SkipsZeros can be summed, and is called by its name") {
+TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by its name") {
   auto const x = vectors(3, 5000, 0.01);
   auto const expected = sparse::fixed_sum<std::uint64_t>(x);
   auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {

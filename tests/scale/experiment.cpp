@@ -148,7 +148,7 @@ class experiment {
     if (rank == 0 && !same) result.faults.push_back("the ranks hold different bits");
     if (rank != 0) return;
     std::string fault;
-    if constexpr (hcomp::RoundsHops<C>)
+    if constexpr (hcomp::HopRounding<C>)
       fault = fault_of(codec, how, x, exact_, ranks);
     else
       fault = fault_of(codec, x, exact_, ranks);

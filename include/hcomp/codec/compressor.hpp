@@ -68,10 +68,10 @@ concept HomomorphicSum = Compressor<C> &&
 /// `close_block(group, n, block, nonfinite, origin)` writes the header, and the block is that of `encode_block`.
 /// `decode_piece(group, block, n, origin, x, r, k)` needs no header: `origin` has what it would say. Of a piece
 /// alone are `x`, and `largest_of_piece`, as largest_decoded of MayOverflow.
-/// A group of `piece_workers` needs piece_scratch_bytes(sizeof(source[i])) if the source WantsLosses, otherwise
+/// A group of `piece_workers` needs piece_scratch_bytes(sizeof(source[i])) if the source TracksResidual, otherwise
 /// piece_scratch_bytes(0).
 template <class C>
-concept HasPieces = Compressor<C> &&
+concept Piecewise = Compressor<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
              block_origin origin, reduction r) {
   { C::piece_workers } -> std::convertible_to<int>;
@@ -89,24 +89,24 @@ concept HasPieces = Compressor<C> &&
 /// has such a function. `decoded_alone(value, weight)` is what the value decodes to, as a mean, when
 /// nothing is added to it.
 template <class C>
-concept EncodesEach = Compressor<C> &&
+concept ElementwiseEncode = Compressor<C> &&
     requires(C const c, typename C::value_type value, std::uint32_t weight) {
   {c.decoded_alone(value, weight)};
 };
 
 /// A source that wants to know what encoding loses of its values.
 template <class Source>
-concept WantsLosses = requires(Source const& x) {
+concept TracksResidual = requires(Source const& x) {
   x.losses[0] = x[0];
 };
 
 /// A codec that has its values at hand when it knows what they decode to.
 ///
-/// By workers in warps `encode_block` writes source.losses[i] for all i < n, if the source WantsLosses:
+/// By workers in warps `encode_block` writes source.losses[i] for all i < n, if the source TracksResidual:
 /// source[i] minus what value i decodes to, as a mean, when nothing is added to it. For that it needs
 /// scratch_bytes(sizeof(source[i])).
 template <class C>
-concept NotesLosses = Compressor<C> && requires(C const c, std::size_t value_bytes) {
+concept ReportsResidual = Compressor<C> && requires(C const c, std::size_t value_bytes) {
   { c.scratch_bytes(value_bytes) } -> std::same_as<std::size_t>;
 };
 
@@ -114,7 +114,7 @@ concept NotesLosses = Compressor<C> && requires(C const c, std::size_t value_byt
 /// put(i, value i) for all i < n, as accumulator_t of its values; put(i, value i, put.look(i)) if there is
 /// such a function, which is called for several values before the first is put.
 template <class C, class Group, class Put>
-concept DecodesEach = HasWarps<Group> && Compressor<C> &&
+concept ElementwiseDecode = HasWarps<Group> && Compressor<C> &&
     requires(C const c, Group group, std::byte const* block, int n, reduction r, Put put) {
   c.decode_each(group, block, n, r, put);
 };
@@ -122,7 +122,7 @@ concept DecodesEach = HasWarps<Group> && Compressor<C> &&
 /// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability
 /// of its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
 template <class C>
-concept OneRanksBit = HomomorphicSum<C> && C::takes_one_ranks_bit;
+concept SampledSign = HomomorphicSum<C> && C::takes_one_ranks_bit;
 
 /// A codec that encodes in units which all ranks agree on first, such as a norm.
 ///
@@ -142,7 +142,7 @@ concept Calibrated = Compressor<C> &&
 /// `measure_block(group, x, n, words, dominances)` also writes a float per word, from 0 to 1; see
 /// report::dominance.
 template <class C>
-concept TellsDominance = Calibrated<C> &&
+concept MeasuresDominance = Calibrated<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::uint32_t* words, int n,
              float* dominances) {
   { c.measure_block(g, x, n, words, dominances) } -> std::same_as<void>;
@@ -152,7 +152,7 @@ concept TellsDominance = Calibrated<C> &&
 ///
 /// `narrow_block(group, block, out)` writes narrow_bytes(header) bytes, at most block_bytes(n),
 /// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
-/// for byte, unless the codec RoundsHops. A block marked block_is_damaged keeps only its header.
+/// for byte, unless the codec HopRounding. A block marked block_is_damaged keeps only its header.
 /// Headers may say anything: no more is read or written than they, limited to a full block, have
 /// room for.
 /// A value has a lane of `lane_bits()` in memory and of `narrow_bits(weight)` in a sum of that
@@ -176,7 +176,7 @@ concept Narrowable = Compressor<C> &&
 /// all but its checksum. A rounded block is narrowed without loss, so that who passes it on changes
 /// nothing. Blocks of different ranks or weights are rounded independently of each other.
 template <class C>
-concept RoundsHops = Narrowable<C> && requires(C const c, serial_group g, std::byte* block) {
+concept HopRounding = Narrowable<C> && requires(C const c, serial_group g, std::byte* block) {
   { c.hop_bits() } -> std::same_as<int>;
   { c.hop_variance(std::uint32_t{}) } -> std::same_as<double>;
   { c.round_block(g, block) } -> std::same_as<void>;

@@ -61,7 +61,7 @@ concept DeviceExecutor = Executor<E> && std::constructible_from<typename E::stag
 /// it is until `wait` for the mark returns. `write_beside` is a `write` that waits for no work but
 /// that given before `now` was asked for `free`. `is_done` says whether `wait` would return at once.
 template <class E>
-concept CopiesBeside = DeviceExecutor<E> &&
+concept AsyncCopy = DeviceExecutor<E> &&
     requires(E& e, typename E::mark free, void* to, std::byte const* from, std::byte* there,
              std::size_t bytes) {
   { e.now() } -> std::same_as<typename E::mark>;

@@ -41,7 +41,7 @@ template <class T, class C> struct noting_source {
   }
 };
 
-/// x + residual, of which a codec that NotesLosses writes what it loses.
+/// x + residual, of which a codec that ReportsResidual writes what it loses.
 template <class T> struct losing_source {
   compensated<T> source;
   accumulator_t<T>* losses;
@@ -125,11 +125,11 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     std::uint64_t* withheld;
 
     HCOMP_HD compensated<T> source() const { return {x, residual}; }
-    template <EncodesEach C>
+    template <ElementwiseEncode C>
     HCOMP_HD detail::noting_source<T, C> noting(C const& codec, std::uint32_t weight) const {
       return {source(), pending, codec, weight};
     }
-    template <NotesLosses C>
+    template <ReportsResidual C>
     HCOMP_HD detail::losing_source<T> noting(C const&, std::uint32_t) const {
       return {source(), pending};
     }

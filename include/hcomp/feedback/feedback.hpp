@@ -21,7 +21,7 @@ namespace hcomp {
 /// called after the encoding of every block, and may decode it to see what is left, `decoded` around
 /// the decoding of every block or part of one into x, unless that becomes NaN. So that devices need
 /// not look at a value twice, a view may have two more: `noting(codec, weight)`, a source for a codec
-/// that EncodesEach or NotesLosses, which does what `encoded` would; and `replace(i, x, value)`, which does what
+/// that ElementwiseEncode or ReportsResidual, which does what `encoded` would; and `replace(i, x, value)`, which does what
 /// `decoded` would, for value i alone.
 /// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
 /// its units, if the codec is Calibrated, and for all where infinity or NaN was met. Where there is
@@ -69,7 +69,7 @@ template <class T> class no_feedback {
 template <Compressor C, class View> struct encode_with_feedback {
   /// By workers in warps.
   static constexpr bool notes_losses =
-      NotesLosses<C> && requires(View const& view, C const& codec) {
+      ReportsResidual<C> && requires(View const& view, C const& codec) {
     view.noting(codec, 1u);
   };
   static constexpr int workers = detail::workers_of<C>();
@@ -101,14 +101,14 @@ template <Compressor C, class View> struct encode_with_feedback {
   }
 
   /// See WorksByPieces. A checksum is of a whole block.
-  int pieces() const requires HasPieces<C> {
+  int pieces() const requires Piecewise<C> {
     return origin.checksum ? 1 : detail::pieces_of(codec, layout);
   }
-  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+  std::size_t piece_scratch_bytes() const requires Piecewise<C> {
     return codec.piece_scratch_bytes(notes_losses ? sizeof(view.source()[0]) : 0);
   }
   template <class Group>
-  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires HasPieces<C> {
+  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires Piecewise<C> {
     int const n = layout.values_in(b);
     auto const range = detail::range_of_piece(codec, n, k);
     std::size_t const first = b * layout.block_values + static_cast<std::size_t>(range.first);
@@ -132,7 +132,7 @@ template <Compressor C, class View> struct encode_with_feedback {
     return nonfinite;
   }
   template <class Group>
-  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires HasPieces<C> {
+  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires Piecewise<C> {
     detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
   }
 
@@ -169,12 +169,12 @@ template <Compressor C, class View> struct encode_with_feedback {
 
 /// A view of feedback that has to see a value before it lets it be replaced.
 template <class View, class T>
-concept LooksBeforeItReplaces = requires(View const& view, std::size_t i, T& x, T value) {
+concept ReadModifyWrite = requires(View const& view, std::size_t i, T& x, T value) {
   view.replace(i, x, value, view.look(i, x));
 };
 /// One that lets single values be replaced by what was decoded.
 template <class View, class T>
-concept Replaces = LooksBeforeItReplaces<View, T> ||
+concept Replaces = ReadModifyWrite<View, T> ||
     requires(View const& view, std::size_t i, T& x, T value) {
   view.replace(i, x, value);
 };
@@ -200,7 +200,7 @@ template <Compressor C, class View> struct decode_with_feedback {
     auto* const x = decode.x + first;
     std::byte const* const block = decode.code + decode.layout.offset(b);
     if (decode.becomes_nan(block)) return decode(group, i);
-    if constexpr (DecodesEach<C, Group, replacing> && Replaces<View, value_type>) {
+    if constexpr (ElementwiseDecode<C, Group, replacing> && Replaces<View, value_type>) {
       decode.codec.decode_each(group, block, n, decode.result, replacing{view, first, x});
     } else if constexpr (requires {
                            decode.codec.decode_part(group, block, 0, n, x, decode.result);
@@ -219,12 +219,12 @@ template <Compressor C, class View> struct decode_with_feedback {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return decode.scratch_bytes(); }
 
   /// See WorksByPieces.
-  int pieces() const requires HasPieces<C> { return decode.pieces(); }
-  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+  int pieces() const requires Piecewise<C> { return decode.pieces(); }
+  std::size_t piece_scratch_bytes() const requires Piecewise<C> {
     return decode.piece_scratch_bytes();
   }
   template <class Group>
-  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires HasPieces<C> {
+  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires Piecewise<C> {
     decode.piece(group, i, k, [&](std::size_t first, int count, auto* to, auto const& one) {
       view.decoded(group, first, count, to, one);
     });
@@ -242,7 +242,7 @@ template <Compressor C, class View> struct decode_with_feedback {
     template <class V> HCOMP_HD void operator()(int j, V value) const {
       view.replace(at(j), x[j], static_cast<value_type>(value));
     }
-    HCOMP_HD auto look(int j) const requires LooksBeforeItReplaces<View, value_type> {
+    HCOMP_HD auto look(int j) const requires ReadModifyWrite<View, value_type> {
       return view.look(at(j), x[j]);
     }
     template <class V, class Seen> HCOMP_HD void operator()(int j, V value, Seen seen) const {

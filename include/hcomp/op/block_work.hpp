@@ -62,7 +62,7 @@ template <class C> constexpr int merges_at_once() {
 }
 
 /// The same in encoding and decoding.
-/// @param notes_losses  the source WantsLosses
+/// @param notes_losses  the source TracksResidual
 template <class C> constexpr int encodes_at_once(bool notes_losses) {
   if constexpr (requires { C::encodes_at_once(notes_losses); })
     return C::encodes_at_once(notes_losses);
@@ -110,13 +110,13 @@ template <Calibrated C, class Source> struct measure_blocks {
   code_layout layout;
   Source x;                     ///< as in encode_blocks
   std::uint32_t* words;         ///< statistics_words(codec, layout) of them
-  float* dominances = nullptr;  ///< as many, if the codec TellsDominance; or null
+  float* dominances = nullptr;  ///< as many, if the codec MeasuresDominance; or null
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const block = static_cast<int>(layout.block_values);
     std::size_t const at = b * codec.statistics_in(block);
     auto const values = x + b * layout.block_values;
-    if constexpr (TellsDominance<C>)
+    if constexpr (MeasuresDominance<C>)
       codec.measure_block(group, values, layout.values_in(b), words + at,
                           dominances ? dominances + at : nullptr);
     else
@@ -157,11 +157,11 @@ namespace detail {
 struct piece_range {
   int first, count;  ///< no value, or less, of a piece that the block does not have
 };
-template <HasPieces C> HCOMP_HD piece_range range_of_piece(C const& codec, int n, int k) {
+template <Piecewise C> HCOMP_HD piece_range range_of_piece(C const& codec, int n, int k) {
   int const each = codec.piece_values(), first = k * each;
   return {first, n - first < each ? n - first : each};
 }
-template <HasPieces C> constexpr int pieces_of(C const& codec, code_layout const& layout) {
+template <Piecewise C> constexpr int pieces_of(C const& codec, code_layout const& layout) {
   int const each = codec.piece_values(), all = static_cast<int>(layout.block_values);
   return (all + each - 1) / each;
 }
@@ -196,7 +196,7 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
 
 /// Piece k of that block, all but what the codec's close_block writes. Returns, in every worker, whether NaN
 /// or infinity was met.
-template <HasPieces C, class Source, class Group, class After>
+template <Piecewise C, class Source, class Group, class After>
 HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& layout,
                               Source const& x, std::byte* code, block_origin const& origin,
                               std::size_t b, int k, After const& after) {
@@ -208,7 +208,7 @@ HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& la
   return nonfinite;
 }
 
-template <HasPieces C, class Group>
+template <Piecewise C, class Group>
 HCOMP_HD void close_block_of(Group group, C const& codec, code_layout const& layout,
                              std::byte* code, block_origin const& origin, std::size_t b,
                              bool nonfinite) {
@@ -221,7 +221,7 @@ HCOMP_HD void close_block_of(Group group, C const& codec, code_layout const& lay
 /// Block b of `x` into block b of `code`.
 template <Compressor C, class Source> struct encode_blocks {
   static constexpr int workers = detail::workers_of<C>();
-  static constexpr int blocks_at_once = detail::encodes_at_once<C>(WantsLosses<Source>);
+  static constexpr int blocks_at_once = detail::encodes_at_once<C>(TracksResidual<Source>);
   static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
@@ -236,18 +236,18 @@ template <Compressor C, class Source> struct encode_blocks {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 
   /// See WorksByPieces. A checksum is of a whole block.
-  int pieces() const requires HasPieces<C> {
+  int pieces() const requires Piecewise<C> {
     return origin.checksum ? 1 : detail::pieces_of(codec, layout);
   }
-  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+  std::size_t piece_scratch_bytes() const requires Piecewise<C> {
     return codec.piece_scratch_bytes(0);
   }
   template <class Group>
-  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires HasPieces<C> {
+  HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires Piecewise<C> {
     return detail::encode_piece_of(group, codec, layout, x, code, origin, b, k, [](auto const&) {});
   }
   template <class Group>
-  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires HasPieces<C> {
+  HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires Piecewise<C> {
     detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
   }
 };
@@ -356,19 +356,19 @@ template <Compressor C> struct decode_blocks {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 
   /// See WorksByPieces.
-  int pieces() const requires HasPieces<C> { return detail::pieces_of(codec, layout); }
-  std::size_t piece_scratch_bytes() const requires HasPieces<C> {
+  int pieces() const requires Piecewise<C> { return detail::pieces_of(codec, layout); }
+  std::size_t piece_scratch_bytes() const requires Piecewise<C> {
     return codec.piece_scratch_bytes(0);
   }
   template <class Group>
-  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires HasPieces<C> {
+  HCOMP_HD void piece(Group group, std::size_t i, int k) const requires Piecewise<C> {
     piece(group, i, k, [](std::size_t, int, auto*, auto const& decode) { decode(); });
   }
   /// @param around  around(first, count, to, decode) calls decode(), which writes `count` values from `to` on,
   ///                those from number `first` on of the vector, unless they become NaN
   template <class Group, class Around>
   HCOMP_HD void piece(Group group, std::size_t i, int k,
-                      Around const& around) const requires HasPieces<C> {
+                      Around const& around) const requires Piecewise<C> {
     std::size_t const b = first + i;
     std::byte const* const block = code + layout.offset(b);
     int const n = layout.values_in(b);
@@ -393,7 +393,7 @@ template <Compressor C> struct decode_blocks {
 };
 
 /// Blocks that follow each other, each as it will be when it has travelled; sealed anew if it was.
-template <RoundsHops C> struct round_blocks {
+template <HopRounding C> struct round_blocks {
   C codec;
   std::byte* blocks;
   std::size_t stride;  ///< from block to block

@@ -116,7 +116,7 @@ class stream_executor {
   mark write(void* to, void const* from, std::size_t bytes) {
     return {work_.copy(to, from, bytes, cudaMemcpyHostToDevice), of_work};
   }
-  /// See CopiesBeside.
+  /// See AsyncCopy.
   mark now() { return {work_.mark(), of_work}; }
   mark read_beside(void* to, void const* from, std::size_t bytes) {
     if (!reads_) reads_.emplace();
@@ -172,6 +172,6 @@ class stream_executor {
   std::optional<detail::marked_stream> reads_, writes_;
 };
 
-static_assert(CopiesBeside<stream_executor>);
+static_assert(AsyncCopy<stream_executor>);
 
 }  // namespace hcomp::gpu

@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <type_traits>
@@ -85,6 +85,6 @@ template <class Lane = float> struct lossless {
   }
 };
 
-static_assert(SkipsZeros<lossless<>>);
+static_assert(Sparse<lossless<>>);
 
 }  // namespace hcomp

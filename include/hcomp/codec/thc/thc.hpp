@@ -119,7 +119,7 @@ template <class Codec, class T> class basic_codec {
   }
   /// Of a group that encodes or decodes: a transform for each of its teams. Groups without scratch need it
   /// for each of their workers.
-  /// @param value_bytes  of a value of a source that WantsLosses
+  /// @param value_bytes  of a value of a source that TracksResidual
   std::size_t scratch_bytes(std::size_t value_bytes = 0) const {
     int const teams = std::min(workers / workers_of_team, block_values / transform_);
     return shared_bytes(transform_, value_bytes, static_cast<unsigned>(teams));
@@ -195,7 +195,7 @@ template <class Codec, class T> class basic_codec {
                              block_origin const& origin) const {
     close_block(group, n, block, encode_transforms(group, x, n, all_of(n), block, origin), origin);
   }
-  /// See HasPieces.
+  /// See Piecewise.
   template <class Group, class Source>
   HCOMP_HD bool encode_piece(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin, int k) const {
@@ -264,7 +264,7 @@ template <class Codec, class T> class basic_codec {
     decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
                 {header.key, 0, header.weight, header.index, nullptr}, x, r);
   }
-  /// See HasPieces.
+  /// See Piecewise.
   template <class Group, class Out>
   HCOMP_HD void decode_piece(Group group, std::byte const* block, int n, block_origin const& origin,
                              Out* x, reduction r, int k) const {
@@ -286,7 +286,7 @@ template <class Codec, class T> class basic_codec {
                               reduction r) const {
     return largest_of_transforms(norms, n, all_of(n), weight, r);
   }
-  /// See HasPieces.
+  /// See Piecewise.
   HCOMP_HD double largest_of_piece(std::byte const* block, int n, block_origin const& origin,
                                    reduction r, int k) const {
     return largest_of_transforms(block + block_header_bytes, n, transforms_of(n, k), origin.weight,
@@ -496,7 +496,7 @@ template <class Codec, class T> class basic_codec {
       else
         return (cells_);
     }();
-    unsigned const floats = shared_floats(transform_, WantsLosses<Source> ? sizeof(x[0]) : 0);
+    unsigned const floats = shared_floats(transform_, TracksResidual<Source> ? sizeof(x[0]) : 0);
     for_each_transform(group, some, floats, [&](auto who, float* scratch, int k) {
       auto const p = range_of(n, k);
       auto const norm = origin.statistics ? origin.statistics[k] : root_mean_square(who, x, p).norm;
@@ -507,12 +507,12 @@ template <class Codec, class T> class basic_codec {
         nonfinite |= rotate(who, scratch, x, p, scale, place);
         fetch(who, k + teams_of<Group>, 1);
         round_to_levels(who, scratch, x, p, limit, cells, place, sink);
-        if constexpr (WantsLosses<Source>)
+        if constexpr (TracksResidual<Source>)
           note_losses(who, scratch, x, p,
                       scale_of(same_bits<float>(norm), p.size, origin.weight, reduction::mean));
       } else {
         nonfinite |= round_zeros(who, x, p, cells_, sink);
-        if constexpr (WantsLosses<Source>)
+        if constexpr (TracksResidual<Source>)
           for (int i = who.worker(); i < p.count; i += who.workers)
             x.losses[p.first + i] = x[static_cast<std::size_t>(p.first + i)];
       }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/detail/codec_probe.hpp>
@@ -59,7 +59,7 @@ codec_entry<typename C::value_type> make_codec_entry(codec_info facts, CodecOf) 
             },
             chosen);
       }};
-  if constexpr (!SkipsZeros<C> && sizeof...(Others) == 0)
+  if constexpr (!Sparse<C> && sizeof...(Others) == 0)
     row.measure = [](cost_request const& asked) {
       return detail::measured_cost(
           detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,

@@ -112,7 +112,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
     cost.lane_bits = codec.lane_bits();
     cost.one_bits = codec.narrow_bits(1);
     cost.sum_step = codec.granularity();
-    if constexpr (RoundsHops<C>) cost.sum_bits = codec.hop_bits();
+    if constexpr (HopRounding<C>) cost.sum_bits = codec.hop_bits();
   }
   cost.algorithms = detail::algorithms_of<C>();
   cost.value_bytes = sizeof(typename C::value_type);

@@ -21,7 +21,7 @@ namespace hcomp {
 /// @param codec  with room for all ranks
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit the ranks, algorithm owner
 /// Cost: the schedules of all ranks.
-template <RoundsHops C> double hop_variance(C const& codec, algorithm const& how, int ranks) {
+template <HopRounding C> double hop_variance(C const& codec, algorithm const& how, int ranks) {
   detail::require_ranks("hop_variance", ranks);
   double variance = 0;
   bool passes_finished = ranks > 1;
@@ -42,7 +42,7 @@ template <RoundsHops C> double hop_variance(C const& codec, algorithm const& how
 
 /// The same as a share of the energy of a sum of independent vectors of equal norm, which loses
 /// rounding_error + truncation_error of its table besides.
-template <RoundsHops C> double hop_error(C const& codec, algorithm const& how, int ranks) {
+template <HopRounding C> double hop_error(C const& codec, algorithm const& how, int ranks) {
   double const step = codec.step();
   return hop_variance(codec, how, ranks) * step * step / ranks;
 }

@@ -23,10 +23,10 @@ namespace hcomp {
 ///
 /// Messages are in the executor's memory or in the host's. One that is copied from the device
 /// leaves in a later `isend` or `wait` of any message, when the work given before it is done and the
-/// copy is here; so copies, work and messages under way overlap. Where an executor that CopiesBeside
+/// copy is here; so copies, work and messages under way overlap. Where an executor that AsyncCopy
 /// and the transport can be asked (`test`), a `wait` returns as soon as its message has come, and
 /// leaves to the next ones what is not here yet; otherwise it waits for all copies first. What came
-/// is there for work given after its `wait`. An executor that CopiesBeside copies while work goes
+/// is there for work given after its `wait`. An executor that AsyncCopy copies while work goes
 /// on. Where the transport reaches the device, messages begin, in the same way, when the work given
 /// before them is done.
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
@@ -67,7 +67,7 @@ template <Transport T, DeviceExecutor E> class staged {
     }
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
-    if constexpr (CopiesBeside<E>)
+    if constexpr (AsyncCopy<E>)
       one.ready = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
     else
       one.ready = executor_->read(one.here.data(), bytes.data(), bytes.size());
@@ -84,7 +84,7 @@ template <Transport T, DeviceExecutor E> class staged {
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
     one.there = bytes.data();
-    if constexpr (CopiesBeside<E>) one.free = executor_->now();
+    if constexpr (AsyncCopy<E>) one.free = executor_->now();
     one.inner = transport_->irecv(peer, tag, {one.here.data(), bytes.size()});
     return r;
   }
@@ -96,7 +96,7 @@ template <Transport T, DeviceExecutor E> class staged {
     one.freed = ++freed_;
     if (!one.there) return moved;
     last_ = r.slot;
-    if constexpr (CopiesBeside<E>)
+    if constexpr (AsyncCopy<E>)
       one.ready = executor_->write_beside(one.there, one.here.data(), moved, one.free);
     else
       one.ready = executor_->write(one.there, one.here.data(), moved);
@@ -127,7 +127,7 @@ template <Transport T, DeviceExecutor E> class staged {
 
   /// Whether one can ask what is done, and need not wait for it.
   bool can_ask() const {
-    if constexpr (!CopiesBeside<E>)
+    if constexpr (!AsyncCopy<E>)
       return false;
     else if constexpr (requires { transport_->can_test(); })
       return transport_->can_test();
@@ -142,7 +142,7 @@ template <Transport T, DeviceExecutor E> class staged {
   /// A message in the device's memory, when the work before it is done: a transport knows no streams.
   request after_work(std::span<std::byte> bytes, int peer, tag_t tag, bool is_receive) {
     auto const r = slot_for(0);
-    if constexpr (CopiesBeside<E>)
+    if constexpr (AsyncCopy<E>)
       slots_[r.slot].ready = executor_->now();
     else
       executor_->synchronize();
@@ -210,7 +210,7 @@ template <Transport T, DeviceExecutor E> class staged {
     first_waiting_ = 0;
   }
   void begin_what_is_ready() {
-    if constexpr (CopiesBeside<E>)
+    if constexpr (AsyncCopy<E>)
       begin_messages([&](slot& one) { return executor_->is_done(one.ready); });
   }
   void begin_all() {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
@@ -33,7 +33,7 @@ namespace hcomp {
 
 /// A codec that plans can sum with.
 template <class C>
-concept Summable = HomomorphicSum<C> || VariableRate<C> || SkipsZeros<C>;
+concept Summable = HomomorphicSum<C> || VariableRate<C> || Sparse<C>;
 
 namespace detail {
 
@@ -41,7 +41,7 @@ namespace detail {
 /// ranks. Of codecs that skip zeros it is in sparse_plan.hpp, so that others do without.
 template <class C, class E> struct plan_parts {
   static_assert(
-      !SkipsZeros<C>,
+      !Sparse<C>,
       "plans of codecs that skip zeros need #include <hcomp/collective/sparse/sparse_plan.hpp>");
 };
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
@@ -51,7 +51,7 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    if constexpr (OneRanksBit<C>)
+    if constexpr (SampledSign<C>)
       if (!options.how.merges())
         return make_engine<owner_engine<E>, engine>(of.settings(), of.executor(), transport,
                                                     options);
@@ -85,7 +85,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// Memory: the code and two of its parts, in the executor's memory space; with options.narrow and
 /// a codec that is Narrowable as much again.
 ///
-/// A plan without options goes by the usual algorithm of its codec: direct if the codec SkipsZeros,
+/// A plan without options goes by the usual algorithm of its codec: direct if the codec Sparse,
 /// otherwise ring. Options of your own name the algorithm: the ring unless they say otherwise.
 ///
 /// With a codec that is VariableRate every rank adds its values to the code that arrives and sends
@@ -112,7 +112,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///   added to codes.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 ///
-/// With a codec that SkipsZeros only the values that are not zero travel, and their places. See
+/// With a codec that Sparse only the values that are not zero travel, and their places. See
 /// lossless for algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
 /// hcomp/hcomp.hpp.
 /// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
@@ -149,23 +149,23 @@ template <Summable C, Transport T, Executor E> class plan {
   /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
   /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is
   ///                                not finite
-  void set_codec(C const& codec) requires(!SkipsZeros<C>) {
+  void set_codec(C const& codec) requires(!Sparse<C>) {
     auto const terms = work_.terms(codec);
     work_.set_codec(codec);
     engine_->set_codec(terms);
   }
   plan_options const& options() const { return engine_->options(); }
   /// Of the last all_reduce: what was sent, and why; a sparse_choice.
-  sparse_choice const& choice() const requires SkipsZeros<C> { return engine_->choice(); }
+  sparse_choice const& choice() const requires Sparse<C> { return engine_->choice(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
   value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
   /// with algorithm owner every rank owns all values, with aggregator rank 0 does, unless the codec
-  /// SkipsZeros.
+  /// Sparse.
   std::size_t part_unit() const {
-    if (!SkipsZeros<C> && !options().how.shares_the_sum()) return 0;
+    if (!Sparse<C> && !options().how.shares_the_sum()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
@@ -201,7 +201,7 @@ template <Summable C, Transport T, Executor E> class plan {
   ///
   /// @param feedback  of values() values; unchanged if anything is thrown
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec
-  ///                                takes no feedback: it is VariableRate or SkipsZeros
+  ///                                takes no feedback: it is VariableRate or Sparse
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto const given = arguments(x, feedback);

@@ -7,8 +7,8 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/index.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
@@ -41,7 +41,7 @@ extern template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sp
 #endif
 
 /// What an engine needs a codec and an executor for.
-template <SkipsZeros C, Executor E> class sparse_codec_work final : public sparse_work {
+template <Sparse C, Executor E> class sparse_codec_work final : public sparse_work {
   using lane_type = typename C::lane_type;
   using index_codec = native_lanes<std::uint64_t, native_operation::bit_or>;
 
@@ -128,7 +128,7 @@ template <SkipsZeros C, Executor E> class sparse_codec_work final : public spars
   std::optional<plan<lane_sum<lane_type>, any_transport, E>> lane_plan_;
 };
 
-template <SkipsZeros C, class E> struct plan_parts<C, E> {
+template <Sparse C, class E> struct plan_parts<C, E> {
   using work = sparse_codec_work<C, E>;
   using engine = sparse_sum_engine;
   template <class F> using values = sparse_values;

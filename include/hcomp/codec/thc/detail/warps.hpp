@@ -66,7 +66,7 @@ constexpr std::size_t shared_bytes(int transform, std::size_t value_bytes = 0, u
 template <class Source>
 HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Source const& x,
                           [[maybe_unused]] transform_range range) {
-  if constexpr (WantsLosses<Source>) {
+  if constexpr (TracksResidual<Source>) {
     auto* const losses = x.losses + range.first;
     auto const size = static_cast<unsigned>(range.size);
     if (size > largest_kept) return losses;
@@ -404,7 +404,7 @@ HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range rang
 }
 
 /// The sink's memory begins on devices at an even address, for lanes of 16 bits at a multiple of 4.
-/// If the source WantsLosses, scratch gets the lanes as center_sums begins with them.
+/// If the source TracksResidual, scratch gets the lanes as center_sums begins with them.
 template <HasWarps Group, class Source>
 HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transform_range range,
                               float limit, shared_cell const* cells, draw_place const& place,
@@ -415,7 +415,7 @@ HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transf
     else
       round_to_numbers<std::uint8_t>(group, scratch, range, limit, cells, place, sink.out, center);
   };
-  if constexpr (WantsLosses<Source>) {
+  if constexpr (TracksResidual<Source>) {
     std::uint32_t const offset = (static_cast<std::uint32_t>(limit) >> 15) * sink.weight;
     round([&](std::uint32_t number) { return centered(number, offset); });
   } else {
@@ -493,7 +493,7 @@ HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, 
 }
 
 /// x.losses of the values of a transform that has been rounded.
-template <HasWarps Group, WantsLosses Source>
+template <HasWarps Group, TracksResidual Source>
 HCOMP_HD void note_losses(Group group, float* scratch, Source const& x, transform_range range,
                           float_scale scale) {
   using value = std::remove_cvref_t<decltype(x[0])>;

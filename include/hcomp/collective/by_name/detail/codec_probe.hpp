@@ -256,7 +256,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
   if constexpr (HomomorphicSum<C>) {
     auto const code = work.allocate(layout.bytes());
     auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, code);
-    if constexpr (OneRanksBit<C> && E::space == memory_space::host)
+    if constexpr (SampledSign<C> && E::space == memory_space::host)
       if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= owner::max_ranks)
         probe.selection(cost, layout, executor, code.data());
     return cost;

@@ -104,7 +104,7 @@ template <VariableRate C, Executor E> class code_passage {
   bool seeks_nonfinite_ = false;
 };
 
-/// On a device: codes are copied there and back, beside the work where the executor CopiesBeside;
+/// On a device: codes are copied there and back, beside the work where the executor AsyncCopy;
 /// two are made at once. Of a code of another rank the host checks the header, and the device all
 /// else, before work reads it. The host learns what the device has found when the code that was
 /// made of it ends, or when it asks. Encoding is waited for once or, if a code is longer than the
@@ -173,7 +173,7 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
     one.values = values;
     one.seeks_nonfinite = seeks_nonfinite;
     one.hoped = std::min({likely_, one.made.size(), one.out.size()});
-    if constexpr (CopiesBeside<E>)
+    if constexpr (AsyncCopy<E>)
       one.copied = executor_->read_beside(one.out.data(), one.made.data(), one.hoped);
     else
       one.copied = executor_->read(one.out.data(), one.made.data(), one.hoped);
@@ -231,7 +231,7 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
 
   /// A code to the device. Where executors copy beside their work, while codes before are read.
   std::span<std::byte const> copied(std::span<std::byte const> in, bool is_other) {
-    if constexpr (CopiesBeside<E>) {
+    if constexpr (AsyncCopy<E>) {
       if (!is_other) {
         came_[turn_].free = executor_->now();
         turn_ = (turn_ + 1) % 2;

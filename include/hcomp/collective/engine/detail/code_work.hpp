@@ -64,7 +64,7 @@ class code_work {
   /// to = from
   virtual void copy(block_range blocks, std::byte* to, std::byte const* from) = 0;
   /// Makes blocks what narrow and widen would make of them, checksums included. Returns whether
-  /// there is anything to do: the codec RoundsHops.
+  /// there is anything to do: the codec HopRounding.
   virtual bool round(block_range blocks, std::byte* code) = 0;
   /// Writes the blocks as a message in which they take fewer bytes; returns its length. Only of
   /// codecs that are Narrowable.
@@ -93,7 +93,7 @@ class code_work {
 class value_work {
  public:
   /// Writes what the values say about the units to encode in. Only of codecs that are Calibrated.
-  /// Returns report::dominance; if the codec TellsDominance it waits for the executor.
+  /// Returns report::dominance; if the codec MeasuresDominance it waits for the executor.
   /// @param words  of all blocks, in the executor's memory
   virtual double measure(std::uint32_t* words) = 0;
   /// @param code    of the whole vector

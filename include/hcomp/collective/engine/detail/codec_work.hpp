@@ -61,7 +61,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
              plan_options const& options)
       : executor_work<E>(layout_of(codec, values, options.how.sharers(ranks)), executor),
         inspect_(this->layout().blocks()),
-        dominances_(TellsDominance<C> ? statistics_words(codec, this->layout()) : 0),
+        dominances_(MeasuresDominance<C> ? statistics_words(codec, this->layout()) : 0),
         sharers_(options.how.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
@@ -94,10 +94,10 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
                                     merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
   }
   /// Room for the dominances of all blocks in the executor's memory; null if the codec has none.
-  float* dominances() const { return TellsDominance<C> ? dominances_.for_work() : nullptr; }
+  float* dominances() const { return MeasuresDominance<C> ? dominances_.for_work() : nullptr; }
   /// The largest of them, when they are written.
   double largest_dominance() {
-    if constexpr (!TellsDominance<C>) return 0;
+    if constexpr (!MeasuresDominance<C>) return 0;
     std::size_t const words = statistics_words(codec_, this->layout());
     dominances_.fetch(this->executor(), words);
     auto const* const first = dominances_.for_host();
@@ -110,7 +110,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
                     checksum);
   }
   bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* code) override {
-    if constexpr (RoundsHops<C>) {
+    if constexpr (HopRounding<C>) {
       if (codec_.hop_bits() == 0) return false;
       this->executor().for_each_block(blocks.count,
                                       round_blocks<C>{codec_, code, this->layout().block_bytes});

@@ -3,7 +3,7 @@
 /// Which algorithms go with which codecs.
 
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -16,14 +16,14 @@ namespace hcomp::detail {
 template <class C> constexpr algorithm_set algorithms_of() {
   auto some = algorithm_set::merging();
   if constexpr (VariableRate<C>) some.remove(algorithm_kind::doubling);
-  if constexpr (OneRanksBit<C>) some.add(algorithm_kind::owner);
+  if constexpr (SampledSign<C>) some.add(algorithm_kind::owner);
   return some;
 }
 
 /// The algorithm of a plan of C without options.
 template <class C>
 inline constexpr algorithm_kind usual_algorithm =
-    SkipsZeros<C> ? algorithm_kind::direct : algorithm_kind::ring;
+    Sparse<C> ? algorithm_kind::direct : algorithm_kind::ring;
 
 /// @throws std::invalid_argument  the codec has no such algorithm
 [[gnu::cold]] inline void require_algorithm(std::string_view codec, algorithm_set has,

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/device_index.hpp>
@@ -32,7 +32,7 @@ namespace hcomp::detail {
 /// waits for the marks, in write_part, write_sums and write_values for what they return, and where
 /// it asks for NaN and infinity. Memory on the device, allocated in the first call: 2 lanes and 5
 /// bits per value, and a lane and 2 bits per value of the shard.
-template <SkipsZeros C, DeviceExecutor E> class shard_values<C, E> final : public codec_shards<C> {
+template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public codec_shards<C> {
   using base = codec_shards<C>;
   using base::lanes_are_floats;
   using base::layout;

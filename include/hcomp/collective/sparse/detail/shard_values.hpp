@@ -9,11 +9,11 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/own_values.hpp>
 #include <hcomp/codec/sparse/detail/packing.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
@@ -47,7 +47,7 @@ inline bool contains(std::span<std::uint64_t const> all, std::span<std::uint64_t
 }
 
 /// What hosts and devices have in common.
-template <SkipsZeros C> class codec_shards : public shard_work {
+template <Sparse C> class codec_shards : public shard_work {
  public:
   using lane_type = typename C::lane_type;
   using part_message = shard_message<lane_type>;  ///< to owners
@@ -81,7 +81,7 @@ template <SkipsZeros C> class codec_shards : public shard_work {
 };
 
 /// On hosts.
-template <SkipsZeros C, Executor E> class shard_values final : public codec_shards<C> {
+template <Sparse C, Executor E> class shard_values final : public codec_shards<C> {
   using base = codec_shards<C>;
   using base::lanes_are_floats;
   using base::layout;

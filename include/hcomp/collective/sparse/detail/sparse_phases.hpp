@@ -7,13 +7,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/packing.hpp>
 #include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/skips_zeros.hpp>
 #include <hcomp/codec/sparse/ways.hpp>
 #include <hcomp/collective/sparse/detail/device_index.hpp>
 #include <hcomp/collective/sparse/detail/device_sketch.hpp>
@@ -30,7 +30,7 @@ namespace hcomp::detail {
 
 /// On hosts, by sparse_sum. In this order: mark, whose words become those of the union; look;
 /// unite; encode_lanes, whose lanes become their sums; decode_lanes.
-template <SkipsZeros C, Executor E> class sparse_phases {
+template <Sparse C, Executor E> class sparse_phases {
   using Lane = typename C::lane_type;
 
  public:
@@ -76,7 +76,7 @@ template <SkipsZeros C, Executor E> class sparse_phases {
 /// memory. The host waits in look() for 24 bytes; if it comes to a sketch, which takes integers,
 /// also as device_sketch does, and then that alone allocates memory after construction. Memory
 /// besides: 2 and a half bits per value.
-template <SkipsZeros C, DeviceExecutor E> class sparse_phases<C, E> {
+template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   using Lane = typename C::lane_type;
 
  public:

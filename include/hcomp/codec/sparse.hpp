@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The concept SkipsZeros: codecs whose sums leave out what is zero on all ranks.
+/// The concept Sparse: codecs whose sums leave out what is zero on all ranks.
 
 #include <concepts>
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace hcomp {
 /// std::uint64_t. The rest is the same for all such codecs, and done by plans: include
 /// hcomp/collective/sparse/sparse_plan.hpp, or hcomp/hcomp.hpp.
 template <class C>
-concept SkipsZeros = std::copyable<C> && requires(C const c) {
+concept Sparse = std::copyable<C> && requires(C const c) {
   requires std::same_as<typename C::value_type, float>;
   requires std::same_as<typename C::lane_type, float> ||
       std::same_as<typename C::lane_type, std::uint32_t> ||
