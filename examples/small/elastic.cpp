@@ -57,13 +57,13 @@ int main() {
     if (fork() != 0) continue;
     try {
       bool const is_new = process == 4;
-      hcomp::elastic::directory_board board(directory);
+      hcomp::elastic::directory_store store(directory);
       std::unique_ptr<hcomp::elastic::group> group;
       if (is_new) {
         sleep(1);
-        group = hcomp::elastic::group::join(board, {});
+        group = hcomp::elastic::group::join(store, {});
       } else {
-        group = std::make_unique<hcomp::elastic::group>(board, process, 4);
+        group = std::make_unique<hcomp::elastic::group>(store, process, 4);
       }
       train(*group, is_new);
     } catch (std::exception const& error) {

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/elastic/bulletin_board.hpp>
 #include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/rendezvous_store.hpp>
 #include <hcomp/elastic/sum.hpp>
 #include <memory>
 #include <mutex>
@@ -50,15 +50,15 @@ template <class V> class lasting_sum : public hcomp::elastic::sum<V> {
 
 class elastic_connection final : public hcomp::c_api::connection {
  public:
-  /// @param enter  (board, settings), gives the group
+  /// @param enter  (store, settings), gives the group
   template <class Enter>
   elastic_connection(char const* directory, int patience_ms, Enter const& enter)
-      : board_(&require(directory, "directory")) {
+      : store_(&require(directory, "directory")) {
     if (patience_ms < 0)
       throw std::invalid_argument("patience_ms is " + std::to_string(patience_ms) +
                                   ", it can be 0 and more");
     std::chrono::milliseconds const patience(patience_ms);
-    group_ = enter(board_, hcomp::elastic::group::settings{{.timeout = patience}, patience});
+    group_ = enter(store_, hcomp::elastic::group::settings{{.timeout = patience}, patience});
     known_ = group_->members();
   }
 
@@ -118,7 +118,7 @@ class elastic_connection final : public hcomp::c_api::connection {
             std::make_unique<hcomp::detail::some_plan<lasting_sum<V>>>(values, *group_, make)};
   }
 
-  hcomp::elastic::directory_board board_;
+  hcomp::elastic::directory_store store_;
   std::unique_ptr<hcomp::elastic::group> group_;
   std::vector<int> known_, lost_;
   std::optional<hcomp::transport_error> failed_;
@@ -183,13 +183,13 @@ void with_bytes(Void* pointer, std::size_t bytes, char const* name, F const& f) 
 
 int hcomp_elastic_create(char const* directory, int rank, int size, int patience_ms,
                          hcomp_elastic** group) {
-  return make(__func__, directory, patience_ms, group, [&](auto& board, auto const& how) {
-    return std::make_unique<hcomp::elastic::group>(board, rank, size, how);
+  return make(__func__, directory, patience_ms, group, [&](auto& store, auto const& how) {
+    return std::make_unique<hcomp::elastic::group>(store, rank, size, how);
   });
 }
 int hcomp_elastic_join(char const* directory, int patience_ms, hcomp_elastic** group) {
   return make(__func__, directory, patience_ms, group,
-              [](auto& board, auto const& how) { return hcomp::elastic::group::join(board, how); });
+              [](auto& store, auto const& how) { return hcomp::elastic::group::join(store, how); });
 }
 int hcomp_elastic_free(hcomp_elastic** group) {
   return guarded(__func__, [&] {

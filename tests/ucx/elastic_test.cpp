@@ -72,8 +72,8 @@ elastic::group::settings const how{.transport = {.timeout = 20s}, .patience = 20
 /// Sums of 2^name are exact, and tell who is in them.
 void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::size_t values,
             int steps) {
-  elastic::directory_board board(path);
-  elastic::group group(board, self.rank, self.size, how);
+  elastic::directory_store store(path);
+  elastic::group group(store, self.rank, self.size, how);
   host_executor executor;
   elastic::sum<float> sum("identity", values, group, executor);
   for (int step = 0; step < steps; ++step) {
@@ -97,8 +97,8 @@ void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::
 TEST_CASE("elastic: a result that only some ranks have is given to the others") {
   scratch_directory const place;
   auto const ranks = run_ranks(4, [&](member& self) {
-    elastic::directory_board board(place.path());
-    elastic::group group(board, self.rank, self.size, how);
+    elastic::directory_store store(place.path());
+    elastic::group group(store, self.rank, self.size, how);
     bool const has_it = self.rank == 1 || self.rank == 2;
     std::vector<std::byte> mine = pattern(100'000, 7), work(5);
     if (has_it) group.finish_call(mine, 4);
@@ -157,8 +157,8 @@ class plan_that_hears_of_a_loss {
 TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost rank first, too") {
   scratch_directory const place;
   auto const ranks = run_ranks(3, [&](member& self) {
-    elastic::directory_board board(place.path());
-    elastic::group group(board, self.rank, self.size, how);
+    elastic::directory_store store(place.path());
+    elastic::group group(store, self.rank, self.size, how);
     host_executor executor;
     bool hears = self.rank == 1;
     elastic::sum<float> sum(1000, group, [&](any_transport& over) {
@@ -193,8 +193,8 @@ TEST_CASE("elastic: what was lost stays with those who are left") {
   auto const ranks = run_ranks(
       3,
       [&](member& self) {
-        elastic::directory_board board(place.path());
-        elastic::group group(board, self.rank, self.size, how);
+        elastic::directory_store store(place.path());
+        elastic::group group(store, self.rank, self.size, how);
         host_executor executor;
         constexpr std::size_t values = 4096;
         elastic::sum<float> sum("thc:bits=2", values, group, executor);
@@ -246,8 +246,8 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
   auto const ranks = run_ranks(
       3,
       [&](member& self) {
-        elastic::directory_board board(place.path());
-        elastic::group group(board, self.rank, self.size,
+        elastic::directory_store store(place.path());
+        elastic::group group(store, self.rank, self.size,
                              {.transport = {.timeout = 2s}, .patience = 1s});
         host_executor executor;
         elastic::sum<float> sum("identity", 1000, group, executor);
@@ -275,8 +275,8 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
 TEST_CASE("elastic: one member's state is given to all, of a size that they do not know") {
   scratch_directory const place;
   auto const ranks = run_ranks(3, [&](member& self) {
-    elastic::directory_board board(place.path());
-    elastic::group group(board, self.rank, self.size, how);
+    elastic::directory_store store(place.path());
+    elastic::group group(store, self.rank, self.size, how);
     bool const has_it = self.rank == 1;
     auto state = has_it ? pattern(1000, 3) : pattern(10, 1);
     if (!has_it) group.forget_state();
@@ -304,15 +304,15 @@ TEST_CASE("elastic: one member's state is given to all, of a size that they do n
   check_all_finished(ranks);
 }
 
-TEST_CASE("elastic: a bulletin board that was used before is refused") {
+TEST_CASE("elastic: a rendezvous store that was used before is refused") {
   scratch_directory const place;
-  elastic::directory_board board(place.path());
+  elastic::directory_store store(place.path());
   for (bool const is_first : {true, false}) {
     CAPTURE(is_first);
     if (is_first)
-      elastic::group(board, 0, 1).close();
+      elastic::group(store, 0, 1).close();
     else
-      CHECK_THROWS_WITH_AS(elastic::group(board, 0, 1), doctest::Contains("who comes back joins"),
+      CHECK_THROWS_WITH_AS(elastic::group(store, 0, 1), doctest::Contains("who comes back joins"),
                            std::invalid_argument);
   }
 }
@@ -325,14 +325,14 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
-          elastic::directory_board board(place.path());
+          elastic::directory_store store(place.path());
           bool const is_new = self.rank == first_members;
           std::unique_ptr<elastic::group> group;
           if (is_new) {
             while (!self.may_go()) usleep(1000);
-            group = elastic::group::join(board, how);
+            group = elastic::group::join(store, how);
           } else {
-            group = std::make_unique<elastic::group>(board, self.rank, first_members, how);
+            group = std::make_unique<elastic::group>(store, self.rank, first_members, how);
           }
           host_executor executor;
           elastic::sum<float> sum("identity", 1000, *group, executor);
@@ -375,16 +375,16 @@ TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in di
   auto const ranks = run_ranks(
       4,
       [&](member& self) {
-        elastic::directory_board board(place.path());
+        elastic::directory_store store(place.path());
         auto state = pattern(100, self.rank == 3 ? 0 : 1);
         if (self.rank == 3) {
-          auto const group = elastic::group::join(board, how);
+          auto const group = elastic::group::join(store, how);
           group->share(state);
           must(state == pattern(100, 1), "the newcomer has the state");
           group->close();
           return;
         }
-        elastic::group group(board, self.rank, 3, how);
+        elastic::group group(store, self.rank, 3, how);
         self.step();
         if (self.rank == 2)
           for (;;) pause();
@@ -431,11 +431,11 @@ TEST_CASE(
   auto const ranks = run_ranks(
       3,
       [&](member& self) {
-        elastic::directory_board board(place.path());
+        elastic::directory_store store(place.path());
         if (self.rank == 2) {
-          elastic::group::join(board, {.patience = 300ms});  // while others do not look
+          elastic::group::join(store, {.patience = 300ms});  // while others do not look
         } else {
-          elastic::group group(board, self.rank, 2, how);
+          elastic::group group(store, self.rank, 2, how);
           while (!self.may_go()) usleep(1000);
           must(!group.admit(), "who stands in the queue has ended");
           group.close();
@@ -535,14 +535,14 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
     auto const ranks = run_ranks(
         all,
         [&](member& self) {
-          elastic::directory_board board(place.path());
+          elastic::directory_store store(place.path());
           std::unique_ptr<elastic::group> group;
           bool const is_new = self.rank >= first_members;
           if (is_new) {
             while (!self.may_go()) usleep(500);
-            group = elastic::group::join(board, how);
+            group = elastic::group::join(store, how);
           } else {
-            group = std::make_unique<elastic::group>(board, self.rank, first_members, how);
+            group = std::make_unique<elastic::group>(store, self.rank, first_members, how);
           }
           host_executor executor;
           elastic::sum<float> sum("identity", 1000, *group, executor);

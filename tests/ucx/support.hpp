@@ -48,7 +48,7 @@ struct outcome {
 };
 
 /// Memory that all ranks share.
-struct board {
+struct store {
   struct place {
     std::atomic<int> steps{0};
     std::atomic<bool> ended{false};
@@ -62,18 +62,18 @@ struct board {
   std::atomic<bool> may_go{false};
   place places[max_ranks];
 
-  static board* create() {
+  static store* create() {
     void* const memory =
-        mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        mmap(nullptr, sizeof(store), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    return new (memory) board;
+    return new (memory) store;
   }
 };
 
 /// One rank, inside its process.
 class member {
  public:
-  member(int rank, int size, board& shared) : rank(rank), size(size), shared_(shared) {}
+  member(int rank, int size, store& shared) : rank(rank), size(size), shared_(shared) {}
 
   int const rank, size;
 
@@ -121,14 +121,14 @@ class member {
   void step() { ++shared_.places[rank].steps; }
 
  private:
-  board& shared_;
+  store& shared_;
   int meetings_ = 0;
 };
 
 /// Where faults come from: runs in the first process while the ranks run.
 class director {
  public:
-  director(board& shared, std::vector<pid_t> const& ids)
+  director(store& shared, std::vector<pid_t> const& ids)
       : shared_(shared), ids_(ids), lost(ids.size(), false) {}
 
   void await_steps(int rank, int steps) {
@@ -173,7 +173,7 @@ class director {
   bool has_ended(int rank) const { return shared_.places[rank].ended; }
 
  private:
-  board& shared_;
+  store& shared_;
   std::vector<pid_t> const& ids_;
 
  public:
@@ -184,7 +184,7 @@ class director {
 using rank_body = std::function<void(member&)>;
 using fault_script = std::function<void(director&)>;
 
-[[noreturn]] inline void be_rank(int rank, int size, board& shared, rank_body const& body) {
+[[noreturn]] inline void be_rank(int rank, int size, store& shared, rank_body const& body) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGABRT, [](int) {  // it hangs
     if (__sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
@@ -217,7 +217,7 @@ using fault_script = std::function<void(director&)>;
 /// Run `body` on `size` processes; those that `script` did not lose must end by themselves.
 inline std::vector<outcome> run_ranks(int size, rank_body const& body,
                                       fault_script const& script = {}) {
-  board& shared = *board::create();
+  store& shared = *store::create();
   std::fflush(nullptr);
   std::vector<pid_t> ids;
   for (int rank = 0; rank < size; ++rank) {

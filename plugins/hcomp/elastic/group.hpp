@@ -13,8 +13,8 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
-#include <hcomp/elastic/bulletin_board.hpp>
 #include <hcomp/elastic/membership.hpp>
+#include <hcomp/elastic/rendezvous_store.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/ucx/context.hpp>
 #include <hcomp/ucx/transport.hpp>
@@ -34,35 +34,35 @@ namespace hcomp::elastic {
 /// Sums are made by sum, which goes on by itself when somebody is lost. Newcomers are let in between two
 /// sums, by `admit`. All these calls are made in the same order on all ranks.
 ///
-/// Each generation begins with a meeting on the bulletin board, whose
+/// Each generation begins with a meeting on the rendezvous store, whose
 /// list of members is the first that somebody puts up, and a transport of these. Who is waited for and
 /// does not come within the patience is left out, and its own calls fail.
-/// For one thread at a time. The board is used, not owned.
+/// For one thread at a time. The store is used, not owned.
 class group final : public membership {
  public:
   struct settings {
     ucx::options transport = {};  ///< of every transport
     /// How long the others wait for a member that may still come: longer than any computation between two
-    /// sums. Who has ended, as far as the board can tell, is not waited for.
+    /// sums. Who has ended, as far as the store can tell, is not waited for.
     std::chrono::milliseconds patience{30'000};
   };
 
   /// Collective: all `size` ranks of a new job, named 0 to size - 1.
-  /// @throws std::invalid_argument  name or size impossible, or the board has been used
+  /// @throws std::invalid_argument  name or size impossible, or the store has been used
   /// @throws transport_error        not all came, or as transport
-  group(bulletin_board& board, int name, int size) : group(board, name, size, {}) {}
-  group(bulletin_board& board, int name, int size, settings how)
-      : membership(name, false), board_(&board), how_(how) {
+  group(rendezvous_store& store, int name, int size) : group(store, name, size, {}) {}
+  group(rendezvous_store& store, int name, int size, settings how)
+      : membership(name, false), store_(&store), how_(how) {
     if (size < 1 || name < 0 || name >= size)
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name, " of ", size, " ranks; 0 <= rank < size is needed"}));
     for (int one = 0; one < size; ++one) members_.push_back(one);
-    if (board_->find(note_of(0, life_of(name_))))
+    if (store_->find(note_of(0, life_of(name_))))
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name_,
-           " is on this bulletin board already, of an earlier run or ",
-           "a second time; every run needs a board of its own, and who comes back joins"}));
-    board_->live_as(life_of(name_));
+           " is on this rendezvous store already, of an earlier run or ",
+           "a second time; every run needs a store of its own, and who comes back joins"}));
+    store_->live_as(life_of(name_));
     connect(false);
     if (this->size() != size)
       throw transport_error(-1, hcomp::detail::error_text({"elastic::group: of ", size,
@@ -71,8 +71,8 @@ class group final : public membership {
   /// A newcomer to a job that goes on: waits until its members `admit` it, within the patience. Then it has the
   /// state of the job to get by `share`.
   /// @throws transport_error  nobody did
-  static std::unique_ptr<group> join(bulletin_board& board, settings how) {
-    return std::unique_ptr<group>(new group(board, how));
+  static std::unique_ptr<group> join(rendezvous_store& store, settings how) {
+    return std::unique_ptr<group>(new group(store, how));
   }
 
   /// Lets in those who wait to join. True on all ranks where somebody has come who needs the state: then all
@@ -125,13 +125,13 @@ class group final : public membership {
 
  private:
   /// A newcomer.
-  group(bulletin_board& board, settings how)
-      : membership(new_name(), true), board_(&board), how_(how) {
-    board_->live_as(life_of(name_));
+  group(rendezvous_store& store, settings how)
+      : membership(new_name(), true), store_(&store), how_(how) {
+    store_->live_as(life_of(name_));
     std::int64_t const mine = name_;
     for (std::uint64_t place = 0;; ++place) {  // in the queue
-      board_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
-      if (numbers_in(*board_->find(queue_note(place))).front() == mine) break;
+      store_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
+      if (numbers_in(*store_->find(queue_note(place))).front() == mine) break;
     }
     renew([&] { connect(false); });
     somebody_lacks_the_state();
@@ -206,10 +206,10 @@ class group final : public membership {
   /// Those who wait to join, and have their address up for that generation.
   std::vector<int> newcomers(std::uint64_t generation) const {
     std::vector<int> found;
-    for (std::uint64_t place = 0; auto const note = board_->find(queue_note(place)); ++place) {
+    for (std::uint64_t place = 0; auto const note = store_->find(queue_note(place)); ++place) {
       auto const name = static_cast<int>(numbers_in(*note).front());
       if (std::ranges::find(members_, name) == members_.end() &&
-          !board_->has_ended(life_of(name)) && board_->find(note_of(generation, life_of(name))))
+          !store_->has_ended(life_of(name)) && store_->find(note_of(generation, life_of(name))))
         found.push_back(name);
     }
     return found;
@@ -232,16 +232,16 @@ class group final : public membership {
   /// Every member puts its address up. The first that has seen those of all who are not known to be lost says
   /// who is in.
   ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
-    board_->put(note_of(generation_, life_of(name_)), mine);
+    store_->put(note_of(generation_, life_of(name_)), mine);
     std::vector<bool> has_come(members_.size(), false);
     for (ucx::deadline const limit(how_.patience);;) {
-      if (auto const list = board_->find(note_of(generation_, "members"))) return meeting_of(*list);
+      if (auto const list = store_->find(note_of(generation_, "members"))) return meeting_of(*list);
       bool all = true;
       for (std::size_t i = 0; i < members_.size(); ++i) {
         if (has_come[i]) continue;
         // in this order: who has ended may have come before
-        bool const has_ended = board_->has_ended(life_of(members_[i]));
-        has_come[i] = board_->find(note_of(generation_, life_of(members_[i]))).has_value();
+        bool const has_ended = store_->has_ended(life_of(members_[i]));
+        has_come[i] = store_->find(note_of(generation_, life_of(members_[i]))).has_value();
         all &= has_come[i] || has_ended;
       }
       if (!all && !limit.passed()) {
@@ -250,19 +250,19 @@ class group final : public membership {
       }
       std::vector<std::int64_t> present;
       for (std::size_t i = 0; i < members_.size(); ++i)
-        if (has_come[i] && !board_->has_ended(life_of(members_[i]))) present.push_back(members_[i]);
+        if (has_come[i] && !store_->has_ended(life_of(members_[i]))) present.push_back(members_[i]);
       if (admits)
         for (int const one : newcomers(generation_)) present.push_back(one);
-      board_->put(note_of(generation_, "members"), std::as_bytes(std::span(present)));
+      store_->put(note_of(generation_, "members"), std::as_bytes(std::span(present)));
     }
   }
   /// A newcomer puts its address up for the next generation, and for the one after it, until it is in.
   ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
     for (ucx::deadline const limit(how_.patience);;) {
-      if (!board_->find(note_of(generation_, "members")))
-        board_->put(note_of(generation_, life_of(name_)), mine);
+      if (!store_->find(note_of(generation_, "members")))
+        store_->put(note_of(generation_, life_of(name_)), mine);
       std::optional<std::vector<std::byte>> list;
-      while (!(list = board_->find(note_of(generation_, "members")))) {
+      while (!(list = store_->find(note_of(generation_, "members")))) {
         if (limit.passed())
           throw transport_error(-1,
                                 hcomp::detail::error_text(
@@ -287,11 +287,11 @@ class group final : public membership {
     ucx::roll_call met;
     met.rank = static_cast<int>(own - names.begin());
     for (int const one : members_)
-      met.addresses.push_back(*board_->find(note_of(generation_, life_of(one))));
+      met.addresses.push_back(*store_->find(note_of(generation_, life_of(one))));
     return met;
   }
 
-  bulletin_board* board_;
+  rendezvous_store* store_;
   settings how_;
   std::unique_ptr<ucx::transport> over_;
 };

@@ -23,12 +23,12 @@
 namespace hcomp::elastic {
 
 /// Notes that all ranks of a job can read. A job has one of its own.
-class bulletin_board {
+class rendezvous_store {
  public:
-  bulletin_board() = default;
-  bulletin_board(bulletin_board const&) = delete;
-  bulletin_board& operator=(bulletin_board const&) = delete;
-  virtual ~bulletin_board() = default;
+  rendezvous_store() = default;
+  rendezvous_store(rendezvous_store const&) = delete;
+  rendezvous_store& operator=(rendezvous_store const&) = delete;
+  virtual ~rendezvous_store() = default;
 
   /// Puts a note up, unless there is one under that name: the first stays, whole.
   virtual void put(std::string const& name, std::span<std::byte const> note) = 0;
@@ -43,14 +43,14 @@ class bulletin_board {
 
 /// Files in a directory that all ranks see, on one host or on a network file system that has atomic links
 /// and locks, as NFS 4 has. Locks tell who lives: the kernel gives them back however a process ends.
-class directory_board final : public bulletin_board {
+class directory_store final : public rendezvous_store {
  public:
   /// @param path  of a directory, which is made if it is not there; of this run alone
   /// @throws std::filesystem::filesystem_error  it cannot be made
-  explicit directory_board(std::filesystem::path path) : path_(std::move(path)) {
+  explicit directory_store(std::filesystem::path path) : path_(std::move(path)) {
     std::filesystem::create_directories(path_);
   }
-  ~directory_board() override {
+  ~directory_store() override {
     for (auto const& [name, file] : lives_) ::close(file);
   }
 
@@ -108,8 +108,8 @@ class directory_board final : public bulletin_board {
     return lock;
   }
   [[noreturn]] static void fail(char const* what, std::filesystem::path const& place) {
-    throw std::runtime_error("bulletin board: " + std::string(what) + " " + place.string() + ": " +
-                             std::strerror(errno));
+    throw std::runtime_error("rendezvous store: " + std::string(what) + " " + place.string() +
+                             ": " + std::strerror(errno));
   }
 
   std::filesystem::path path_;
