@@ -69,7 +69,7 @@ struct fixed_point {
 static_assert(hcomp::HomomorphicSum<fixed_point>);
 
 int main() {
-  hcomp::run_ranks(3, [](hcomp::loopback& transport) {
+  hcomp::run_ranks(3, [](hcomp::in_process& transport) {
     hcomp::host_executor executor;
     std::vector<float> x(5000, 0.001f * static_cast<float>(transport.rank() + 1));
     hcomp::all_reduce(std::span(x), fixed_point{}, transport, executor);

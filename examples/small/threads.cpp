@@ -5,7 +5,7 @@
 #include <vector>
 
 int main() {
-  hcomp::run_ranks(4, [](hcomp::loopback& transport) {
+  hcomp::run_ranks(4, [](hcomp::in_process& transport) {
     hcomp::host_executor executor;
     std::vector<float> x(1000, 0.1f * static_cast<float>(transport.rank()));
     hcomp::all_reduce(std::span(x), hcomp::float_cast<hcomp::bfloat16>{}, transport, executor);

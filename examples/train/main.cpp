@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -183,8 +183,8 @@ void run_on_threads(options const& o) {
   require_outputs(o);
   comparison all{o, o.ranks, "host", {}};
   // All ranks learn from one copy of the data, which belongs to nobody's place.
-  hcomp::loopback_world nobody(1);
-  hcomp::loopback silent(nobody, 0);
+  hcomp::in_process_world nobody(1);
+  hcomp::in_process silent(nobody, 0);
   hcomp::any_transport erased(silent);
   paced_transport unused(erased, 0);
   auto const library = make_host_workplace(o, unused);
@@ -194,8 +194,8 @@ void run_on_threads(options const& o) {
   // By how often stops() was called. What rank 0 writes into it before a step all ranks know after
   // that step, since updates come from all of them.
   std::atomic<std::uint64_t> end{std::numeric_limits<std::uint64_t>::max()};
-  hcomp::run_ranks(o.ranks, [&](hcomp::loopback& loopback) {
-    hcomp::any_transport unpaced(loopback);
+  hcomp::run_ranks(o.ranks, [&](hcomp::in_process& in_process) {
+    hcomp::any_transport unpaced(in_process);
     paced_transport transport(unpaced, o.link);
     auto const place = make_host_workplace(o, transport);
     bool const is_first = transport.rank() == 0;

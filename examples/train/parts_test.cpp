@@ -12,7 +12,7 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -97,15 +97,15 @@ vectors random_vectors(int ranks, std::size_t values, std::uint64_t seed) {
 
 /// Calls f(transport, rank) on a thread for every rank. What they threw, by rank.
 template <class F> std::vector<std::string> on_ranks(int ranks, F const& f) {
-  hcomp::loopback_world world(ranks);
+  hcomp::in_process_world world(ranks);
   std::vector<std::string> thrown(static_cast<std::size_t>(ranks));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
       auto const own = static_cast<std::size_t>(rank);
       try {
-        hcomp::loopback loopback(world, rank);
-        hcomp::any_transport any(loopback);
+        hcomp::in_process in_process(world, rank);
+        hcomp::any_transport any(in_process);
         train::paced_transport transport(any, 0);
         f(transport, own);
       } catch (hcomp::nonfinite_error const&) {

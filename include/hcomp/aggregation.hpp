@@ -8,6 +8,6 @@
 #include <hcomp/collective/aggregation/aggregator.hpp>
 #include <hcomp/collective/aggregation/aggregator_options.hpp>
 #include <hcomp/collective/aggregation/serve_aggregation.hpp>
-#include <hcomp/transport/loopback_packets.hpp>
+#include <hcomp/transport/in_process_packets.hpp>
 #include <hcomp/transport/lossy_packets.hpp>
 #include <hcomp/transport/packet_link.hpp>

@@ -47,5 +47,5 @@
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/feedback/sparsifier.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <hcomp/transport/transport.hpp>

@@ -36,7 +36,7 @@ measure() {
 # with_plans <declarations>: a program that makes these plans over threads and uses each once
 with_plans() {
   echo '#include <hcomp/hcomp.hpp>'
-  echo 'void program(hcomp::loopback& transport, hcomp::host_executor& executor, std::span<float> x) {'
+  echo 'void program(hcomp::in_process& transport, hcomp::host_executor& executor, std::span<float> x) {'
   echo "  $*"
   echo '}'
 }

@@ -13,7 +13,7 @@
 #include <hcomp/collective/aggregation/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation/serve_aggregation.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/transport/loopback_packets.hpp>
+#include <hcomp/transport/in_process_packets.hpp>
 #include <hcomp/transport/lossy_packets.hpp>
 #include <limits>
 #include <mutex>
@@ -40,7 +40,7 @@ template <class F> std::vector<outcome> on_links(int ranks, F const& f) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      loopback_packets link(world, rank);
+      in_process_packets link(world, rank);
       outcomes[static_cast<std::size_t>(rank)] = outcome_of([&] { f(link); });
     });
   for (auto& thread : threads) thread.join();
@@ -107,7 +107,7 @@ TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, b
     auto results = x, later = x;
     aggregation_options const share{one.workers, one.chunk};
     draw_key const key{.seed = 3, .step = 8}, next{.seed = 3, .step = 9};
-    auto const ends = on_links(one.workers + one.aggregators, [&](loopback_packets& link) {
+    auto const ends = on_links(one.workers + one.aggregators, [&](in_process_packets& link) {
       if (link.rank() >= one.workers) {
         aggregator_options wanted;
         wanted.width = one.width;
@@ -149,7 +149,7 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
     auto results = x;
     aggregator_figures figures;
     std::atomic<std::size_t> left_out = 0, chunks = 0;
-    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
       if (link.rank() == workers) {
         aggregator_options wanted;
         wanted.quota = quota;
@@ -189,7 +189,7 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
     CAPTURE(loss);
     auto results = x;
     std::vector<aggregation_report> reports(workers);
-    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
       if (link.rank() == workers) {
         lossy_packets lossy(link, loss, 17);
         serve(lossy, values, codec, {workers});
@@ -236,7 +236,7 @@ TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link
   auto results = x;
   std::atomic<std::size_t> resent = 0;
   std::atomic<std::uint64_t> duplicates = 0;
-  auto const ends = on_links(workers + 2, [&](loopback_packets& inner) {
+  auto const ends = on_links(workers + 2, [&](in_process_packets& inner) {
     lossy_packets link(inner, 0.25, 4);
     if (link.rank() >= workers) {
       duplicates += serve(link, values, codec, {workers}, {}, 1s).duplicates;
@@ -370,7 +370,7 @@ namespace {
 /// Loses what says `loses(peer, header)`.
 template <class F> class filtered_packets {
  public:
-  filtered_packets(loopback_packets& link, F const& loses) : link_(&link), loses_(loses) {}
+  filtered_packets(in_process_packets& link, F const& loses) : link_(&link), loses_(loses) {}
 
   int rank() const { return link_->rank(); }
   int size() const { return link_->size(); }
@@ -384,7 +384,7 @@ template <class F> class filtered_packets {
   }
 
  private:
-  loopback_packets* link_;
+  in_process_packets* link_;
   F loses_;
 };
 
@@ -400,7 +400,7 @@ TEST_CASE(
   aggregation_report report;
   std::vector<float> residual;
   std::uint64_t refused = 0;
-  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+  auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
     if (link.rank() == workers) {
       filtered_packets lossy(link, [](int peer, aggregation_packet const& header) {
         return peer == 1 && header.kind == packet_kind::maxima;
@@ -446,7 +446,7 @@ TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless tol
     std::vector<double> difference(values);  // inputs - outputs - residuals
     std::mutex mutex;
     std::atomic<std::size_t> left_out = 0;
-    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
       if (link.rank() == workers) {
         aggregator_options wanted;
         wanted.quota = quota;
@@ -488,7 +488,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
   thc<float> const codec;
   auto const x = normal_vectors(workers, values, 13);
   auto results = x;
-  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+  auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
     if (link.rank() == workers) {
       aggregator_options wanted;
       wanted.deadline = std::chrono::milliseconds(100);
@@ -515,7 +515,7 @@ TEST_CASE(
   auto const before = x;
   error_feedback<float> feedback(x.size());
   packet_world world(2);
-  loopback_packets link(world, 0);
+  in_process_packets link(world, 0);
   aggregated_mean mean(
       x.size(), thc<float>(), link,
       {.share = {1}, .norm_patience = 30ms, .patience = 50ms, .resend_after = 10ms});
@@ -539,7 +539,7 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
     auto results = normal_vectors(workers, values, 15);
     results[1][20000] = std::numeric_limits<float>::quiet_NaN();
     auto const before = results;
-    auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+    auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
       if (link.rank() == workers) {
         serve(link, values, thc<float>(), {workers});
         return;
@@ -579,7 +579,7 @@ TEST_CASE("aggregated_mean: a mean that overflows is an error, with the vector a
   for (std::size_t i = 16384; i < 32768; ++i)
     x[i] = (i % 2 == 0 ? 0.9f : -0.9f) * std::numeric_limits<float>::max();
   auto const before = x;
-  auto const ends = on_links(2, [&](loopback_packets& link) {
+  auto const ends = on_links(2, [&](in_process_packets& link) {
     if (link.rank() == 1) {
       serve(link, values, thc<float>(), {1});
       return;
@@ -607,7 +607,7 @@ traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
                    sum_width width = sum_width::lanes) {
   thc<float> const codec;
   traffic bytes;
-  auto const ends = on_links(workers + 1, [&](loopback_packets& link) {
+  auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
     if (link.rank() == workers) {
       aggregator_options wanted;
       wanted.width = width;
@@ -700,7 +700,7 @@ TEST_CASE("aggregated_mean: what smaller packets cost, and which frames they fit
 
 TEST_CASE("aggregated_mean: what cannot work is refused with its numbers") {
   packet_world world(3);
-  loopback_packets link(world, 2);
+  in_process_packets link(world, 2);
   auto const text_of = [&](int workers, std::uint32_t chunk) {
     auto const end = outcome_of([&] {
       aggregated_mean const mean(10, thc<float>(), link, {.share = {workers, chunk}});
@@ -716,7 +716,7 @@ TEST_CASE("aggregated_mean: what cannot work is refused with its numbers") {
         "aggregation: chunks of 1000 coordinates; powers of two from 64 to 16384 are possible");
   CHECK(text_of(2, 1024) == "aggregated_mean: rank 2 is none of the 2 workers");
 
-  loopback_packets worker(world, 0);
+  in_process_packets worker(world, 0);
   aggregated_mean mean(10, thc<float>(), worker, {.share = {2}});
   std::vector<float> x(9);
   CHECK(outcome_of([&] { mean.average(std::span(x), {}); }).text ==

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/digest.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <string>
 #include <support/few_cases.hpp>
@@ -26,7 +26,7 @@ TEST_CASE("all_gather_records: every rank gets every rank's record, in the order
     CAPTURE(ranks);
     std::vector<std::vector<record>> all(static_cast<std::size_t>(ranks));
     std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::uint64_t>(transport.rank());
       all[rank].resize(50);  // what was in it does not matter
       all_gather_records(transport, 3, record{rank, rank * rank}, all[rank]);
@@ -55,7 +55,7 @@ TEST_CASE("unite_records: every rank gets the union of all, in ceil(log2 P) reco
       auto const n = static_cast<std::uint64_t>(ranks);
       std::vector<record> all(n);
       std::vector<std::uint64_t> sent(n);
-      run_ranks(ranks, [&](loopback& transport) {
+      run_ranks(ranks, [&](in_process& transport) {
         auto const rank = static_cast<std::uint64_t>(transport.rank());
         auto const value = (rank + n - static_cast<std::uint64_t>(low)) % n;  // 0 on rank `low`
         all[rank] = {value, value};
@@ -83,7 +83,7 @@ TEST_CASE("records: a flipped bit, or a record of an earlier call, is a wire_err
         CAPTURE(unites);
         CAPTURE(number);
         CAPTURE(bit);
-        auto const outcomes = outcomes_on(ranks, [&](loopback& inner) {
+        auto const outcomes = outcomes_on(ranks, [&](in_process& inner) {
           tampered_transport transport(inner, [&](int, int at, std::vector<std::byte>& message) {
             if (inner.rank() == 3 && at == number && bit < bits)
               message[bit / 8] ^= static_cast<std::byte>(1 << bit % 8);
@@ -115,7 +115,7 @@ TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same byt
         CAPTURE(values);
         CAPTURE(odd_one);
         std::vector<digest_report> reports(static_cast<std::size_t>(ranks));
-        run_ranks(ranks, [&](loopback& transport) {
+        run_ranks(ranks, [&](in_process& transport) {
           auto x = uniform_values(values, 1, 0);
           if (transport.rank() == odd_one) x[values / 2] = -x[values / 2];  // one bit: the sign
           reports[static_cast<std::size_t>(transport.rank())] = digest(std::span(x), transport);
@@ -130,7 +130,7 @@ TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same byt
 TEST_CASE("digest: other lengths and swapped values are not the same, also where all bytes are 0") {
   auto const same = [](std::vector<float> const& on_0, std::vector<float> const& on_1) {
     bool all = false;
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       auto const& x = transport.rank() == 0 ? on_0 : on_1;
       bool const mine = digest(x, transport, 7).same();
       if (transport.rank() == 0) all = mine;

@@ -13,7 +13,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -120,7 +120,7 @@ TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks t
       algorithm const how{kind};
       CAPTURE(row.name);
       CAPTURE(how.name());
-      auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+      auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
         auto sum = make_plan<float>(named(row), many, transport, executor, {.how = how});
         auto moved = std::move(sum);
@@ -135,7 +135,7 @@ TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks t
 }
 
 TEST_CASE("make_plan: goes by the first algorithm of its codec unless options say otherwise") {
-  run_ranks(ranks, [](loopback& transport) {
+  run_ranks(ranks, [](in_process& transport) {
     host_executor executor;
     std::vector<float> x(many, 1.0f);
     for (std::string const name : {"identity", "lossless"}) {
@@ -156,7 +156,7 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
 
 TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {
   auto const summed = [](bool by_name, bool over_any) {
-    return on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+    return on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor(2);
       any_transport over(transport);
       error_feedback<float> feedback(many);
@@ -189,7 +189,7 @@ TEST_CASE("any_plan: feedback that a codec has no use for is refused on all rank
     for (std::string const name : {"inceptionn", "error_bounded:1e-3", "sparse"}) {
       CAPTURE(name);
       auto const outcomes = [&](std::string const& of_rank_1) {
-        return outcomes_on(ranks, [&](loopback& transport) {
+        return outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           std::vector<float> x(many);
           error_feedback<float> feedback(many);

@@ -12,7 +12,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <span>
 #include <string>
@@ -25,7 +25,7 @@ namespace {
 
 /// Which may choose among all codecs.
 struct automatic : automatic_plan<float> {
-  automatic(std::size_t values, loopback& transport, host_executor& executor,
+  automatic(std::size_t values, in_process& transport, host_executor& executor,
             automatic_options const& options)
       : automatic_plan(values, transport, executor, options, registered_codecs<float>()) {}
 };
@@ -58,7 +58,7 @@ std::vector<std::vector<float>> inputs(int ranks) {
 /// What the plan that one would write oneself gives.
 std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algorithm const& how,
                                         float magnitude, call_options const& call) {
-  return on_ranks(inputs(ranks), [&](loopback& transport, auto& x) {
+  return on_ranks(inputs(ranks), [&](in_process& transport, auto& x) {
     host_executor executor;
     builtin_codecs<float>::with(name, [&]<class C>() {
       auto codec = fit(C{}, static_cast<unsigned>(ranks));
@@ -79,7 +79,7 @@ TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every ra
         CAPTURE(ranks);
         CAPTURE(name);
         CAPTURE(how.name());
-        auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
+        auto const x = on_ranks(inputs(ranks), [&](in_process& transport, auto& mine) {
           host_executor executor;
           automatic plan(many, transport, executor,
                          {.allowed = {all_codecs(), {how}},
@@ -99,7 +99,7 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
   for (int const ranks : {1, 2, 5}) {
     CAPTURE(ranks);
     std::vector<std::string> reasons(static_cast<std::size_t>(ranks));
-    auto const x = on_ranks(inputs(ranks), [&](loopback& transport, auto& mine) {
+    auto const x = on_ranks(inputs(ranks), [&](in_process& transport, auto& mine) {
       host_executor executor(transport.rank() == 0 ? 2 : 1);
       automatic plan(many, transport, executor,
                      {.allowed = {.codecs = all_codecs()}, .measuring = brief});
@@ -116,7 +116,7 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
 }
 
 TEST_CASE("automatic_plan: loses nothing unless told that it may") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<float> plan(1000, transport, executor, {.measuring = brief});
     for (auto const& one : plan.choices()) CHECK(one.codec == "identity");
@@ -127,7 +127,7 @@ TEST_CASE("automatic_plan: loses nothing unless told that it may") {
 }
 
 TEST_CASE("automatic_plan: without other rows it has the codecs that only round") {
-  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+  auto const outcomes = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<float>(10, transport, executor,
                           {.allowed = {.codecs = {"fp16", "bf16"}}, .measuring = brief});
@@ -144,7 +144,7 @@ TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, t
                                          "thc:bits=4", "sign:0.5"};
   for (auto const& name : allowed) {
     CAPTURE(name);
-    auto const x = on_ranks(inputs(3), [&](loopback& transport, auto& mine) {
+    auto const x = on_ranks(inputs(3), [&](in_process& transport, auto& mine) {
       host_executor executor;
       automatic const measured(many, transport, executor,
                                {.allowed = {allowed, all_algorithms()}, .measuring = brief});
@@ -164,7 +164,7 @@ TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, t
 
 TEST_CASE("automatic_plan: no values, and one") {
   for (std::size_t const values : {0, 1})
-    run_ranks(3, [&](loopback& transport) {
+    run_ranks(3, [&](in_process& transport) {
       host_executor executor;
       automatic plan(values, transport, executor, {.measuring = brief});
       for (int i = 0; i < 20; ++i) {
@@ -178,7 +178,7 @@ TEST_CASE("automatic_plan: no values, and one") {
 TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do not mind") {
   for (std::string const name : {"sign", "identity"}) {
     CAPTURE(name);
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       automatic plan(
           100, transport, executor,
@@ -195,7 +195,7 @@ TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do n
 
 TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
   for (auto const& how : all_algorithms())
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       CAPTURE(how.name());
       host_executor executor;
       automatic plan(100, transport, executor,
@@ -218,7 +218,7 @@ TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
 
 TEST_CASE("automatic_plan: counters have room for the weights that are announced") {
   auto const outcome = [](std::uint32_t total_weight) {
-    return outcomes_on(2, [&](loopback& transport) {
+    return outcomes_on(2, [&](in_process& transport) {
       host_executor executor;
       automatic plan(100, transport, executor,
                      {.allowed = {{"sign_count"}, all_algorithms()},
@@ -237,7 +237,7 @@ TEST_CASE("automatic_plan: counters have room for the weights that are announced
 }
 
 TEST_CASE("automatic_plan: other values and settings of plan and calls are passed on") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<double> doubles(3, transport, executor, {.measuring = brief});
     std::vector<double> x{1e300, 1, -1};
@@ -259,7 +259,7 @@ TEST_CASE(
   for (double const watching : {0.01, 0.}) {
     CAPTURE(watching);
     std::vector<std::vector<std::string>> codecs(3);
-    run_ranks(3, [&](loopback& transport) {
+    run_ranks(3, [&](in_process& transport) {
       host_executor executor;
       auto costs = in_favour_of("sign", 3);
       for (auto& row : costs.codecs) row.cost.encode = row.codec == "sign" ? 1e-7 : 1e-10;
@@ -284,7 +284,7 @@ TEST_CASE(
 }
 
 TEST_CASE("automatic_plan: every call draws anew, as by hand") {
-  auto const x = on_ranks(inputs(3), [&](loopback& transport, auto& mine) {
+  auto const x = on_ranks(inputs(3), [&](in_process& transport, auto& mine) {
     host_executor executor;
     automatic plan(many, transport, executor,
                    {.allowed = {{"sign"}, {algorithm{}}},
@@ -301,7 +301,7 @@ TEST_CASE("automatic_plan: every call draws anew, as by hand") {
 
 TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with the values") {
   auto const outcomes = [](std::size_t values, automatic_options const& options) {
-    return outcomes_on(2, [&](loopback& transport) {
+    return outcomes_on(2, [&](in_process& transport) {
       host_executor executor;
       automatic plan(values, transport, executor, options);
     });
@@ -371,7 +371,7 @@ TEST_CASE("automatic_plan: ranks that want different things learn on what they d
   };
   for (auto const& one : rows) {
     CAPTURE(std::string(one.text));
-    auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(3, [&](in_process& transport) {
       host_executor executor;
       std::size_t values = 10;
       automatic_options options{.costs = in_favour_of("identity", 3)};

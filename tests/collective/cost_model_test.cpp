@@ -12,7 +12,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/code_layout.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -141,7 +141,7 @@ TEST_CASE("cost model: bytes are those that the transports count, with and witho
     CAPTURE(options.narrow);
     constexpr std::size_t values = 300'001;
     std::vector<std::uint64_t> counted(static_cast<std::size_t>(ranks)), expected = counted;
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(values);
       auto const r = static_cast<std::size_t>(transport.rank());
@@ -168,7 +168,7 @@ TEST_CASE("cost model: owner selection's bytes are within its draws' deviation o
     CAPTURE(ranks);
     constexpr std::size_t values = 400'000;
     std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(values);
       plan sum(values, sign<>{}, transport, executor, {.how = owner_way, .check = false});

@@ -149,7 +149,7 @@ template <class Damage> run run_with(setup const& s, Damage const& damage) {
   r.x.resize(ranks);
   r.earlier.resize(ranks);
   r.last.resize(ranks);
-  r.outcomes = outcomes_on(s.ranks, [&](loopback& inner) {
+  r.outcomes = outcomes_on(s.ranks, [&](in_process& inner) {
     auto const rank = static_cast<std::size_t>(inner.rank());
     bool is_last = false;
     tampered_transport transport(inner, [&](int, int, bytes& message) {

@@ -44,7 +44,7 @@ enum class way { staged, direct, staged_over_reaching, staged_beside_a_host };
 
 /// The same on a host; returns what was sent by the last.
 template <class C>
-std::uint64_t sum_on_host(C const& codec, loopback& transport, std::span<float> mine,
+std::uint64_t sum_on_host(C const& codec, in_process& transport, std::span<float> mine,
                           plan_options const& options) {
   host_executor executor;
   plan sum(mine.size(), codec, transport, executor, options);
@@ -58,7 +58,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 std::vector<std::vector<float>> const& x,
                                                 plan_options const& options,
                                                 std::vector<std::uint64_t>& sent, way by) {
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
+  return on_ranks(x, [&](in_process& transport, auto& mine) {
     if (by == way::staged_beside_a_host && transport.rank() == 0) {
       sent[0] = sum_on_host(codec, transport, mine, options);
       return;
@@ -92,7 +92,7 @@ std::vector<std::vector<float>> sums_on_hosts(C const& codec,
                                               std::vector<std::vector<float>> const& x,
                                               plan_options const& options,
                                               std::vector<std::uint64_t>& sent) {
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
+  return on_ranks(x, [&](in_process& transport, auto& mine) {
     sent[static_cast<std::size_t>(transport.rank())] = sum_on_host(codec, transport, mine, options);
   });
 }
@@ -146,7 +146,7 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
   auto const x = vectors(values, 3);
   auto const waits = [&](bool narrow, bool direct) {
     std::vector<std::size_t> found(x.size());
-    on_ranks(x, [&](loopback& transport, auto& mine) {
+    on_ranks(x, [&](in_process& transport, auto& mine) {
       guarded_executor executor;
       device_vector<float> const there(mine, executor);
       auto const count = [&](auto& over) {
@@ -172,7 +172,7 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
 }
 
 TEST_CASE("staged: over a transport that reaches the device messages come after the work before") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     guarded_executor executor;
     reaching direct(transport);
     staged over(direct, executor);
@@ -196,7 +196,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
   auto x = vectors(50000, 3);
   x[1][40000] = std::numeric_limits<float>::quiet_NaN();
   auto after = x;
-  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     guarded_executor executor;
     staged over(transport, executor);
@@ -217,7 +217,7 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
   /// Rank 0 flips one bit of its first message with blocks.
   auto const damaged = [](bool on_device, bool checksum, std::size_t bit) {
     auto const x = vectors(values, 3);
-    return outcomes_on(3, [&](loopback& inner) {
+    return outcomes_on(3, [&](in_process& inner) {
       bool done = inner.rank() != 0;
       tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
         bool const has_blocks = bytes.size() >= block_header_bytes &&
@@ -281,7 +281,7 @@ TEST_CASE("plan on devices: a narrow block that is not as long as its place is r
 }
 
 TEST_CASE("plan on devices: segments are a quarter of a part, or all of a short one") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     guarded_executor device;
     host_executor host;
     staged over(transport, device);
@@ -308,7 +308,7 @@ TEST_CASE("plan on devices: values of one rank that are in host memory are refus
 }
 
 TEST_CASE("plan on devices: a transport that does not reach them is refused") {
-  run_ranks(1, [](loopback& transport) {
+  run_ranks(1, [](in_process& transport) {
     guarded_executor executor;
     CHECK_THROWS_WITH(plan(10, sign<>{}, transport, executor),
                       "plan: the transport does not reach the executor's memory, which is a "

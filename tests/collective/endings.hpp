@@ -10,7 +10,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -38,9 +38,9 @@ struct ending {
 template <class F> ending ending_of(std::vector<std::vector<float>> x, F const& call) {
   auto const before = x;
   ending result;
-  result.outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& transport) {
+  result.outcomes = outcomes_on(static_cast<int>(x.size()), [&](in_process& transport) {
     std::span const mine(x[static_cast<std::size_t>(transport.rank())]);
-    if constexpr (std::is_invocable_v<F const&, loopback&, std::span<float>>) {
+    if constexpr (std::is_invocable_v<F const&, in_process&, std::span<float>>) {
       call(transport, mine);
     } else {
       host_executor executor;

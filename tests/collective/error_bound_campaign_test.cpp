@@ -66,7 +66,7 @@ template <class T> std::size_t beyond_bound(std::uint64_t seed, std::size_t n) {
   CAPTURE(bound);
   CAPTURE(options.how.name());
   std::vector<double> said(x.size());
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
     plan sum(mine.size(), error_bounded<T>({.bound = bound}), transport, executor, options);
     said[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine).error;

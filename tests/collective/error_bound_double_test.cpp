@@ -69,7 +69,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
         CAPTURE(one.bound);
         auto const x = around(one.center, one.highest, ranks, 5000, 1);
         doubles said(x.size());
-        auto const found = on_ranks(x, [&](loopback& transport, doubles& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, doubles& mine) {
           host_executor executor;
           plan sum(mine.size(), error_bounded<double>({.bound = one.bound}), transport, executor,
                    options);
@@ -92,7 +92,7 @@ TEST_CASE("error bound of doubles: means, and single steps of a sum") {
       CAPTURE(options.how.name());
       auto const x = around(100, 2, ranks, 3000, 2);
       doubles of_mean(x.size()), of_parts(x.size());
-      on_ranks(x, [&](loopback& transport, doubles& mine) {
+      on_ranks(x, [&](in_process& transport, doubles& mine) {
         host_executor executor;
         auto const rank = static_cast<std::size_t>(transport.rank());
         plan sum(mine.size(), error_bounded<double>({.bound = 1e-4}), transport, executor, options);
@@ -118,7 +118,7 @@ TEST_CASE("error bound of doubles: means, and single steps of a sum") {
 
 TEST_CASE("error bound of doubles: NaN and infinity are refused on all ranks, or pass") {
   for (bool const pass : {false, true}) {
-    auto const ended = outcomes_on(3, [&](loopback& transport) {
+    auto const ended = outcomes_on(3, [&](in_process& transport) {
       host_executor executor;
       plan sum(1000, error_bounded<double>({.bound = 1e-4}), transport, executor,
                {.nonfinite = pass ? nonfinite_policy::propagate : nonfinite_policy::throw_error});
@@ -134,7 +134,7 @@ TEST_CASE("error bound of doubles: NaN and infinity are refused on all ranks, or
 
 TEST_CASE("error bound of doubles: by name") {
   auto const x = around(0, 10, 3, 2000, 3);
-  auto const found = on_ranks(x, [&](loopback& transport, doubles& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, doubles& mine) {
     host_executor executor;
     auto sum = make_plan<double>("error_bounded:1e-3", mine.size(), transport, executor);
     CHECK(sum.all_reduce(mine).bytes_sent < 2000 * 8);

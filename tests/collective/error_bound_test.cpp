@@ -88,7 +88,7 @@ struct verdict {
 
 verdict judge(vectors const& x, double bound, plan_options const& options) {
   std::vector<double> said(x.size());
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     plan sum(mine.size(), error_bounded({.bound = bound}), transport, executor, options);
     said[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine).error;
@@ -254,7 +254,7 @@ TEST_CASE("error bound: means and single steps of a sum tell how far they are of
           }
           return most;
         };
-        on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           auto const rank = static_cast<std::size_t>(transport.rank());
           plan sum(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options);
@@ -284,7 +284,7 @@ TEST_CASE("error bound: answers are the same whether few values or all tell that
       std::size_t sent[2] = {};
       for (bool const check : {false, true}) {
         options.check = check;
-        answers[check] = on_ranks(with_large, [&](loopback& transport, std::vector<float>& mine) {
+        answers[check] = on_ranks(with_large, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           plan sum(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options);
           auto const bytes = sum.all_reduce(mine).bytes_sent;
@@ -304,13 +304,13 @@ TEST_CASE("error bound: what a call answers does not depend on the calls before"
     CAPTURE(options.how.name());
     vectors alone[2];
     for (int which = 0; which < 2; ++which)
-      alone[which] =
-          on_ranks(which == 0 ? small : large, [&](loopback& transport, std::vector<float>& mine) {
+      alone[which] = on_ranks(
+          which == 0 ? small : large, [&](in_process& transport, std::vector<float>& mine) {
             host_executor executor;
             plan(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options)
                 .all_reduce(mine);
           });
-    on_ranks(small, [&](loopback& transport, std::vector<float>& mine) {
+    on_ranks(small, [&](in_process& transport, std::vector<float>& mine) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
       plan sum(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options);

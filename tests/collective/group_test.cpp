@@ -11,7 +11,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <string>
 #include <thread>
@@ -28,7 +28,7 @@ constexpr std::size_t values = 40'000;
 /// What sums of the same vectors are off by in one of several groups of ranks, but for a part that is
 /// the same in all draws: THC truncates, which makes a sum a little shorter.
 template <class C> std::vector<double> errors_in(std::uint64_t group, C const& codec) {
-  loopback_world world(ranks, group);
+  in_process_world world(ranks, group);
   std::vector<std::vector<float>> x(ranks);
   std::vector<double> exact(values), error(values);
   std::vector<std::thread> threads;
@@ -37,7 +37,7 @@ template <class C> std::vector<double> errors_in(std::uint64_t group, C const& c
     mine = uniform_values(values, 12, rank);
     for (std::size_t i = 0; i < values; ++i) exact[i] += mine[i];
     threads.emplace_back([&, rank] {
-      loopback transport(world, rank);
+      in_process transport(world, rank);
       host_executor executor;
       plan sum(values, codec, transport, executor);
       sum.all_reduce(mine, {.seed = 9});
@@ -85,8 +85,8 @@ TEST_CASE("groups: a key without a group is what it was before keys had groups")
 
 TEST_CASE("groups: ranks that do not agree on which of them sum are told so") {
   struct of_other_group {
-    loopback* transport;
-    using request = loopback::request;
+    in_process* transport;
+    using request = in_process::request;
     int rank() const { return transport->rank(); }
     int size() const { return transport->size(); }
     std::uint64_t group() const { return transport->rank() == 1 ? 5 : 0; }
@@ -100,7 +100,7 @@ TEST_CASE("groups: ranks that do not agree on which of them sum are told so") {
     }
     std::size_t wait(request& r) { return transport->wait(r); }
   };
-  auto const outcomes = outcomes_on(3, [](loopback& inner) {
+  auto const outcomes = outcomes_on(3, [](in_process& inner) {
     of_other_group transport{&inner};
     host_executor executor;
     std::vector<float> x(10, 1);

@@ -49,7 +49,7 @@ vectors signs(int ranks, std::size_t values) {
 
 vectors sums(thc<> const& codec, vectors const& x, plan_options const& options,
              call_options const& call = {.seed = 1, .step = 3}) {
-  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     plan(mine.size(), codec, transport, executor, options).all_reduce(std::span(mine), call);
   });
@@ -125,7 +125,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
         CHECK(first_difference(same[0], found[0]) == nowhere);
       }
       // who keeps a part has what all would have
-      on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
         plan part(values, codec, transport, executor, {.how = named(how)});
         part.reduce_scatter(std::span(mine), {.seed = 1, .step = 3});
@@ -142,7 +142,7 @@ TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
     CAPTURE(how);
     auto const codec = codec_of(5, 36);
     auto const x = signs(6, 9000);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
       plan sum(mine.size(), codec, transport, executor, {.how = named(how), .checksum = true});
       sum.all_reduce(std::span(mine),
@@ -175,7 +175,7 @@ TEST_CASE("sums rounded on their way: as many bytes as the model says, and no mo
         plan_options const options{.how = named(how), .check = false};
         auto const layout = layout_of(codec, values, ranks);
         auto const x = signs(ranks, values);
-        on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           auto const before = transport.bytes_sent();
           auto const figures = plan(values, codec, transport, executor, options)
@@ -254,7 +254,7 @@ TEST_CASE("sums rounded on their way: their error is what the formula says, and 
 TEST_CASE("sums rounded on their way: by name") {
   std::size_t const values = 9000;
   auto const x = signs(8, values);
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto sum = make_plan<float>("thc:bits=4,granularity=15,transform=1024,hop_bits=4", values,
                                 transport, executor);
@@ -266,7 +266,7 @@ TEST_CASE("sums rounded on their way: by name") {
 }
 
 TEST_CASE("sums rounded on their way: ranks that disagree on the bits are told") {
-  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     host_executor executor;
     std::vector<float> x(5000, 1.f);
     plan(x.size(), codec_of(transport.rank() == 1 ? 6 : 5, 8), transport, executor)

@@ -12,7 +12,7 @@
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -72,11 +72,11 @@ class integer_handler final : public detail::segment_handler {
 class watching_transport {
  public:
   struct request {
-    loopback::request inner;
+    in_process::request inner;
     std::size_t send;  ///< its number; none of receives
   };
 
-  explicit watching_transport(loopback& transport) : transport_(&transport) {}
+  explicit watching_transport(in_process& transport) : transport_(&transport) {}
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -107,7 +107,7 @@ class watching_transport {
     std::vector<std::byte> before;
   };
 
-  loopback* transport_;
+  in_process* transport_;
   std::vector<send> sends_;
   std::size_t changed_ = 0, waited_ = 0;
 };
@@ -125,7 +125,7 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
           CAPTURE(blocks);
           CAPTURE(most);
           std::vector<int> wrong(static_cast<std::size_t>(ranks));
-          run_ranks(ranks, [&](loopback& inner) {
+          run_ranks(ranks, [&](in_process& inner) {
             watching_transport watched(inner);
             any_transport transport(watched);
             auto const plan = make_schedule(algorithm::from(name), inner.rank(), ranks);

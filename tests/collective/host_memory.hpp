@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <string>
 #include <support/guarded_executor.hpp>
@@ -19,7 +19,7 @@ namespace hcomp::testing {
 /// call(transport, executor, x) on three ranks with `values` values each, of which rank 1 has them
 /// on the host: all ranks get a memory_error that says so.
 template <class F> void check_host_memory_is_refused(std::size_t values, F const& call) {
-  auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     auto mine = uniform_values(values, 8, transport.rank());
     guarded_executor executor;
     staged over(transport, executor);

@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, b
           expected[i] += mine[i];
         }
       }
-      auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+      auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
         host_executor executor;
         plan sum(mine.size(), lossless_dense<T>(), transport, executor, options);
         sum.all_reduce(mine);
@@ -59,7 +59,7 @@ TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values"
       for (std::uint64_t r = 0; r < 4; ++r) x.push_back(values_of_kind<T>(kind, 5000, r));
       auto may_pass = options;
       may_pass.nonfinite = nonfinite_policy::propagate;
-      auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+      auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
         host_executor executor;
         plan sum(mine.size(), lossless_dense<T>(), transport, executor, may_pass);
         sum.all_reduce(mine);
@@ -81,7 +81,7 @@ TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values"
 
 TEST_CASE("lossless_dense: by name, and NaN refused on all ranks or passed") {
   for (bool const pass : {false, true}) {
-    auto const ended = outcomes_on(3, [&](loopback& transport) {
+    auto const ended = outcomes_on(3, [&](in_process& transport) {
       host_executor executor;
       auto sum = make_plan<double>(
           "lossless_dense", 1000, transport, executor,

@@ -37,7 +37,7 @@ TEST_CASE_TEMPLATE("lossless_integers: plans sum as MPI does, by every algorithm
           x.push_back(integers_of_kind<T>(3, n, static_cast<std::uint64_t>(r)));
           expected = wrapped_sum(expected, x.back());
         }
-        auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
           host_executor executor;
           plan sum(mine.size(), lossless_integers<T>(), transport, executor, options);
           sum.all_reduce(mine);
@@ -47,7 +47,7 @@ TEST_CASE_TEMPLATE("lossless_integers: plans sum as MPI does, by every algorithm
 }
 
 TEST_CASE("lossless_integers: by name; unsigned integers have the same bits; no means") {
-  auto const ended = outcomes_on(3, [&](loopback& transport) {
+  auto const ended = outcomes_on(3, [&](in_process& transport) {
     host_executor executor;
     auto sum = make_plan<std::int64_t>("lossless_integers", 1000, transport, executor);
     std::vector<std::uint64_t> x(1000, ~std::uint64_t{0} / 2);
@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("lossless_integers: few bits travel where values differ in fe
   std::vector<std::vector<T>> x;
   for (std::uint64_t r = 0; r < 4; ++r) x.push_back(integers_of_kind<T>(0, n, r));
   std::vector<std::uint64_t> sent(4);
-  on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+  on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
     plan sum(mine.size(), lossless_integers<T>(), transport, executor);
     sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine).bytes_sent;

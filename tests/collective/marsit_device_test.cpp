@@ -20,9 +20,9 @@ using namespace hcomp::testing;
 
 namespace {
 
-using over_staging = staged<loopback, guarded_executor>;
+using over_staging = staged<in_process, guarded_executor>;
 using on_device = marsit<float, over_staging, guarded_executor>;
-using on_host = marsit<float, loopback, host_executor>;
+using on_host = marsit<float, in_process, host_executor>;
 
 constexpr std::size_t values = sign<>::block_values + 70;
 constexpr std::uint64_t rounds = 12;
@@ -53,7 +53,7 @@ TEST_CASE("marsit on devices: the updates and the compensation of hosts, bit for
                                  .plan = {.how = algorithm::from(name)}};
     constexpr int ranks = 3;
     std::vector<outcome_of_run> expected(ranks), found(ranks);
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto& mine = expected[static_cast<std::size_t>(transport.rank())];
       host_executor executor;
       on_host synchronize(values, options, transport, executor);
@@ -64,7 +64,7 @@ TEST_CASE("marsit on devices: the updates and the compensation of hosts, bit for
       mine.compensation = synchronize.state().on_host();
       mine.lag = synchronize.lag();
     });
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto& mine = found[static_cast<std::size_t>(transport.rank())];
       guarded_executor executor;
       over_staging over(transport, executor);

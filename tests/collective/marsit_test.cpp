@@ -20,7 +20,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-template <class V> using synchronizer = marsit<V, loopback, host_executor>;
+template <class V> using synchronizer = marsit<V, in_process, host_executor>;
 
 /// What happened on all ranks: after round t, g[t] is the common update, c[t][rank] compensation.
 template <class V> struct history {
@@ -75,7 +75,7 @@ template <class V = float> history<V> run(run_options const& how, marsit_options
   for (double& share : all.shares) share /= total;
 
   std::vector<std::vector<std::vector<V>>> g(ranks, std::vector<std::vector<V>>(rounds));
-  run_ranks(how.ranks, [&](loopback& transport) {
+  run_ranks(how.ranks, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     synchronizer<V> synchronize(how.values, options, transport, executor);
@@ -254,7 +254,7 @@ TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes")
     CAPTURE(how);
     auto const draws = [&](std::uint64_t seed, std::uint64_t tensor) {
       std::vector<std::vector<float>> rounds;
-      run_ranks(2, [&](loopback& transport) {
+      run_ranks(2, [&](in_process& transport) {
         host_executor executor;
         synchronizer<float> synchronize(values,
                                         {.sign_step = 0.001,
@@ -289,7 +289,7 @@ TEST_CASE(
     "marsit: a coordinate without gradient steps to and fro by one sign step and never drifts") {
   for (std::string const how : {"ring", "owner"}) {
     std::vector<float> trace;
-    run_ranks(3, [&](loopback& transport) {
+    run_ranks(3, [&](in_process& transport) {
       host_executor executor;
       synchronizer<float> synchronize(
           2, {.sign_step = 0.1, .period = 0, .plan = {.how = algorithm::from(how)}}, transport,
@@ -333,7 +333,7 @@ TEST_CASE("marsit: a flush limit bounds every full round, leaves equal c, and lo
 }
 
 TEST_CASE("marsit: next_is_full() tells the rounds of warm-up and period before they come") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     host_executor executor;
     struct {
       std::uint64_t period, warm_up;
@@ -360,7 +360,7 @@ TEST_CASE("marsit: next_is_full() tells the rounds of warm-up and period before 
 
 TEST_CASE("marsit: set_sign_step holds from the next round on, also when it is refused") {
   for (std::string const how : {"ring", "owner"})
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       synchronizer<float> synchronize(
           3, {.sign_step = 0.5, .period = 0, .plan = {.how = algorithm::from(how)}}, transport,
@@ -385,7 +385,7 @@ TEST_CASE("marsit: set_sign_step holds from the next round on, also when it is r
 }
 
 TEST_CASE("marsit: lag() is the largest |c| in sign steps") {
-  run_ranks(1, [](loopback& transport) {
+  run_ranks(1, [](in_process& transport) {
     host_executor executor;
     synchronizer<float> synchronize(3, {.sign_step = 0.25, .period = 0}, transport, executor);
     if (synchronize.lag() != 0) throw std::runtime_error("lag at the start");
@@ -398,8 +398,8 @@ TEST_CASE("marsit: lag() is the largest |c| in sign steps") {
 }
 
 TEST_CASE("marsit: sign steps and flush limits that are not above 0 are refused with their value") {
-  loopback_world world(1);
-  loopback transport(world, 0);
+  in_process_world world(1);
+  in_process transport(world, 0);
   host_executor executor;
   auto const made = [&](marsit_options const& options) {
     return outcome_of([&] { synchronizer<float>(1, options, transport, executor); });
@@ -427,7 +427,7 @@ TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
         .sign_step = 0.004, .period = 9, .seed = 5, .plan = {.how = algorithm::from(how)}};
     std::vector<bool> same(ranks);
     std::vector<std::vector<float>> straight(ranks), resumed(ranks);
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
       auto const go_on = [&](auto& synchronize, std::size_t from, std::size_t to,
@@ -462,7 +462,7 @@ TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
 }
 
 TEST_CASE("marsit: ranks restored to different rounds are refused on all of them") {
-  auto const outcomes = outcomes_on(3, [](loopback& transport) {
+  auto const outcomes = outcomes_on(3, [](in_process& transport) {
     host_executor executor;
     synchronizer<float> synchronize(10, {.period = 5}, transport, executor);
     auto const fresh = synchronize.save();
@@ -487,7 +487,7 @@ TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round sta
           .sign_step = 0.004, .period = period, .plan = {.how = algorithm::from(how)}};
       std::vector<std::vector<float>> with(ranks), without(ranks);
       auto const go = [&](bool with_nan, std::vector<std::vector<float>>& last) {
-        return outcomes_on(ranks, [&](loopback& transport) {
+        return outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           synchronizer<float> synchronize(values, options, transport, executor);
           for (std::size_t t = 0; t < 8; ++t) {
@@ -527,7 +527,7 @@ TEST_CASE("marsit: ranks with different optima reach the mean one with full roun
   };
   auto const optimise = [](std::uint64_t period, double sign_step, int rounds) {
     std::vector<ending> of_rank(4);
-    run_ranks(4, [&](loopback& transport) {
+    run_ranks(4, [&](in_process& transport) {
       float const b[] = {-3, -1, 1, 7};
       host_executor executor;
       synchronizer<float> synchronize(

@@ -9,7 +9,7 @@
 #include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -42,7 +42,7 @@ TEST_CASE("measure_link: all ranks get the same figures, and one rank has no lin
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
     std::vector<std::vector<double>> figures(static_cast<std::size_t>(ranks));
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       figures[static_cast<std::size_t>(transport.rank())] =
           figures_of(measure_link(transport, 1e-2, 7));
     });
@@ -57,7 +57,7 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
     CAPTURE(ranks);
     std::vector<cost_table> tables(static_cast<std::size_t>(ranks));
     std::vector<std::string> const names{"sign_count", "identity", "sign", "float_cast:bf16"};
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       host_executor executor(transport.rank() == 0 ? 2 : 1);
       tables[static_cast<std::size_t>(transport.rank())] =
           measure_costs(registered_codecs<float>(), names, executor, transport, brief);
@@ -105,7 +105,7 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
 }
 
 TEST_CASE("measure_costs: codecs are as large as the total weight that they are fitted to") {
-  run_ranks(2, [](loopback& transport) {
+  run_ranks(2, [](in_process& transport) {
     host_executor executor;
     auto const costs =
         measure_costs(registered_codecs<float>(), {"sign_count"}, executor, transport, brief, 1000);
@@ -138,7 +138,7 @@ TEST_CASE("measure_costs: wrong arguments are refused with their values") {
         "measure_codec: 4194304 values, 0 ranks; at least 1 is needed of both");
   CHECK(text([&] { measure_codec(sign<>{}, executor, 2, {.values = 0}); }) ==
         "measure_codec: 0 values, 2 ranks; at least 1 is needed of both");
-  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+  auto const outcomes = outcomes_on(2, [](in_process& transport) {
     host_executor mine;
     measure_costs(registered_codecs<float>(), {"identity", "gzip"}, mine, transport, brief);
   });

@@ -10,7 +10,7 @@
 #include <cstring>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <mutex>
 #include <ostream>
 #include <stdexcept>
@@ -63,7 +63,7 @@ template <class F> outcome outcome_of(F const& body) {
 /// How every rank ended. An exception of one rank is no failure of the group: others that wait for
 /// it wait, until after 30 seconds all of them fail with a text that says so.
 template <class F> std::vector<outcome> outcomes_on(int ranks, F const& rank_main) {
-  loopback_world world(ranks);
+  in_process_world world(ranks);
   std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
   std::mutex mutex;
   std::condition_variable changed;
@@ -71,7 +71,7 @@ template <class F> std::vector<outcome> outcomes_on(int ranks, F const& rank_mai
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank)
     threads.emplace_back([&, rank] {
-      loopback transport(world, rank);
+      in_process transport(world, rank);
       outcomes[static_cast<std::size_t>(rank)] = outcome_of([&] { rank_main(transport); });
       std::lock_guard const lock(mutex);
       --running;
@@ -159,7 +159,7 @@ template <class A, class B> std::size_t first_difference(A const& a, B const& b)
 /// rank is thrown here.
 template <class V, class F>
 std::vector<std::vector<V>> on_ranks(std::vector<std::vector<V>> x, F const& body) {
-  run_ranks(static_cast<int>(x.size()), [&](loopback& transport) {
+  run_ranks(static_cast<int>(x.size()), [&](in_process& transport) {
     body(transport, x[static_cast<std::size_t>(transport.rank())]);
   });
   return x;

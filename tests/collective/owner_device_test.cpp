@@ -47,7 +47,7 @@ vectors values_of(int ranks, std::size_t n) {
 vectors selected(vectors const& x, plan_options const& options, call_options const& call, int host,
                  std::vector<std::uint64_t>& sent) {
   sent.assign(x.size(), 0);
-  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     auto my_call = call;
     my_call.weight += static_cast<std::uint32_t>(2 * rank);
@@ -112,7 +112,7 @@ TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN
   for (bool const is_refused : {true, false}) {
     CAPTURE(is_refused);
     auto after = x;
-    auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(3, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       guarded_executor executor;
       staged over(transport, executor);
@@ -141,7 +141,7 @@ TEST_CASE("owner on devices: a damaged message is told as on hosts") {
   constexpr std::size_t n = 2 * block + 5;
   auto const x = values_of(3, n);
   auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {
-    return outcomes_on(3, [&](loopback& inner) {
+    return outcomes_on(3, [&](in_process& inner) {
       bool done = inner.rank() != 1;
       tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
         bool const has_header = bytes.size() >= block_header_bytes &&

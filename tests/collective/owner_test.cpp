@@ -41,7 +41,7 @@ struct selected_run {
 
   template <class V> std::vector<std::vector<V>> operator()(std::vector<std::vector<V>> const& x) {
     reports.resize(x.size());
-    return on_ranks(x, [&](loopback& transport, auto& mine) {
+    return on_ranks(x, [&](in_process& transport, auto& mine) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor(threads);
       auto my_call = call;
@@ -151,7 +151,7 @@ TEST_CASE("owner: threads, checksums, missing checks and segments change no bit"
 TEST_CASE("owner: one object, changing weights and magnitudes, as many objects would do") {
   auto const x = signs<float>(3000, 3, 10);
   auto const steps = [&](bool one_object) {
-    return on_ranks(x, [&](loopback& transport, auto& mine) {
+    return on_ranks(x, [&](in_process& transport, auto& mine) {
       host_executor executor;
       plan kept(mine.size(), sign<>{1.f}, transport, executor, {.how = owner});
       for (std::uint64_t step = 0; step < 20; ++step) {
@@ -171,11 +171,11 @@ TEST_CASE("owner: one object, changing weights and magnitudes, as many objects w
 }
 
 TEST_CASE("owner: more than 1024 ranks are refused") {
-  struct large_world : loopback {
-    using loopback::loopback;
+  struct large_world : in_process {
+    using in_process::in_process;
     int size() const { return 1025; }
   };
-  loopback_world world(1);
+  in_process_world world(1);
   large_world transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = owner}),

@@ -43,7 +43,7 @@ damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, i
   damaged_run run;
   for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
   std::atomic<bool> applied = false;
-  run.outcomes = outcomes_on(ranks, [&](loopback& inner) {
+  run.outcomes = outcomes_on(ranks, [&](in_process& inner) {
     int blocks_sent = 0;
     tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
       if (inner.rank() != 0 || message < 0 || !has_blocks(bytes) || blocks_sent++ != message)
@@ -202,7 +202,7 @@ TEST_CASE("algorithm owner without checksum: a header that is not its sender's i
 TEST_CASE("plan: a message longer than it must be is a transport_error that names its sender") {
   std::vector<outcome> outcomes(2);
   outcome_of([&] {
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(10);
       auto& mine = outcomes[static_cast<std::size_t>(transport.rank())];
@@ -217,14 +217,14 @@ TEST_CASE("plan: a message longer than it must be is a transport_error that name
   });
   CHECK(outcomes[0].what == "returned");
   CHECK(outcomes[1] == outcome{"transport_error",
-                               "loopback: rank 0 sent 10000 bytes, rank 1 expected at most " +
+                               "in_process: rank 0 sent 10000 bytes, rank 1 expected at most " +
                                    std::to_string(sizeof(detail::sealed<detail::call_summary>) +
                                                   detail::room_for_longer_records),
                                0});
 }
 
 TEST_CASE("plan: a shorter answer than a call record is a wire_error that asks for the version") {
-  auto const outcomes = outcomes_on(2, [](loopback& transport) {
+  auto const outcomes = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     std::vector<float> x(10);
     if (transport.rank() == 0) {
@@ -258,7 +258,7 @@ TEST_CASE("plan: a transport that fails in the middle ends the call on all ranks
       std::vector<outcome> outcomes(ranks);
       int sends = 0;
       outcome_of([&] {
-        run_ranks(ranks, [&](loopback& inner) {
+        run_ranks(ranks, [&](in_process& inner) {
           auto const rank = static_cast<std::size_t>(inner.rank());
           transports[rank] =
               std::make_unique<tampered_transport>(inner, [&, rank](int, int number, auto) {

@@ -10,7 +10,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <new>
 #include <span>
 #include <string>
@@ -65,12 +65,12 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// A loopback whose own allocations do not count: how long its queues get is left to the scheduler.
-class uncounted_loopback {
+/// An in-process transport whose own allocations do not count: how long its queues get is left to the scheduler.
+class uncounted_in_process {
  public:
-  using request = loopback::request;
+  using request = in_process::request;
 
-  explicit uncounted_loopback(loopback& transport) : transport_(&transport) {}
+  explicit uncounted_in_process(in_process& transport) : transport_(&transport) {}
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
@@ -93,9 +93,9 @@ class uncounted_loopback {
     allocations = before;
     return result;
   }
-  loopback* transport_;
+  in_process* transport_;
 };
-static_assert(Transport<uncounted_loopback>);
+static_assert(Transport<uncounted_in_process>);
 
 std::size_t values_of(int ranks, std::size_t block) {
   return static_cast<std::size_t>(2 * ranks) * block + 5;
@@ -105,8 +105,8 @@ std::size_t values_of(int ranks, std::size_t block) {
 /// gives.
 template <class Make> std::uint64_t counted(int ranks, Make const& make) {
   std::atomic<std::uint64_t> total = 0;
-  run_ranks(ranks, [&](loopback& inner) {
-    uncounted_loopback transport(inner);
+  run_ranks(ranks, [&](in_process& inner) {
+    uncounted_in_process transport(inner);
     host_executor executor(2);
     make(transport, executor, [&](auto const& call) {
       call(std::uint64_t{0});
@@ -195,7 +195,7 @@ TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them")
       CAPTURE(period);
       auto const values = values_of(4, sign<>::block_values);
       CHECK(counted(4, [&](auto& transport, auto& executor, auto const& measure) {
-              marsit<float, uncounted_loopback, host_executor> synchronize(
+              marsit<float, uncounted_in_process, host_executor> synchronize(
                   values, {.period = period, .plan = {.how = algorithm::from(name)}}, transport,
                   executor);
               std::vector<float> update(values, 1);
@@ -204,12 +204,12 @@ TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them")
     }
 }
 
-TEST_CASE("loopback: its queues stop growing") {
+TEST_CASE("in_process: its queues stop growing") {
   // They grow to the most messages that ever wait at once; soon that has happened.
   constexpr int ranks = 4;
   constexpr std::size_t values = 40000;
   std::vector<int> quiet_calls(ranks);
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     host_executor executor;
     plan sum(values, identity<>{}, transport, executor, {.segment_bytes = 1});
     std::vector<float> x(values, 1);

@@ -38,7 +38,7 @@ result summed(C const& codec, std::size_t values, std::size_t at, float special,
   result run;
   for (int rank = 0; rank < ranks; ++rank) run.x.push_back(integer_values(values, 1, rank));
   run.x[1][at] = special;
-  run.outcomes = outcomes_on(ranks, [&](loopback& transport) {
+  run.outcomes = outcomes_on(ranks, [&](in_process& transport) {
     host_executor executor;
     Sum(values, codec, transport, executor,
         {.how = how, .nonfinite = policy, .decode_on_arrival_bytes = decode_on_arrival_bytes})
@@ -47,7 +47,7 @@ result summed(C const& codec, std::size_t values, std::size_t at, float special,
   return run;
 }
 
-template <class C> using plan_of = plan<C, loopback, host_executor>;
+template <class C> using plan_of = plan<C, in_process, host_executor>;
 algorithm const owner{algorithm_kind::owner};
 
 bool same_on_all(result const& run) {
@@ -124,7 +124,7 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
         std::vector<error_feedback<float>> residuals(ranks, error_feedback<float>(values));
         plan_options options{.how = algorithm::from(how)};
         if (early) options.decode_on_arrival_bytes = 0;
-        auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+        auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           auto const me = static_cast<std::size_t>(transport.rank());
           plan sum(values, fit(codec, ranks), transport, executor, options);
@@ -169,7 +169,7 @@ TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the sa
       bool const is_sum = result == reduction::sum;
       auto const ended = [&](auto const& codec, nonfinite_policy policy) {
         using V = typename std::remove_cvref_t<decltype(codec)>::value_type;
-        auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+        auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           std::vector<V> x(100, V(1));
           plan sum(100, codec, transport, executor,
@@ -208,7 +208,7 @@ TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on th
       x[1][block] = infinity;
       x[2][values - 1] = infinity;
       auto const before = x;
-      auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+      auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
         host_executor executor;
         plan sum(values, C{}, transport, executor, {.checksum = true});
         auto const mine = std::span(x[static_cast<std::size_t>(transport.rank())]);
@@ -309,7 +309,7 @@ TEST_CASE(
     std::vector<std::vector<float>> x(4, std::vector<float>(10000, 1.f));
     for (auto& of_rank : x) of_rank[9000] = 20000.f;  // 4 x 20000 > 65504
     auto const before = x;
-    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
       all_reduce(std::span(x[static_cast<std::size_t>(transport.rank())]), float_cast<float16>{},
                  transport, executor, {}, {.how = algorithm::from(how)});
@@ -327,7 +327,7 @@ TEST_CASE("nonfinite: error feedback keeps every bit of its residual when the ca
     constexpr std::size_t values = 2 * C::block_values + 1;
     std::vector<std::vector<float>> before(ranks), after(ranks), later(ranks), alone(ranks);
     auto const run = [&](bool with_nan, std::vector<std::vector<float>>& residuals) {
-      return outcomes_on(ranks, [&](loopback& transport) {
+      return outcomes_on(ranks, [&](in_process& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         host_executor executor;
         plan sum(values, C{}, transport, executor);

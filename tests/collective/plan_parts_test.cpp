@@ -31,7 +31,7 @@ template <class C, class F>
 auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algorithm const& how,
                 std::vector<value_range>& owned, F const& body) {
   owned.resize(x.size());
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
+  return on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, {.how = how});
     owned[static_cast<std::size_t>(transport.rank())] = sum.owned();
@@ -145,7 +145,7 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
 TEST_CASE(
     "reduce_scatter and all_gather: the reports add up to that of all_reduce, but for checks") {
   std::vector<report> whole(4), sums(4), parts(4);
-  on_ranks(integers<float>(400000, 4, 5), [&](loopback& transport, auto& mine) {
+  on_ranks(integers<float>(400000, 4, 5), [&](in_process& transport, auto& mine) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     plan sum(mine.size(), identity<>{}, transport, executor);

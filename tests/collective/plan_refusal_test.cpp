@@ -8,7 +8,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -35,7 +35,7 @@ template <class F> refusal refused(F const& call, std::size_t values = 1000) {
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 1, rank));
   auto const before = x;
   refusal result;
-  result.outcomes = outcomes_on(ranks, [&](loopback& transport) {
+  result.outcomes = outcomes_on(ranks, [&](in_process& transport) {
     host_executor executor;
     call(transport, executor, std::span(x[static_cast<std::size_t>(transport.rank())]));
   });
@@ -82,7 +82,7 @@ std::vector<difference> differences() {
   };
 }
 
-bool is_odd(loopback const& transport) { return transport.rank() == odd_one; }
+bool is_odd(in_process const& transport) { return transport.rank() == odd_one; }
 
 }  // namespace
 
@@ -90,7 +90,7 @@ TEST_CASE(
     "plan: one rank with other options or another call is refused on all, in the same words") {
   for (auto const& one : differences()) {
     CAPTURE(one.text);
-    check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
+    check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
                     if (is_odd(transport)) one.make(options, call);
@@ -103,18 +103,18 @@ TEST_CASE(
 TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same, by their names") {
   for (auto const& one : differences()) {
     CAPTURE(one.text);
-    auto const options_of = [&](loopback const& transport, plan_options& options,
+    auto const options_of = [&](in_process const& transport, plan_options& options,
                                 call_options& call) {
       if (is_odd(transport)) one.make(options, call);
     };
-    check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
+    check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
                     options_of(transport, options, call);
                     plan(x.size(), sign<>{}, transport, executor, options).reduce_scatter(x, call);
                   }),
                   "disagreement_error", "reduce_scatter: ranks disagree on " + one.text);
-    check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
+    check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
                     options_of(transport, options, call);
@@ -124,7 +124,7 @@ TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same,
     auto by_owner = one.text;
     if (auto const at = by_owner.find("rank 0 has ring"); at != std::string::npos)
       by_owner.replace(at, 15, "rank 0 has owner");
-    check_refused(refused([&](loopback& transport, host_executor& executor, auto x) {
+    check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
                     options.how = {algorithm_kind::owner};
@@ -136,14 +136,14 @@ TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same,
 }
 
 TEST_CASE("plan: ranks with different sizes, codecs, value types or parameters are all refused") {
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   auto const mine = is_odd(transport) ? x.first(999) : x;
                   all_reduce(mine, sign<>{}, transport, executor);
                 }),
                 "disagreement_error",
                 "all_reduce: ranks disagree on the number of values: rank 0 has 1000, rank 2 has "
                 "999");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   if (is_odd(transport))
                     all_reduce(x, sign_count<>{}, transport, executor);
                   else
@@ -151,7 +151,7 @@ TEST_CASE("plan: ranks with different sizes, codecs, value types or parameters a
                 }),
                 "disagreement_error",
                 "all_reduce: ranks disagree on the codec (its tag): rank 0 has 16, rank 2 has 17");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   std::vector<double> other(x.begin(), x.end());
                   if (is_odd(transport))
                     all_reduce(std::span(other), sign<double>{}, transport, executor);
@@ -161,13 +161,13 @@ TEST_CASE("plan: ranks with different sizes, codecs, value types or parameters a
                 "disagreement_error",
                 "all_reduce: ranks disagree on the bytes of a value: rank 0 has 4, rank 2 has 8");
   check_refused(
-      refused([](loopback& transport, host_executor& executor, auto x) {
+      refused([](in_process& transport, host_executor& executor, auto x) {
         all_reduce(x, sign_count<>{1.f, is_odd(transport) ? 5u : 4u}, transport, executor);
       }),
       "disagreement_error",
       "all_reduce: ranks disagree on parameter 2 of the codec: rank 0 has 4, rank 2 has "
       "5");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   all_reduce(x, sign<>{is_odd(transport) ? 0x1p-21f : 0x1p-20f}, transport,
                              executor);
                 }),
@@ -177,7 +177,7 @@ TEST_CASE("plan: ranks with different sizes, codecs, value types or parameters a
 }
 
 TEST_CASE("plan: ranks that call different collectives are all refused instead of waiting") {
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   if (is_odd(transport))
                     sum.reduce_scatter(x);
@@ -187,7 +187,7 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
                 "disagreement_error",
                 "all_reduce: ranks disagree on the collective: rank 0 has all_reduce, rank 2 has "
                 "reduce_scatter");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   plan select(x.size(), sign<>{}, transport, executor,
                               {.how = {algorithm_kind::owner}});
@@ -199,7 +199,7 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
                 "disagreement_error",
                 "all_reduce: ranks disagree on the collective: rank 0 has all_reduce, rank 2 has "
                 "all_gather");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor,
                            {.how = algorithm::from(is_odd(transport) ? "owner" : "ring")});
                   sum.all_reduce(x);
@@ -209,12 +209,12 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
 }
 
 TEST_CASE("plan: algorithm owner refuses reduce_scatter and all_gather on all ranks") {
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
                       .reduce_scatter(x);
                 }),
                 "invalid_argument", "reduce_scatter: algorithm 'owner' knows only all_reduce");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
                       .all_gather(x);
                 }),
@@ -223,7 +223,7 @@ TEST_CASE("plan: algorithm owner refuses reduce_scatter and all_gather on all ra
 
 TEST_CASE("plan: after a refusal the same plan and transport work") {
   std::vector<float> sums(ranks);
-  auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
     host_executor executor;
     plan sum(5, identity<>{}, transport, executor);
     std::vector<float> x(5, 1.f);
@@ -242,7 +242,7 @@ TEST_CASE("plan: after a refusal the same plan and transport work") {
 }
 
 TEST_CASE("plan: what is wrong with one rank's arguments is refused on all, with its numbers") {
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   // its own plan is for other values, the vectors agree
                   plan sum(is_odd(transport) ? 999 : 1000, sign<>{}, transport, executor);
                   sum.all_reduce(x);
@@ -250,21 +250,21 @@ TEST_CASE("plan: what is wrong with one rank's arguments is refused on all, with
                 "invalid_argument",
                 "all_reduce: on rank 2 x has not the number of values of the plan (x has 1000 "
                 "values, the plan 999, the weight is 1)");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   all_reduce(x, sign<>{}, transport, executor,
                              {.weight = is_odd(transport) ? 0u : 5u});
                 }),
                 "invalid_argument",
                 "all_reduce: on rank 2 the weight is 0, or not 1 in all_gather (x has 1000 values, "
                 "the plan 1000, the weight is 0)");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   sum.all_gather(x, {.weight = is_odd(transport) ? 2u : 1u});
                 }),
                 "invalid_argument",
                 "all_gather: on rank 2 the weight is 0, or not 1 in all_gather (x has 1000 values, "
                 "the plan 1000, the weight is 2)");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   auto* const shifted =
                       reinterpret_cast<float*>(reinterpret_cast<std::byte*>(x.data()) + 2);
                   plan sum(999, sign<>{}, transport, executor);
@@ -276,7 +276,7 @@ TEST_CASE("plan: what is wrong with one rank's arguments is refused on all, with
 }
 
 TEST_CASE("plan: feedback of another size, or whose memory is x, is refused on all ranks") {
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   error_feedback<float> feedback(is_odd(transport) ? 1001 : 1000);
                   sum.all_reduce(x, feedback);
@@ -284,7 +284,7 @@ TEST_CASE("plan: feedback of another size, or whose memory is x, is refused on a
                 "invalid_argument",
                 "all_reduce: on rank 2 the feedback has not the number of values of x (x has 1000 "
                 "values, the plan 1000, the weight is 1)");
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   error_feedback<float> feedback(1000);
                   auto* const inside = const_cast<float*>(feedback.residual().data());
@@ -298,7 +298,7 @@ TEST_CASE("plan: feedback of another size, or whose memory is x, is refused on a
 TEST_CASE(
     "plan: more summands than the codec holds are refused on all ranks, fitted ones are not") {
   auto const summed = [](std::uint32_t summands, std::uint32_t weight) {
-    return refused([=](loopback& transport, host_executor& executor, auto x) {
+    return refused([=](in_process& transport, host_executor& executor, auto x) {
       all_reduce(x, sign_count<>{1.f, summands}, transport, executor, {.weight = weight});
     });
   };
@@ -310,7 +310,7 @@ TEST_CASE(
                 "fit it: fit(codec, 8)");
   CHECK(all_ended_alike(summed(fit(sign_count<>{}, 4).summands, 1).outcomes, "returned"));
   // 4 (2^30) is one more than sign has room for
-  check_refused(refused([](loopback& transport, host_executor& executor, auto x) {
+  check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   all_reduce(x, sign<>{}, transport, executor, {.weight = 1u << 30});
                 }),
                 "invalid_argument",
@@ -320,8 +320,8 @@ TEST_CASE(
 
 TEST_CASE(
     "plan: cannot be made with an algorithm of other codecs, a torus that does not fit, or a NaN") {
-  loopback_world world(6);
-  loopback transport(world, 0);
+  in_process_world world(6);
+  in_process transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(
       plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("owner")}),
@@ -347,7 +347,7 @@ TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all 
         CAPTURE(other_seed);
         CAPTURE(std::string(C::name));
         auto const result = refused(
-            [&](loopback& transport, host_executor& executor, auto x) {
+            [&](in_process& transport, host_executor& executor, auto x) {
               call_options call;
               if (is_odd(transport) && other_seed) call.seed = 5;
               if (is_odd(transport) && !other_seed) call.step = 5;
@@ -366,7 +366,7 @@ TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all 
 }
 
 TEST_CASE("plan without checks: another codec of the same size ends in a wire_error on all ranks") {
-  auto const result = refused([](loopback& transport, host_executor& executor, auto x) {
+  auto const result = refused([](in_process& transport, host_executor& executor, auto x) {
     plan_options const options{.check = false};
     if (is_odd(transport))
       all_reduce(x, float_cast<bfloat16>{}, transport, executor, {}, options);
@@ -388,7 +388,7 @@ TEST_CASE("plan: a rank that dies between two calls is named on all others, whic
       CAPTURE(dying);
       std::vector<outcome> outcomes(ranks);
       auto const whole = outcome_of([&] {
-        run_ranks(ranks, [&](loopback& transport) {
+        run_ranks(ranks, [&](in_process& transport) {
           host_executor executor;
           plan sum(50000, identity<>{}, transport, executor,
                    {.how = algorithm::from(how), .segment_bytes = 1});
@@ -410,6 +410,6 @@ TEST_CASE("plan: a rank that dies between two calls is named on all others, whic
       CHECK(all_ended_alike(outcomes, "transport_error"));
       CHECK(outcomes[0].peer == dying);
       CHECK(outcomes[0].text ==
-            "loopback: rank " + std::to_string(dying) + " failed: out of memory");
+            "in_process: rank " + std::to_string(dying) + " failed: out of memory");
     }
 }

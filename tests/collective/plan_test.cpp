@@ -10,7 +10,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,7 +31,7 @@ template <class C> struct sum_case {
   std::vector<std::uint32_t> weights = {};  // empty: call.weight everywhere
   int threads = 1;
 
-  call_options call_of(loopback const& transport) const {
+  call_options call_of(in_process const& transport) const {
     auto mine = call;
     if (!weights.empty()) mine.weight = weights[static_cast<std::size_t>(transport.rank())];
     return mine;
@@ -40,7 +40,7 @@ template <class C> struct sum_case {
 
 /// x on every rank after an all-reduce.
 template <class C> auto all_reduced(sum_case<C> const& work) {
-  return on_ranks(work.x, [&](loopback& transport, auto& x) {
+  return on_ranks(work.x, [&](in_process& transport, auto& x) {
     host_executor executor(work.threads);
     all_reduce(std::span(x), work.codec, transport, executor, work.call_of(transport),
                work.options);
@@ -286,7 +286,7 @@ TEST_CASE("all_reduce: weights differ per rank, and the report tells their sum")
                                weights};
         check_against_oracle(work);
         std::vector<std::uint64_t> reported(static_cast<std::size_t>(ranks));
-        on_ranks(work.x, [&](loopback& transport, auto& x) {
+        on_ranks(work.x, [&](in_process& transport, auto& x) {
           host_executor executor;
           reported[static_cast<std::size_t>(transport.rank())] =
               all_reduce(std::span(x), work.codec, transport, executor, work.call_of(transport),
@@ -311,7 +311,7 @@ TEST_CASE("all_reduce: one, two and three threads, with and without SIMD, give t
       for (std::size_t rank = 0; rank < 3; ++rank)
         CHECK(first_difference(got[rank], one[rank]) == nowhere);
     }
-    auto const plain = on_ranks(work.x, [&](loopback& transport, auto& x) {
+    auto const plain = on_ranks(work.x, [&](in_process& transport, auto& x) {
       reference_executor executor;
       all_reduce(std::span(x), work.codec, transport, executor, work.call);
     });
@@ -375,7 +375,7 @@ TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x a
         CAPTURE(name);
         auto const run = [&](std::size_t from, std::vector<std::vector<float>>& residuals) {
           residuals.resize(static_cast<std::size_t>(ranks));
-          return on_ranks(integers<float>(values, ranks, 18), [&](loopback& transport, auto& x) {
+          return on_ranks(integers<float>(values, ranks, 18), [&](in_process& transport, auto& x) {
             host_executor executor;
             plan_options options{.how = algorithm::from(name), .segment_bytes = 1};
             options.decode_on_arrival_bytes = from;
@@ -402,7 +402,7 @@ TEST_CASE("plan: hundred calls on one plan give what hundred plans give") {
   // what a call leaves behind in the plan must not matter to the next
   constexpr int ranks = 3;
   auto const x = integers<float>(9000, ranks, 18);
-  auto const by_plan = on_ranks(x, [&](loopback& transport, auto& mine) {
+  auto const by_plan = on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
     plan summed(mine.size(), sign<>{}, transport, executor);
     for (std::uint64_t step = 0; step < 100; ++step) {
@@ -410,7 +410,7 @@ TEST_CASE("plan: hundred calls on one plan give what hundred plans give") {
       mine[step] -= static_cast<float>(transport.rank());
     }
   });
-  auto const by_plans = on_ranks(x, [&](loopback& transport, auto& mine) {
+  auto const by_plans = on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
     for (std::uint64_t step = 0; step < 100; ++step) {
       all_reduce(std::span(mine), sign<>{}, transport, executor, {.seed = 19, .step = step});
@@ -423,7 +423,7 @@ TEST_CASE("plan: hundred calls on one plan give what hundred plans give") {
 
 TEST_CASE("plan: set_codec holds from the next call on, and other block sizes are refused") {
   std::vector<std::vector<float>> const x(2, std::vector<float>(100, 1.f));
-  auto const got = on_ranks(x, [](loopback& transport, auto& mine) {
+  auto const got = on_ranks(x, [](in_process& transport, auto& mine) {
     host_executor executor;
     plan summed(mine.size(), sign<>{1.f}, transport, executor);
     summed.set_codec({0.125f});
@@ -433,8 +433,8 @@ TEST_CASE("plan: set_codec holds from the next call on, and other block sizes ar
   CHECK(got[0] == std::vector<float>(100, 0.25f));
   CHECK(got[1] == got[0]);
 
-  loopback_world world(1);
-  loopback transport(world, 0);
+  in_process_world world(1);
+  in_process transport(world, 0);
   host_executor executor;
   plan counted(10, sign_count<>{1.f, 3}, transport, executor);
   CHECK_THROWS_WITH_AS(
@@ -461,7 +461,7 @@ TEST_CASE("report: hops are those in which something was sent, and times are not
     CAPTURE(blocks);
     std::vector<report> reports(static_cast<std::size_t>(ranks));
     std::size_t const values = blocks * static_cast<std::size_t>(identity<>::block_values);
-    on_ranks(integers<float>(values, ranks, 20), [&](loopback& transport, auto& x) {
+    on_ranks(integers<float>(values, ranks, 20), [&](in_process& transport, auto& x) {
       host_executor executor;
       reports[static_cast<std::size_t>(transport.rank())] = all_reduce(
           std::span(x), identity<>{}, transport, executor, {}, {.how = algorithm::from(name)});

@@ -60,7 +60,7 @@ template <class T>
 result_of<T> sum_by(error_bounded<T> const& codec, vectors_of<T> const& x, plan_options const& how,
                     reduction result = reduction::sum) {
   std::vector<report> told(x.size());
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<T>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, how);
     told[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine, {.result = result});
@@ -116,7 +116,7 @@ TEST_CASE_TEMPLATE("relative bound: of every call, by whoever has the largest va
   error_bounded<T> const codec({.bound = 1e-4, .relative = true});
   int const ranks = 3;
   auto small = values_up_to<T>(1, ranks, 1000, 2);
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     host_executor executor;
     plan sum(1000, codec, transport, executor);
     auto const rank = static_cast<std::size_t>(transport.rank());
@@ -172,7 +172,7 @@ TEST_CASE_TEMPLATE("relative bound: codes are of a codec that is fitted", T, flo
 }
 
 TEST_CASE("relative bound: ranks that mean other bounds are refused, all of them") {
-  auto const ended = outcomes_on(2, [](loopback& transport) {
+  auto const ended = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     plan sum(100, error_bounded({.bound = 1e-3, .relative = transport.rank() == 1}), transport,
              executor);
@@ -196,7 +196,7 @@ TEST_CASE("relative bound: by name") {
             .ends_with("; or rel, bound by the largest value of a call: "
                        "a number from 8.67e-19 to 1"));
   auto const x = values_up_to<double>(7, 3, 2000, 4);
-  on_ranks(x, [&](loopback& transport, std::vector<double>& mine) {
+  on_ranks(x, [&](in_process& transport, std::vector<double>& mine) {
     host_executor executor;
     auto sum = make_plan<double>("error_bounded:rel=1e-4", mine.size(), transport, executor);
     CHECK(sum.all_reduce(mine).bound == doctest::Approx(1e-4 * largest_in(x)).epsilon(1e-5));

@@ -32,7 +32,7 @@ constexpr std::size_t values = 3 * 16384 + 4096;
 /// report::dominance of each of two ranks; rank 1 has `large` in the place of one value.
 template <class C> std::vector<double> dominances(C const& codec, float large, bool on_device) {
   std::vector<double> found(2);
-  run_ranks(2, [&](loopback& transport) {
+  run_ranks(2, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     auto x = data::uniform<float>(values, -1, 1, {.seed = 5 + rank});
     if (rank == 1) x[20000] = large;
@@ -77,7 +77,7 @@ TEST_CASE("report: a value that dominates the unit of others is told to the rank
 
 TEST_CASE(
     "report: dominance is of values and feedback, 0 of zeros, and the larger of two reports") {
-  run_ranks(1, [](loopback& transport) {
+  run_ranks(1, [](in_process& transport) {
     host_executor executor;
     plan sum(4096, thc<>(), transport, executor);
     error_feedback<float> feedback(4096);
@@ -101,7 +101,7 @@ TEST_CASE(
 TEST_CASE("report: all ranks hear what the call before took where it took longest") {
   constexpr int ranks = 3;
   std::vector<report> first(ranks), second(ranks), failed(ranks), unchecked(ranks);
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     plan sum(values, sign<>{}, transport, executor);

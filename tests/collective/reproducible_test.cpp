@@ -68,7 +68,7 @@ std::vector<typename C::value_type> by_plan(C const& codec,
                                             vectors<typename C::value_type> const& of_ranks,
                                             std::string const& how) {
   using T = typename C::value_type;
-  auto const results = on_ranks(of_ranks, [&](loopback& transport, std::vector<T>& mine) {
+  auto const results = on_ranks(of_ranks, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
     plan(mine.size(), codec, transport, executor, {.how = algorithm::from(how)}).all_reduce(mine);
   });

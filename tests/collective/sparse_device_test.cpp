@@ -52,7 +52,7 @@ using sparse::settings;
 auto const direct = algorithm::from("direct");
 using over_staging = staged<tampered_transport, guarded_executor>;
 
-auto const untampered = [](loopback& inner) {
+auto const untampered = [](in_process& inner) {
   return tampered_transport(inner, [](int, int, std::span<std::byte>) {});
 };
 
@@ -97,7 +97,7 @@ sums sums_of(sparse::vectors const& x, settings const& options, reduction result
              std::vector<std::string>(x.size()),
              std::vector<std::uint64_t>(x.size()),
              std::vector<int>(x.size())};
-  found.x = on_ranks(x, [&](loopback& inner, auto& mine) {
+  found.x = on_ranks(x, [&](in_process& inner, auto& mine) {
     auto const rank = static_cast<std::size_t>(inner.rank());
     auto transport = untampered(inner);
     bool const on_device = is_device(inner.rank());
@@ -214,7 +214,7 @@ std::vector<outcome> ends_of(sparse::vectors const& x, settings const& options,
                              MakeTransport const& make, bool (*is_device)(int rank) = all,
                              operation what = operation::all_reduce) {
   auto after = x;
-  auto const outcomes = outcomes_on(static_cast<int>(x.size()), [&](loopback& inner) {
+  auto const outcomes = outcomes_on(static_cast<int>(x.size()), [&](in_process& inner) {
     auto transport = make(inner);
     std::vector<float> nothing;
     on_plan<Lane>(transport, options, is_device(inner.rank()),
@@ -305,7 +305,7 @@ namespace {
 /// A transport that flips a bit of rank 0's message number `message` of those with blocks or
 /// shards.
 auto flips(int message, std::size_t byte) {
-  return [=](loopback& inner) {
+  return [=](in_process& inner) {
     return tampered_transport(
         inner, [=, sent = 0, rank = inner.rank()](int, int, std::span<std::byte> bytes) mutable {
           bool const has_blocks = bytes.size() >= block_header_bytes &&
@@ -318,7 +318,7 @@ auto flips(int message, std::size_t byte) {
 
 /// A transport that damages the first block of this codec that rank 0 sends.
 auto damages_first(std::uint8_t codec) {
-  return [codec](loopback& inner) {
+  return [codec](in_process& inner) {
     return tampered_transport(
         inner, [codec, done = inner.rank() != 0](int, int, std::span<std::byte> bytes) mutable {
           if (bytes.size() < block_header_bytes) return;
@@ -416,7 +416,7 @@ TEST_CASE(
 TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
   auto const text_of = []<class Lane>(Lane, settings const& options) {
     std::string text = "nothing";
-    run_ranks(1, [&](loopback& transport) {
+    run_ranks(1, [&](in_process& transport) {
       guarded_executor executor;
       auto plain = untampered(transport);
       over_staging over(plain, executor);

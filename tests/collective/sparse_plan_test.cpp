@@ -59,7 +59,7 @@ sparse::vectors vectors(int ranks, std::size_t n, double density) {
 /// Calls `body(plan, x)` on all ranks; every rank's x afterwards.
 template <class Lane, class F>
 sparse::vectors on_plans(sparse::vectors const& x, settings const& options, F const& body) {
-  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto sum = plan_of<Lane>(mine.size(), transport, executor, options);
     body(sum, std::span(mine));
@@ -121,7 +121,7 @@ TEST_CASE("sparse plan: floats by doubling equal those of a dense plan, others n
         plan_options const options{.how = algorithm::from(how)};
         auto const x = vectors(ranks, 10'001, density);
         auto const found = all_reduced<float>(x, {.plan = options});
-        auto const dense = on_ranks(x, [&](loopback& transport, auto& mine) {
+        auto const dense = on_ranks(x, [&](in_process& transport, auto& mine) {
           host_executor executor;
           plan sum(mine.size(), identity<>{}, transport, executor, options);
           sum.all_reduce(std::span(mine));
@@ -155,7 +155,7 @@ TEST_CASE("sparse plan: sums are the same without checks, in small segments, by 
   auto const x = vectors(4, 50'000, 0.3);
   auto const expected = sparse::fixed_sum<std::uint64_t>(x);
   auto shards = x;
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor(2);
     auto sum = plan_of<std::uint64_t>(
         mine.size(), transport, executor,
@@ -177,7 +177,7 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
   auto results = steps, shards = steps;
   std::vector<value_range> owned(3);
   std::vector<std::vector<std::string>> texts(3);
-  run_ranks(3, [&](loopback& transport) {
+  run_ranks(3, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     auto sum = plan_of<std::uint32_t>(3000, transport, executor);
@@ -209,7 +209,7 @@ TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left ov
       CAPTURE(ranks);
       CAPTURE(n);
       std::vector<value_range> shards(static_cast<std::size_t>(ranks));
-      run_ranks(ranks, [&](loopback& transport) {
+      run_ranks(ranks, [&](in_process& transport) {
         host_executor executor;
         auto const sum = plan_of<float>(n, transport, executor);
         shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
@@ -247,7 +247,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
             auto plain = sparse::plain_sum(x);
             if (result == reduction::mean)
               for (float& value : plain) value /= static_cast<float>(ranks);
-            auto const fixed = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+            auto const fixed = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
               host_executor executor;
               auto sum = plan_of<std::uint32_t>(n, transport, executor, options);
               shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
@@ -272,7 +272,7 @@ TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that a
   for (auto const& ways : {sparse_ways{}, sparse_ways{.packed = false, .sketched = false},
                            sparse_ways{.dense = false, .packed = false}}) {
     std::vector<std::uint64_t> sent(3);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
       auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor, {.ways = ways});
       auto const report = sum.reduce_scatter(std::span(mine));
@@ -312,7 +312,7 @@ TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
         auto x = vectors(ranks, n, 0.5);  // with zeros of both signs
         if (n > 500) x.back()[n - 1] = std::bit_cast<float>(0x7fc12345u);  // a NaN of its own
         std::vector<value_range> shards(x.size());
-        auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
           host_executor executor;
           auto sum = plan_of<std::uint32_t>(
@@ -347,7 +347,7 @@ TEST_CASE("sparse plan: reduce_scatter and all_gather are all_reduce, in fixed p
 }
 
 TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the others") {
-  run_ranks(4, [&](loopback& transport) {
+  run_ranks(4, [&](in_process& transport) {
     host_executor executor;
     auto sum = plan_of<std::uint64_t>(64'000, transport, executor);
     std::vector<float> x(64'000);
@@ -373,7 +373,7 @@ TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of i
     auto const bytes = [](double values) {
       return std::min(n / 8.0, n / 256.0 + values) + 4 * values;
     };
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
       auto sum = plan_of<float>(n, transport, executor);
@@ -418,7 +418,7 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
   std::vector<std::uint64_t> summed(ranks), scattered(ranks);
   for (std::string const how : {"ring", "torus"}) {
     CAPTURE(how);
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
       auto sum =
@@ -480,7 +480,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
     std::string const name = detail::to_text(what);
     for (auto const& one : cases)
       check_ending(ending_of(x,
-                             [&](loopback& transport, auto& executor, auto mine) {
+                             [&](in_process& transport, auto& executor, auto mine) {
                                settings options;
                                call_options call;
                                if (transport.rank() == 2) one.make(options, call);
@@ -490,7 +490,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                    "disagreement_error", name + ": ranks disagree on " + one.text);
     check_ending(
         ending_of(x,
-                  [&](loopback& transport, auto& executor, auto mine) {
+                  [&](in_process& transport, auto& executor, auto mine) {
                     std::size_t const n = transport.rank() == 1 ? 999 : 1000;
                     auto sum = plan_of<float>(n, transport, executor);
                     perform(what, sum, mine.first(n));
@@ -498,7 +498,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
         "disagreement_error",
         name + ": ranks disagree on the number of values: rank 0 has 1000, rank 1 has 999");
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto& executor, auto mine) {
+                           [&](in_process& transport, auto& executor, auto mine) {
                              auto fixed = plan_of<std::uint32_t>(1000, transport, executor);
                              auto wide = plan_of<std::uint64_t>(1000, transport, executor);
                              if (transport.rank() == 3)
@@ -510,7 +510,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                  name + ": ranks disagree on the codec (its tag): rank 0 has 24, rank 3 has 25");
     check_ending(
         ending_of(x,
-                  [&](loopback& transport, auto& executor, auto mine) {
+                  [&](in_process& transport, auto& executor, auto mine) {
                     auto sum = plan_of<float>(1000, transport, executor);
                     perform(what, sum, mine, {.weight = transport.rank() == 1 ? 2u : 1u});
                   }),
@@ -520,7 +520,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
               "the plan 1000, the weight is 2)"
             : "plan: rank 1 has weight 2, codec 'lossless' knows only 1");
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto& executor, auto mine) {
+                           [&](in_process& transport, auto& executor, auto mine) {
                              auto sum = plan_of<float>(1001, transport, executor);
                              perform(what, sum, mine);
                            }),
@@ -530,7 +530,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                      "the plan 1001, the weight is 1)");
   }
   check_ending(ending_of(x,
-                         [&](loopback& transport, auto& executor, auto mine) {
+                         [&](in_process& transport, auto& executor, auto mine) {
                            auto sum = plan_of<float>(1000, transport, executor);
                            sum_up(sum, /*scatters=*/transport.rank() == 1, mine);
                          }),
@@ -542,7 +542,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
 TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after they agree") {
   auto const x = vectors(3, 1000, 0.1);
   auto const with_feedback = [&](bool scatters, std::uint64_t last_step) {
-    return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+    return ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
       auto sum = plan_of<float>(1000, transport, executor);
       error_feedback<float> feedback(1000);
       call_options const call{.step = transport.rank() == 2 ? last_step : 0};
@@ -561,7 +561,7 @@ TEST_CASE("sparse plan: without options it goes by direct, and with options as t
   auto x = vectors(4, 20'000, 0.05);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
   lossless<std::uint32_t> const codec;
-  run_ranks(4, [&](loopback& transport) {
+  run_ranks(4, [&](in_process& transport) {
     host_executor executor;
     plan usual(20'000, codec, transport, executor);
     CHECK(usual.options().how.kind == algorithm_kind::direct);
@@ -581,11 +581,11 @@ template <class Sum>
 concept TakesAnotherCodec = requires(Sum& sum) {
   sum.set_codec(sum.codec());
 };
-static_assert(TakesAnotherCodec<plan<identity<>, loopback, host_executor>>);
+static_assert(TakesAnotherCodec<plan<identity<>, in_process, host_executor>>);
 
 TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the codec stays") {
-  loopback_world world(1);
-  loopback transport(world, 0);
+  in_process_world world(1);
+  in_process transport(world, 0);
   host_executor executor;
   for (auto const kind : {algorithm_kind::ring, algorithm_kind::torus, algorithm_kind::direct,
                           algorithm_kind::doubling, algorithm_kind::aggregator}) {
@@ -617,7 +617,7 @@ static_assert(Sparse<all_of_them>);
 TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by its name") {
   auto const x = vectors(3, 5000, 0.01);
   auto const expected = sparse::fixed_sum<std::uint64_t>(x);
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     plan sum(5000, all_of_them{}, transport, executor);
     sum.all_reduce(std::span(mine));
@@ -627,15 +627,15 @@ TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by it
   auto broken = x;
   broken[1][7] = std::numeric_limits<float>::infinity();
   check_ending(ending_of(broken,
-                         [&](loopback& transport, auto& executor, auto mine) {
+                         [&](in_process& transport, auto& executor, auto mine) {
                            plan(5000, all_of_them{}, transport, executor).all_reduce(mine);
                          }),
                "nonfinite_error", "all_of_them: NaN or infinity on some rank; x is unchanged");
 }
 
 TEST_CASE("sparse plan: what it cannot be made for is refused") {
-  loopback_world world(1);
-  loopback transport(world, 0);
+  in_process_world world(1);
+  in_process transport(world, 0);
   host_executor executor;
   auto const text_of = [&](std::size_t values, settings const& options) {
     return outcome_of([&] { plan_of<float>(values, transport, executor, options); }).text;
@@ -663,7 +663,7 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
         return settings{.plan = {.how = algorithm::from(how), .nonfinite = policy}};
       };
       auto const strict = [&]<class Lane>(nonfinite_policy policy) {
-        return ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+        return ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
           auto sum = plan_of<Lane>(1000, transport, executor, options_with(policy));
           sum_up(sum, scatters, mine);
         });
@@ -695,7 +695,7 @@ TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks
     auto x = vectors(3, n, 0.1);
     x[2][n - 1] = x[2][n - 2] = std::numeric_limits<float>::quiet_NaN();
     x[0][n - 1] = std::numeric_limits<float>::infinity();  // not in its shard: does not travel
-    auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+    auto const found = ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
       auto sum = plan_of<std::uint32_t>(n, transport, executor);
       sum.all_gather(mine);
     });
@@ -712,7 +712,7 @@ TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
   sparse::vectors x(2, std::vector<float>(1000));
   for (auto& one : x) one[700] = std::numeric_limits<float>::max();
   for (bool const scatters : {false, true}) {  // by direct
-    auto const found = ending_of(x, [&](loopback& transport, auto& executor, auto mine) {
+    auto const found = ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
       auto sum = plan_of<float>(1000, transport, executor);
       sum_up(sum, scatters, mine);
     });
@@ -737,7 +737,7 @@ flipped_run run_with_flip(operation what, std::size_t n, plan_options const& opt
                           std::size_t byte) {
   flipped_run run;
   std::atomic<bool> applied = false;
-  run.found = ending_of(vectors(3, n, 0.1), [&](loopback& inner, auto& executor, auto mine) {
+  run.found = ending_of(vectors(3, n, 0.1), [&](in_process& inner, auto& executor, auto mine) {
     int sent = 0;
     tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
       bool const has_blocks = bytes.size() >= block_header_bytes &&
@@ -789,7 +789,7 @@ TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refuse
   sparse::vectors x(3, std::vector<float>(9000));
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
-  auto const found = ending_of(x, [&](loopback& inner, auto& executor, auto mine) {
+  auto const found = ending_of(x, [&](in_process& inner, auto& executor, auto mine) {
     int sent = 0;
     tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
       bool const has_blocks = bytes.size() >= block_header_bytes &&
@@ -951,7 +951,7 @@ TEST_CASE("native lanes: plans OR and add them by every algorithm") {
         }
       }
       auto const with = [&](auto const& codec) {
-        return on_ranks(x, [&](loopback& transport, auto& mine) {
+        return on_ranks(x, [&](in_process& transport, auto& mine) {
           host_executor executor;
           plan sum(mine.size(), codec, transport, executor, {.how = algorithm::from(how)});
           sum.all_reduce(std::span(mine));

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <string>
@@ -46,7 +46,7 @@ template <Transport T> class tampered {
   tampering tamper_;
   std::deque<std::vector<std::byte>> sent_;  // kept until the end; they may still be on their way
 };
-using tampered_transport = tampered<loopback>;
+using tampered_transport = tampered<in_process>;
 static_assert(Transport<tampered_transport>);
 
 }  // namespace hcomp::testing

@@ -15,7 +15,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/feedback/sparsifier.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <span>
 #include <string>
@@ -44,7 +44,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
   for (auto const kind : {algorithm_kind::direct, algorithm_kind::ring}) {
     plan_options const options{.how = {kind}};
     auto const summed = [&](bool by_name) {
-      return on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+      return on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
         auto const x = mine;
         host_executor executor;
         mine.clear();
@@ -83,7 +83,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
 }
 
 TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of it") {
-  on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+  on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto const before = mine;
     auto sum =
@@ -99,7 +99,7 @@ TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of
 }
 
 TEST_CASE("top_k: with global compensation what all ranks missed comes later") {
-  on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+  on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     auto const x = mine;
     host_executor executor;
     auto sum = make_plan<float>(top_k_name, many, transport, executor);
@@ -121,7 +121,7 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
         fault{many, many - 1, 1, "invalid_argument", "the feedback has not the number of values"},
         fault{many, many, infinity, "nonfinite_error", "NaN"}})
     for (bool const scatters : {false, true}) {
-      auto const outcomes = outcomes_on(ranks, [&](loopback& transport) {
+      auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
         host_executor executor;
         bool const is_wrong = transport.rank() == 1;
         auto x = uniform_values(many, 9, transport.rank());
@@ -153,7 +153,7 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
 }
 
 TEST_CASE("top_k: NaN and infinity go through where they may, and get into no residual") {
-  auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto sum =
         make_plan<float>(top_k_name, many, transport, executor,

@@ -26,7 +26,7 @@ template <class Sum, class C>
 std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
                        std::size_t values = many) {
   std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks)), reported = sent;
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     auto x = std::vector<float>(values, rank % 2 == 0 ? 1.f : -1.f);
@@ -40,7 +40,7 @@ std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
   return total;
 }
 
-template <class C> using plan_of = plan<C, loopback, host_executor>;
+template <class C> using plan_of = plan<C, in_process, host_executor>;
 
 double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
   return static_cast<double>(bytes) * 8 / many / hops;
@@ -124,7 +124,7 @@ TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, a
       CAPTURE(how);
       std::uint64_t sent = 0;
       std::mutex counting;
-      run_ranks(ranks, [&](loopback& transport) {
+      run_ranks(ranks, [&](in_process& transport) {
         host_executor executor;
         std::vector<float> x(values), expected(values);
         for (std::size_t i = 0; i < values; ++i) {
@@ -166,7 +166,7 @@ TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by di
     double bits;
   } const cases[] = {{"direct", 3 * (1 + 1)}, {"ring", 1 + 2 + 2 + 3 * 1}};
   for (auto const& one : cases)
-    run_ranks(4, [&](loopback& transport) {
+    run_ranks(4, [&](in_process& transport) {
       CAPTURE(one.how);
       host_executor executor;
       plan_of<sign_count<>> votes(values, fit(sign_count<>{}, 4), transport, executor,

@@ -69,7 +69,7 @@ struct figures {
 
 /// x after `what`, called twice in one plan, first with another vector, which is put behind x.
 template <class C>
-figures summed(C const& codec, loopback& transport, place where, operation what,
+figures summed(C const& codec, in_process& transport, place where, operation what,
                std::vector<float>& x, plan_options const& options, call_options const& call) {
   auto other = x;
   for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
@@ -106,7 +106,7 @@ void compare(C const& codec, vectors const& x, operation what, plan_options cons
              call_options const& call) {
   std::vector<figures> expected(x.size()), found(x.size());
   auto const run = [&](auto const& where, std::vector<figures>& all) {
-    return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       all[rank] = summed(codec, transport, where(rank), what, mine, unchecked(options), call);
     });
@@ -181,7 +181,7 @@ template <class C> void check_nonfinite(C const& codec) {
     options.nonfinite = nonfinite_policy::throw_error;
     auto after = x;
     auto const outcomes = [&](bool on_device) {
-      return outcomes_on(3, [&](loopback& transport) {
+      return outcomes_on(3, [&](in_process& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         if (!on_device) {
           auto mine = x[rank];
@@ -216,7 +216,7 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
   /// Rank 1 flips a bit of its message number `message` with a code, or cuts it short.
   auto const damaged = [&](bool on_device, std::string const& how, int message,
                            place_in const& byte) {
-    return outcomes_on(3, [&](loopback& inner) {
+    return outcomes_on(3, [&](in_process& inner) {
       int left = inner.rank() == 1 ? message : -1;
       tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
         bool const has_code = bytes.size() >= block_header_bytes &&
@@ -286,7 +286,7 @@ TEST_CASE("variable rate on devices: damage to what is decoded on arrival is tol
           /// All ranks' vectors after a second sum; in the first one, rank 1 flips a bit.
           auto const run = [&](bool on_device, vectors& after) {
             after = x;
-            return outcomes_on(3, [&](loopback& inner) {
+            return outcomes_on(3, [&](in_process& inner) {
               int left = inner.rank() == 1 ? message : -1;
               tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
                 bool const has_code = bytes.size() > block_header_bytes &&

@@ -88,7 +88,7 @@ std::vector<way> ways() {
 template <class C>
 vectors all_reduced(vectors const& x, C const& codec, plan_options const& options = {},
                     call_options const& call = {.seed = 3}) {
-  return on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, options);
     sum.all_reduce(mine, call);
@@ -183,7 +183,7 @@ TEST_CASE("variable rate: several threads of every rank give the bits of one") {
     for (auto const& by : ways()) {
       CAPTURE(by.name);
       auto const expected = all_reduced(x, codec, by.options);
-      run_ranks(3, [&](loopback& transport) {
+      run_ranks(3, [&](in_process& transport) {
         auto mine = x[static_cast<std::size_t>(transport.rank())];
         host_executor threads(3);
         plan sum(n, codec, transport, threads, by.options);
@@ -247,7 +247,7 @@ TEST_CASE("variable rate: errors on the ring stay below the ranks times the boun
     CAPTURE(one.sigma);
     auto const x = gradients(one.ranks, n, one.sigma);
     std::atomic<std::uint64_t> sent = 0;
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
       plan sum(n, inceptionn({.bound_exponent = one.bound}), transport, executor);
       sent += sum.all_reduce(mine).bytes_sent;
@@ -272,7 +272,7 @@ TEST_CASE(
         auto const x = gradients(ranks, 5000, sigma);
         std::mutex mutex;
         double said = 0;
-        auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           plan sum(mine.size(), error_bounded({.bound = bound}), transport, executor, by.options);
           double const error = sum.all_reduce(mine, {.seed = 3}).error;
@@ -300,7 +300,7 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
         auto const whole = all_reduced(x, codec, by.options);
         std::vector<value_range> owned(x.size());
         auto scattered = x;
-        auto const gathered = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        auto const gathered = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
           host_executor executor;
           plan sum(n, codec, transport, executor, by.options);
@@ -329,7 +329,7 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
 TEST_CASE("variable rate: a rank sends its share of the code, the aggregator whole vectors") {
   constexpr std::size_t n = 64'000;
   for (bool const aggregates : {false, true})
-    run_ranks(4, [&](loopback& transport) {
+    run_ranks(4, [&](in_process& transport) {
       std::vector<float> mine(n, 3.0f);  // not one bit can be saved
       host_executor executor;
       plan sum(n, inceptionn(), transport, executor,
@@ -366,7 +366,7 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
   auto x = gradients(2, 100, 1e-4);
   x[0][7] = 0.3f;  // between 2^-2 and 2^-1
   x[1][8] = std::numeric_limits<float>::infinity();
-  on_ranks(x, [](loopback& transport, std::vector<float>& mine) {
+  on_ranks(x, [](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     plan sum(100, inceptionn({.fitted = true}), transport, executor,
              {.nonfinite = nonfinite_policy::propagate});
@@ -412,7 +412,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
     std::string const name = detail::to_text(what);
     for (auto const& one : cases)
       check_ending(ending_of(x,
-                             [&](loopback& transport, auto mine) {
+                             [&](in_process& transport, auto mine) {
                                inceptionn_options settings;
                                plan_options options;
                                call_options call;
@@ -423,7 +423,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                              }),
                    "disagreement_error", name + ": ranks disagree on " + one.text);
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto mine) {
+                           [&](in_process& transport, auto mine) {
                              std::size_t const n = transport.rank() == 1 ? 499 : 500;
                              host_executor executor;
                              plan sum(n, inceptionn(), transport, executor);
@@ -432,7 +432,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                  "disagreement_error",
                  name + ": ranks disagree on the number of values: rank 0 has 500, rank 1 has 499");
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto mine) {
+                           [&](in_process& transport, auto mine) {
                              host_executor executor;
                              plan coded(500, inceptionn(), transport, executor);
                              plan other(500, error_bounded(), transport, executor);
@@ -444,7 +444,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                  "disagreement_error",
                  name + ": ranks disagree on the codec (its tag): rank 0 has 30, rank 1 has 28");
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto mine) {
+                           [&](in_process& transport, auto mine) {
                              host_executor executor;
                              plan sum(501, inceptionn(), transport, executor);
                              perform(what, sum, mine);
@@ -455,7 +455,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                      "the plan 501, the weight is 1)");
   }
   check_ending(ending_of(x,
-                         [&](loopback& transport, auto mine) {
+                         [&](in_process& transport, auto mine) {
                            host_executor executor;
                            plan sum(500, inceptionn(), transport, executor);
                            sum.all_reduce(mine, {.weight = transport.rank() == 1 ? 2u : 1u});
@@ -464,8 +464,8 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
 }
 
 TEST_CASE("variable rate: what a plan cannot be made for is refused") {
-  loopback_world world(1);
-  loopback transport(world, 0);
+  in_process_world world(1);
+  in_process transport(world, 0);
   auto const text_of = [&](auto const& codec, plan_options const& options) {
     host_executor executor;
     return outcome_of([&] { plan(10, codec, transport, executor, options); }).text;
@@ -485,7 +485,7 @@ TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or pass to 
     x[2][500] = std::numeric_limits<float>::quiet_NaN();
     x[1][501] = -std::numeric_limits<float>::infinity();
     check_ending(ending_of(x,
-                           [&](loopback& transport, auto mine) {
+                           [&](in_process& transport, auto mine) {
                              host_executor executor;
                              plan sum(1000, inceptionn(), transport, executor, by.options);
                              sum.all_reduce(mine);
@@ -508,10 +508,10 @@ namespace {
 /// Changes one message with a header of rank `from`, in what `change` returns of it; says whether.
 class changed_transport {
  public:
-  using request = loopback::request;
+  using request = in_process::request;
   using change = std::function<std::span<std::byte>(std::span<std::byte>)>;
 
-  changed_transport(loopback& transport, int message, change make)
+  changed_transport(in_process& transport, int message, change make)
       : transport_(&transport), left_(message), make_(std::move(make)) {}
 
   int rank() const { return transport_->rank(); }
@@ -532,7 +532,7 @@ class changed_transport {
   bool has_changed() const { return !changed_.empty(); }
 
  private:
-  loopback* transport_;
+  in_process* transport_;
   int left_;
   change make_;
   std::vector<std::byte> changed_;
@@ -550,7 +550,7 @@ template <class C = inceptionn>
 bool check_change(plan_options const& options, operation what, int message,
                   changed_transport::change const& make, C const& codec = C()) {
   std::atomic<bool> changed = false;
-  auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
+  auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
     changed_transport transport(inner, inner.rank() == 1 ? message : -1, make);
     host_executor executor;
     plan sum(few, codec, transport, executor, options);
@@ -600,7 +600,7 @@ TEST_CASE("variable rate: messages of another step, place, length or codec stop 
 
 TEST_CASE("variable rate: all ranks are told where damage was first met, and why") {
   for (auto const& by : ways()) {
-    auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
+    auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? 0 : -1, flipped(24));
       host_executor executor;
       plan sum(few, inceptionn(), transport, executor, by.options);
@@ -666,7 +666,7 @@ TEST_CASE("variable rate: with checksums any damage stops all ranks, also to a l
 
 TEST_CASE("variable rate: damage to what is decoded as it arrives stops all ranks too") {
   for (int const message : {0, 3, 4, 5}) {  // sums, and then answers
-    auto const found = ending_of(few_gradients(), [&](loopback& inner, auto mine) {
+    auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? message : -1, flipped(40));
       host_executor executor;
       plan sum(few, inceptionn(), transport, executor, {.decode_on_arrival_bytes = 1});
@@ -684,7 +684,7 @@ TEST_CASE("variable rate: a plan goes on after an error") {
   auto const expected = all_reduced(x, inceptionn())[0];
   auto damaged = x;
   damaged[1][7] = std::numeric_limits<float>::quiet_NaN();
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     auto& other = damaged[static_cast<std::size_t>(transport.rank())];
     host_executor executor;
     plan sum(5000, inceptionn(), transport, executor);
@@ -710,7 +710,7 @@ TEST_CASE("variable rate: a transport that fails in the middle ends the call on 
       auto options = by.options;
       options.segment_bytes = 1;
       outcome_of([&] {
-        run_ranks(ranks, [&](loopback& inner) {
+        run_ranks(ranks, [&](in_process& inner) {
           auto const rank = static_cast<std::size_t>(inner.rank());
           transports[rank] = std::make_unique<changed_transport>(
               inner, rank == 1 ? failing : -1, [](std::span<std::byte>) -> std::span<std::byte> {

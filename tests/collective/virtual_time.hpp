@@ -12,7 +12,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <mutex>
 #include <span>
 #include <utility>
@@ -47,18 +47,18 @@ class virtual_network {
   std::vector<std::vector<double>> arrivals_;
 };
 
-/// A loopback whose messages take time: one after the other through the sender's link, then the
+/// An in-process transport whose messages take time: one after the other through the sender's link, then the
 /// latency. All of one tag.
 class virtual_transport {
  public:
   struct request {
-    loopback::request inner;
+    in_process::request inner;
     bool is_send = false;
     int peer = 0;
     std::size_t number = 0;
   };
 
-  virtual_transport(loopback& inner, virtual_network& network, double& now)
+  virtual_transport(in_process& inner, virtual_network& network, double& now)
       : inner_(&inner),
         network_(&network),
         now_(&now),
@@ -88,7 +88,7 @@ class virtual_transport {
   }
 
  private:
-  loopback* inner_;
+  in_process* inner_;
   virtual_network* network_;
   double* now_;
   double link_is_free_ = 0;
@@ -188,7 +188,7 @@ double virtual_seconds(int ranks, link_cost const& link, codec_cost const& cost,
                        F const& rank_main) {
   virtual_network network(ranks, link);
   std::vector<double> clocks(static_cast<std::size_t>(ranks) * 8);  // not on one cache line
-  run_ranks(ranks, [&](loopback& inner) {
+  run_ranks(ranks, [&](in_process& inner) {
     double& now = clocks[static_cast<std::size_t>(inner.rank()) * 8];
     virtual_transport transport(inner, network, now);
     virtual_executor executor(cost, now);

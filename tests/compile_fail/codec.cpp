@@ -32,12 +32,12 @@ struct stub_codec {
 };
 
 #if defined(CASE_PLAN_WITHOUT_MERGE)
-using wrong = hcomp::plan<stub_codec, hcomp::loopback, hcomp::host_executor>;
+using wrong = hcomp::plan<stub_codec, hcomp::in_process, hcomp::host_executor>;
 #else
 static_assert(hcomp::HomomorphicSum<stub_codec>);
 #endif
 
-void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
+void use(hcomp::in_process& transport, hcomp::host_executor& executor) {
 #if defined(CASE_PLAN_OF_NO_CODEC)
   hcomp::plan sum(10, "thc", transport, executor);
 #elif defined(CASE_PLAN_WITHOUT_EXECUTOR)

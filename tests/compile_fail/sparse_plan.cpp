@@ -6,11 +6,11 @@
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #if !defined(CASE_WITHOUT_ITS_HEADER)
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #endif
 
-void use(hcomp::loopback& transport, hcomp::host_executor& executor) {
+void use(hcomp::in_process& transport, hcomp::host_executor& executor) {
   hcomp::plan sum(10, hcomp::lossless<>{}, transport, executor);
 }

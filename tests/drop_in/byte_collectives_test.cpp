@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <vector>
 
@@ -55,7 +55,7 @@ TEST_CASE("byte collectives: an all-gather has the bytes of all ranks in their o
         expected.insert(expected.end(), mine.back().begin(), mine.back().end());
       }
       for (bool const in_place : {false, true}) {
-        auto const found = on_ranks(mine, [&](loopback& transport, bytes& one) {
+        auto const found = on_ranks(mine, [&](in_process& transport, bytes& one) {
           bytes all(count * static_cast<std::size_t>(ranks));
           std::span<std::byte const> from = one;
           if (in_place && count > 0) {
@@ -81,7 +81,7 @@ TEST_CASE("byte collectives: a broadcast gives all ranks what the root has") {
         CAPTURE(root);
         std::vector<bytes> mine;
         for (int r = 0; r < ranks; ++r) mine.push_back(drawn(r, count));
-        auto const found = on_ranks(mine, [&](loopback& transport, bytes& one) {
+        auto const found = on_ranks(mine, [&](in_process& transport, bytes& one) {
           drop_in::broadcast_bytes(transport, 0, one, root);
         });
         for (auto const& one : found) CHECK(one == drawn(root, count));
@@ -91,7 +91,7 @@ TEST_CASE("byte collectives: a broadcast gives all ranks what the root has") {
 TEST_CASE("byte collectives: calls of different sizes are an error") {
   std::vector<bytes> mine{drawn(0, 10), drawn(1, 8), drawn(2, 10)};
   int failed = 0;
-  on_ranks(mine, [&](loopback& transport, bytes& one) {
+  on_ranks(mine, [&](in_process& transport, bytes& one) {
     bytes all(3 * one.size() + 64);
     try {
       drop_in::all_gather_bytes(transport, 0, one, std::span(all).first(3 * one.size()));

@@ -12,7 +12,7 @@
 #include <hcomp/core/half.hpp>
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <mutex>
 #include <span>
@@ -60,7 +60,7 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
     for (std::size_t r = 1; r < x.size(); ++r)
       for (std::size_t i = 0; i < n; ++i) expected[i] += x[r][i];
     CAPTURE(n);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, "lossless", mine.data());
@@ -76,7 +76,7 @@ TEST_CASE("summer: values of every type, sums and means") {
     std::vector<std::vector<float>> whole_numbers(ranks, std::vector<float>(n));
     for (std::size_t r = 0; r < ranks; ++r)
       for (std::size_t i = 0; i < n; ++i) whole_numbers[r][i] = static_cast<float>(i % 7 * (r + 1));
-    on_ranks(whole_numbers, [&](loopback& transport, std::vector<float>& mine) {
+    on_ranks(whole_numbers, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       std::vector<int> const parts(ranks, n / ranks);
@@ -126,7 +126,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       for (auto const& one : x)
         for (std::size_t i = 0; i < n; ++i) exact[i] += one[i];
       std::vector<std::uint64_t> sent(ranks), sent_by_all(ranks);
-      auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(std::size_t{64} << 20);
         summer all(any_transport(transport), 0, 0, residuals);
@@ -191,7 +191,7 @@ TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and s
       std::vector<float> exact(x[0].size());
       for (auto const& one : x)
         for (std::size_t i = 0; i < one.size(); ++i) exact[i] += one[i];
-      auto const totals = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      auto const totals = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         any_transport any(transport);
         auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
         residual_store residuals(std::size_t{64} << 20);
@@ -235,7 +235,7 @@ TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the e
     for (std::size_t i = 0; i < one.size(); ++i) exact[i] += one[i];
   constexpr int calls = 40;
   auto const mean_of = [&](bool same_buffer) {
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(std::size_t{64} << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       std::vector<float> total(mine.size());
@@ -254,7 +254,7 @@ TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the e
 
 TEST_CASE("summer: tensors that take turns in one buffer have residuals of their own") {
   auto const x = vectors(2000);
-  on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     residual_store residuals(std::size_t{64} << 20);
     summer all(any_transport(transport), 0, 0, residuals);
     std::size_t const one = 2 * mine.size() * sizeof(float);
@@ -273,7 +273,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
   x[1][7] = std::numeric_limits<float>::quiet_NaN();
   for (std::string const text : {"lossless", "identity", "inceptionn", "error_bounded 1e-3"}) {
     CAPTURE(text);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, text, mine.data());
@@ -286,7 +286,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
   for (std::string const text : {"sign", "thc", "fp16", "bf16"}) {
     CAPTURE(text);
     std::vector<int> refused(ranks);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       try {
@@ -310,7 +310,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
       CAPTURE(large);
       std::vector<int> refused(ranks);
       auto y = x;
-      auto const found = on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
+      auto const found = on_ranks(y, [&](in_process& transport, std::vector<float>& mine) {
         residual_store residuals(1 << 20), others(1 << 20);
         summer all(any_transport(transport), 0, 0, residuals),
             calm(any_transport(transport), 0, 0, others);
@@ -343,7 +343,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
       mine.assign(mine.size(), many);
       for (std::size_t i = 0; i < mine.size(); i += 1000) mine[i] = few;
     }
-    on_ranks(y, [&](loopback& transport, std::vector<float>& mine) {
+    on_ranks(y, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       summer all(any_transport(transport), 0, 0, residuals);
       for (int call = 0; call < 3; ++call) {
@@ -355,7 +355,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
 }
 
 TEST_CASE("summer: plans are kept within a limit, those used last, and at least one") {
-  on_ranks(std::vector<std::vector<float>>(1), [&](loopback& transport, std::vector<float>&) {
+  on_ranks(std::vector<std::vector<float>>(1), [&](in_process& transport, std::vector<float>&) {
     residual_store residuals(1 << 20);
     summer all(any_transport(transport), 0, 0, residuals, nullptr, 4 * sizeof(float) * 1000);
     auto const check = [&](std::size_t values, std::size_t plans) {
@@ -389,7 +389,7 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
       auto after = x;
       int told = 0;
       std::mutex mutex;
-      run_ranks(ranks, [&](loopback& transport) {
+      run_ranks(ranks, [&](in_process& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(1 << 20);
         summer all(any_transport(transport), 0, 0, residuals);

@@ -9,7 +9,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/host/host_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <mutex>
 #include <span>
 #include <type_traits>
@@ -53,11 +53,11 @@ TEST_CASE_TEMPLATE("plain sum: all ranks have the sum of whole numbers", V, floa
       std::vector<std::vector<V>> all;
       for (int r = 0; r < ranks; ++r) all.push_back(drawn<V>(r, count));
       auto const sum = exact_sum(all);
-      auto const found = on_ranks(all, [](loopback& transport, std::vector<V>& x) {
+      auto const found = on_ranks(all, [](in_process& transport, std::vector<V>& x) {
         drop_in::all_reduce_values(transport, 3, std::span(x));
       });
       for (auto const& one : found) REQUIRE(one == sum);
-      auto const parts = on_ranks(all, [](loopback& transport, std::vector<V>& x) {
+      auto const parts = on_ranks(all, [](in_process& transport, std::vector<V>& x) {
         drop_in::reduce_scatter_values(transport, 3, std::span(x));
         auto const mine =
             drop_in::detail::part_of(std::span(x), transport.rank(), transport.size());
@@ -80,7 +80,7 @@ TEST_CASE("plain sum: means are sums divided, the same bits on all ranks") {
         for (float& value : all.back()) value /= 3;  // so that the order of adding matters
       }
       auto const mean_of = [&](int divisor) {
-        return on_ranks(all, [&](loopback& transport, std::vector<float>& x) {
+        return on_ranks(all, [&](in_process& transport, std::vector<float>& x) {
           drop_in::all_reduce_values(transport, 0, std::span(x), divisor);
         });
       };
@@ -98,7 +98,7 @@ TEST_CASE("plain sum: a rank sends what a ring must, and nothing more") {
   constexpr std::size_t count = 240'000;
   for (int const ranks : {2, 3, 4}) {
     std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       std::vector<float> x(count, 1);
       drop_in::all_reduce_values(transport, 0, std::span(x));
       sent[static_cast<std::size_t>(transport.rank())] = transport.bytes_sent();
@@ -114,7 +114,7 @@ TEST_CASE("plain sum: vectors of different sizes are an error on all ranks") {
                                       std::vector<float>(60'000)};
   int failed = 0;
   std::mutex mutex;
-  on_ranks(all, [&](loopback& transport, std::vector<float>& x) {
+  on_ranks(all, [&](in_process& transport, std::vector<float>& x) {
     auto const end = outcome_of([&] { drop_in::all_reduce_values(transport, 0, std::span(x)); });
     std::lock_guard const lock(mutex);
     failed += end.what == "wire_error" || end.what == "transport_error";
@@ -134,7 +134,7 @@ TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of hosts, and all of the
       std::vector<std::vector<V>> all;
       for (int r = 0; r < ranks; ++r) all.push_back(drawn<V>(r, count * where.size()));
       auto const sum = exact_sum(all);
-      auto const found = on_ranks(all, [&](loopback& transport, std::vector<V>& x) {
+      auto const found = on_ranks(all, [&](in_process& transport, std::vector<V>& x) {
         any_transport any(transport);
         auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
         REQUIRE(hosts->ranks().is_by_blocks);

@@ -44,7 +44,7 @@ history feedback_history(C const& codec, std::size_t values, int steps,
                          std::vector<std::uint32_t> const& weights) {
   auto const ranks = weights.size();
   std::vector<history> of_rank(ranks);
-  run_ranks(static_cast<int>(ranks), [&](loopback& transport) {
+  run_ranks(static_cast<int>(ranks), [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     auto& mine = of_rank[rank];
     mine.inputs.resize(values);
@@ -122,7 +122,7 @@ TEST_CASE("error feedback: with an exact sum the residuals of all ranks telescop
 TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of all_reduce") {
   auto const steps = [](auto const& codec, bool scatter) {
     std::size_t const values = 4 * 16384;
-    auto const body = [&](loopback& transport, std::vector<float>& all) {
+    auto const body = [&](in_process& transport, std::vector<float>& all) {
       host_executor executor;
       plan sum(values, fit(codec, 4), transport, executor);
       error_feedback<float> feedback(values);
@@ -145,7 +145,7 @@ TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of a
       CHECK(first_difference(parts[rank], whole[rank]) == nowhere);
   });
   using global = global_compensation<float>;
-  using plan_of_signs = plan<sign<>, loopback, host_executor>;
+  using plan_of_signs = plan<sign<>, in_process, host_executor>;
   auto const can_scatter = []<class F>(F*) {
     return requires(plan_of_signs & sum, std::span<float> x, F & feedback) {
       sum.reduce_scatter(x, feedback);
@@ -167,7 +167,7 @@ TEST_CASE("error feedback: every rank's residual is its own loss, also with algo
   // the residual does not depend on what the other ranks did: alone and in company it is the same
   auto const residual = [](int ranks, bool owner) {
     std::vector<float> of_rank_0;
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       sign<> const codec{0.25f};
       plan sum(40000, codec, transport, executor,
@@ -201,7 +201,7 @@ TEST_CASE("error feedback: double values keep double residuals, 16-bit values fl
   static_assert(std::is_same_v<error_feedback<double>::residual_type, double>);
   static_assert(std::is_same_v<error_feedback<float16>::residual_type, float>);
   static_assert(std::is_same_v<error_feedback<bfloat16>::residual_type, float>);
-  run_ranks(1, [](loopback& transport) {
+  run_ranks(1, [](in_process& transport) {
     host_executor executor;
     plan sum(3, sign<float16>{0.5f}, transport, executor);
     error_feedback<float16> feedback(3);
@@ -219,7 +219,7 @@ TEST_CASE("error feedback: double values keep double residuals, 16-bit values fl
 }
 
 TEST_CASE("error feedback: reset() forgets, and a fresh object gives the same sums") {
-  run_ranks(1, [](loopback& transport) {
+  run_ranks(1, [](in_process& transport) {
     host_executor executor;
     plan sum(100, sign<>{0.1f}, transport, executor);
     error_feedback<float> used(100), fresh(100);
@@ -238,7 +238,7 @@ TEST_CASE("error feedback: a saved state continues bit for bit, and whatever els
   error_feedback<float> feedback(1000), copy(1000);
   auto const step = [&](error_feedback<float>& one, std::uint64_t number) {
     std::vector<float> got = uniform_values(1000, number, 0);
-    run_ranks(1, [&](loopback& transport) {
+    run_ranks(1, [&](in_process& transport) {
       host_executor executor;
       plan sum(1000, float_cast<bfloat16>{}, transport, executor);
       sum.all_reduce(std::span(got), one, {.step = number});
@@ -280,7 +280,7 @@ TEST_CASE("error feedback: a value far above all others does not spoil the next 
     for (int const where : {0, 1}) {
       CAPTURE(large);
       CAPTURE(where);
-      run_ranks(2, [&](loopback& transport) {
+      run_ranks(2, [&](in_process& transport) {
         host_executor executor;
         plan sum(values, fit(thc<>(), 2), transport, executor);
         error_feedback<float> feedback(values), calm(values);
@@ -326,7 +326,7 @@ TEST_CASE("error feedback: nothing is withheld of one-hot, sparse, heavy-tailed 
   all[4] = data::uniform<float>(values, -1, 1, {.seed = 4});
   all[4][9] = 1e6f;
   for (auto const& x : all)
-    run_ranks(2, [&](loopback& transport) {
+    run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       plan sum(values, fit(thc<>(), 2), transport, executor);
       plan signs(values, sign<>{1e-3f}, transport, executor);
@@ -348,7 +348,7 @@ TEST_CASE("error feedback: NaN and infinity get into no residual, whatever the p
       for (float const special : data::nonfinite_specials<float>()) {
         CAPTURE(std::string(C::name));
         CAPTURE(special);
-        run_ranks(2, [&](loopback& transport) {
+        run_ranks(2, [&](in_process& transport) {
           host_executor executor;
           plan sum(values, fit(C{}, 2), transport, executor, {.nonfinite = policy});
           error_feedback<float> feedback(values);

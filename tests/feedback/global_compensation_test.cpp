@@ -77,7 +77,7 @@ TEST_CASE(
   for (int ranks = 1; ranks <= 4; ++ranks) {
     CAPTURE(ranks);
     std::vector<std::vector<float>> c(static_cast<std::size_t>(ranks)), g = c;
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
       plan mean(values, identity<>{}, transport, executor);
@@ -141,7 +141,7 @@ TEST_CASE("feedback: a plan tells both kinds of feedback about every value exact
       CAPTURE(values);
       CAPTURE(threads);
       std::vector<float> expected(values), got;
-      run_ranks(1, [&](loopback& transport) {
+      run_ranks(1, [&](in_process& transport) {
         host_executor executor(threads);
         plan signs(values, sign<>{0.5f}, transport, executor);
         global_compensation<float> state(values);

@@ -333,8 +333,8 @@ TEST_CASE("gpu: a write beside the work waits until its place is free, and work 
 TEST_CASE("gpu: a message that has come is there before those that leave are copied" * at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
-  loopback_world world(2);
-  loopback mine(world, 0), peer(world, 1);
+  in_process_world world(2);
+  in_process mine(world, 0), peer(world, 1);
   staged over(mine, device);
   gpu::device_buffer memory(4);
   std::vector<std::byte> in(4), sent(4), got(4);
@@ -408,7 +408,7 @@ TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's
     CAPTURE(values);
     std::vector<std::vector<float>> expected(ranks), found(ranks);
     std::vector<std::vector<std::byte>> wanted_state(ranks), state(ranks);
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       reference_executor host;
       plan sum(values, codec, transport, host);
@@ -419,7 +419,7 @@ TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's
       }
       wanted_state[rank] = feedback.save();
     });
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       own_stream const stream;
       gpu::stream_executor device(stream);

@@ -328,7 +328,7 @@ template <class CodecOf> void check_plans(CodecOf const& codec_of) {
         std::vector<floats> x;
         for (std::size_t rank = 0; rank < 4; ++rank)
           x.push_back(inceptionn::normal(n, 0.03, {.seed = rank}));
-        auto const found = on_ranks(x, [&](loopback& transport, floats& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, floats& mine) {
           cudaStream_t stream = nullptr;
           HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
           {
@@ -341,7 +341,7 @@ template <class CodecOf> void check_plans(CodecOf const& codec_of) {
           }
           HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
         });
-        auto const wanted = on_ranks(x, [&](loopback& transport, floats& mine) {
+        auto const wanted = on_ranks(x, [&](in_process& transport, floats& mine) {
           host_executor executor;
           plan(n, codec, transport, executor, options).all_reduce(mine, call);
         });

@@ -23,10 +23,10 @@ namespace {
 
 /// Sums of all ranks' vectors, twice; every rank is a thread with a stream of its own.
 /// @param make  (values, transport, executor) -> a plan
-template <class T = loopback&, class Make>
+template <class T = in_process&, class Make>
 std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> const& x,
                                             Make const& make) {
-  return on_ranks(x, [&](loopback& from_to, auto& mine) {
+  return on_ranks(x, [&](in_process& from_to, auto& mine) {
     T transport(from_to);
     cudaStream_t stream = nullptr;
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -53,14 +53,14 @@ struct move_by_cuda {
 template <class Make>
 std::vector<std::vector<float>> sums_on_hosts(std::vector<std::vector<float>> const& x,
                                               Make const& make) {
-  return on_ranks(x, [&](loopback& transport, auto& mine) {
+  return on_ranks(x, [&](in_process& transport, auto& mine) {
     reference_executor executor;  // host_executor would take nvcc longer
     auto sum = make(mine.size(), transport, executor);
     for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(std::span(mine), {.step = step});
   });
 }
 
-template <class T = loopback&, class Make>
+template <class T = in_process&, class Make>
 void compare(std::size_t values, int ranks, Make const& make) {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));

@@ -29,7 +29,7 @@ template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
 
 /// @param few_values  of vectors on the PTX machine
 void check_sums(sparse::settings options, char const* how = "ring", int few_values = 12'001) {
-  using over_staging = staged<loopback, gpu::stream_executor>;
+  using over_staging = staged<in_process, gpu::stream_executor>;
   options.plan = {.how = algorithm::from(how)};
   for (int const ranks : all_or_few<std::vector<int>>({1, 3}, {3}))
     for (std::size_t const values : {1, all_or_few(300'001, few_values)})
@@ -39,7 +39,7 @@ void check_sums(sparse::settings options, char const* how = "ring", int few_valu
         CAPTURE(density);
         auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), values, density);
         sparse_choice choice, expected;
-        auto const found = on_ranks(x, [&](loopback& transport, auto& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, auto& mine) {
           cudaStream_t stream = nullptr;
           HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
           {
@@ -55,7 +55,7 @@ void check_sums(sparse::settings options, char const* how = "ring", int few_valu
           }
           HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
         });
-        auto const wanted = on_ranks(x, [&](loopback& transport, auto& mine) {
+        auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
           host_executor executor;
           auto sum = sparse::plan_of<std::uint32_t>(mine.size(), transport, executor, options);
           sum_up(sum, std::span(mine));

@@ -13,7 +13,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/host/automatic.hpp>
 #include <hcomp/host/hierarchical.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <mutex>
 #include <stdexcept>
 #include <string>
@@ -51,7 +51,7 @@ std::vector<std::vector<float>> inputs() {
 }  // namespace
 
 TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest, with its bits") {
-  auto const expected = on_ranks(inputs(), [](loopback& transport, std::vector<float>& x) {
+  auto const expected = on_ranks(inputs(), [](in_process& transport, std::vector<float>& x) {
     host_executor executor;
     host::hierarchical_plan<float> sum("identity", many, transport, executor,
                                        {.host_of = two_hosts});
@@ -59,7 +59,7 @@ TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest
   });
   for (double const inside : {1e-9, 1.0}) {
     CAPTURE(inside);
-    auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& x) {
+    auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& x) {
       host_executor executor;
       host::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
                                       registered_codecs<float>(), two_hosts);
@@ -79,7 +79,7 @@ TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may fin
   for (auto const& where : {two_hosts, {0, 0, 0, 1}}) {
     std::mutex one_at_a_time;
     std::vector<std::string> choices;
-    auto const found = on_ranks(inputs(), [&](loopback& transport, std::vector<float>& x) {
+    auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& x) {
       host_executor executor;
       host::automatic_plan<float> sum(
           many, transport, executor,
@@ -122,7 +122,7 @@ TEST_CASE("running_costs: links between hosts change as others do, and then the 
 
 TEST_CASE("host::automatic_plan: ranks of which some know no hosts, or other costs, are told") {
   for (bool const of_costs : {false, true}) {
-    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
       bool const is_other = transport.rank() == 2;
       auto const options = host::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
@@ -137,7 +137,7 @@ TEST_CASE("host::automatic_plan: ranks of which some know no hosts, or other cos
 }
 
 TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows hosts") {
-  on_ranks(inputs(), [](loopback& transport, std::vector<float>&) {
+  on_ranks(inputs(), [](in_process& transport, std::vector<float>&) {
     host_executor executor;
     automatic_plan<float> sum(many, transport, executor, host::with_hierarchical(costs_with(1e-9)));
     for (auto const& one : sum.choices()) CHECK(!one.how.by_hosts);

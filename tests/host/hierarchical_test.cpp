@@ -14,7 +14,7 @@
 #include <hcomp/host/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <memory>
 #include <mutex>
@@ -77,7 +77,7 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
         auto const ranks = where.size();
         for (std::size_t const values : {many, std::size_t{1}, std::size_t{130}}) {
           auto const x = inputs(ranks, values);
-          auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+          auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
             host_executor executor;
             hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
             auto const report = sum.all_reduce(mine, {.result = result});
@@ -107,7 +107,7 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
         auto const x = inputs(where.size(), values);
         std::vector<int> owners(values, 0);
         std::mutex one_at_a_time;
-        auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+        auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
           auto const part = sum.owned();
@@ -133,7 +133,7 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
 TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
   for (auto const& where : clusters) {
     auto const ranks = where.size();
-    on_ranks(inputs(ranks, 1), [&](loopback& transport, std::vector<float>&) {
+    on_ranks(inputs(ranks, 1), [&](in_process& transport, std::vector<float>&) {
       host_executor executor;
       auto const plan_of = [&](std::size_t values) {
         return std::make_unique<hierarchical_plan<float>>(
@@ -149,7 +149,7 @@ TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
 
 TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
   auto const x = inputs(3);
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     hierarchical_plan<float> sum("thc:bits=2", many, transport,
                                  executor);  // it finds out where it is
@@ -171,7 +171,7 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
   constexpr int steps = 20;
   std::vector<std::vector<float>> totals(where.size(), std::vector<float>(many));
   std::vector<std::vector<float>> lost(where.size(), std::vector<float>(many));
-  auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+  auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     auto const r = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.host_of = where});
@@ -204,7 +204,7 @@ TEST_CASE("hierarchical: host::make_plan takes it among algorithms, a plan of ra
   for (std::string const name : {"ring", "hierarchical", "hierarchical:direct"}) {
     CAPTURE(name);
     auto const how = algorithm::from(name);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
       auto sum = host::make_plan<float>("error_bounded:1e-3", many, transport, executor,
                                         {.how = how}, where);
@@ -217,7 +217,7 @@ TEST_CASE("hierarchical: host::make_plan takes it among algorithms, a plan of ra
     for (std::size_t i = 0; i < many; ++i)
       REQUIRE(std::fabs(static_cast<double>(found[0][i]) - exact_mean(x, i)) <= 1e-3);
   }
-  auto const outcomes = outcomes_on(2, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(2, [&](in_process& transport) {
     host_executor executor;
     make_plan<float>("fp16", many, transport, executor, {.how = {.by_hosts = true}});
   });
@@ -229,7 +229,7 @@ TEST_CASE("hierarchical: host::make_plan takes it among algorithms, a plan of ra
 TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
   std::mutex one_at_a_time;
   std::vector<host_cost> all;
-  on_ranks(inputs(3, 1), [&](loopback& transport, std::vector<float>&) {
+  on_ranks(inputs(3, 1), [&](in_process& transport, std::vector<float>&) {
     any_transport any(transport);
     auto const cost = host::measure_hosts<float>(any, {.values = 4096, .link_seconds = 0.01});
     REQUIRE(cost);
@@ -253,7 +253,7 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
       std::mutex one_at_a_time;
       std::string differences;
       on_ranks(inputs(static_cast<std::size_t>(ranks), 1),
-               [&](loopback& transport, std::vector<float>&) {
+               [&](in_process& transport, std::vector<float>&) {
                  auto const mine = difference_of_hierarchical_sums(transport, how);
                  std::lock_guard const lock(one_at_a_time);
                  differences += mine;
@@ -265,7 +265,7 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
 TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the others go on") {
   for (auto const how : {progress::by_caller, progress::by_thread}) {
     auto const x = inputs(4);
-    auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       concurrent_transport over(transport, how);
       host_executor executor;
       std::vector<std::unique_ptr<hierarchical_plan<float>>> plans;
@@ -292,7 +292,7 @@ TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the
 }
 
 TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
-  auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+  auto const outcomes = outcomes_on(4, [&](in_process& transport) {
     host_executor executor;
     hierarchical_plan<float> sum("fp16", many, transport, executor, {.host_of = {0, 0, 1, 1}});
     auto x = uniform_values(many, 4, transport.rank());
@@ -320,7 +320,7 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
         fault{"weight", "invalid_argument", "invalid_argument", "weight 2"},
         fault{"feedback", "invalid_argument", "invalid_argument", "feedback"}}) {
     CAPTURE(wrong.what);
-    auto const outcomes = outcomes_on(4, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
       bool const is_wrong = transport.rank() == 1;
       auto x = uniform_values(many, 4, transport.rank());
@@ -356,7 +356,7 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
 
 TEST_CASE("hierarchical: what cannot be made is refused by all ranks, who carry something or not") {
   auto const made = [](hosts const& where, auto const& codec_of) {
-    return outcomes_on(5, [&](loopback& transport) {
+    return outcomes_on(5, [&](in_process& transport) {
       host_executor executor;
       hierarchical_plan<float> const sum(codec_of(transport.rank()), many, transport, executor,
                                          {.host_of = where});

@@ -8,7 +8,7 @@
 #include <hcomp/core/half.hpp>
 #include <hcomp/host/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <span>
 #include <string>
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-host::sums connected(loopback& transport, std::chrono::milliseconds timeout = 30s) {
+host::sums connected(in_process& transport, std::chrono::milliseconds timeout = 30s) {
   any_transport over(transport);
   auto made = host::sums::make(over, 3, timeout);
   REQUIRE(made);
@@ -68,7 +68,7 @@ std::vector<std::size_t> const sizes{0, 1, 63, 1024, 2049, 70'001, 300'000};
 TEST_CASE_TEMPLATE("host sums: exact, whatever the type, the size and the ranks", V, float, double,
                    float16, bfloat16, std::int32_t, std::int64_t) {
   for (int const ranks : {1, 2, 3, 5})
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto sums = connected(transport);
       int const rank = transport.rank();
       for (auto const n : sizes) {
@@ -94,7 +94,7 @@ TEST_CASE_TEMPLATE("host sums: exact, whatever the type, the size and the ranks"
 
 TEST_CASE("host sums: bytes are gathered and broadcast, in place too") {
   for (int const ranks : {1, 2, 3, 5})
-    run_ranks(ranks, [&](loopback& transport) {
+    run_ranks(ranks, [&](in_process& transport) {
       auto sums = connected(transport);
       auto const rank = static_cast<std::size_t>(transport.rank());
       for (auto const n : sizes) {
@@ -120,7 +120,7 @@ TEST_CASE("host sums: bytes are gathered and broadcast, in place too") {
 TEST_CASE("host sums: parts of unequal sizes, of fewer ranks than there are") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 100'000;
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     auto sums = connected(transport);
     auto const rank = static_cast<std::size_t>(transport.rank());
     auto const whole = expected_sum<float>(n, ranks, 1);
@@ -137,7 +137,7 @@ TEST_CASE("host sums: parts of unequal sizes, of fewer ranks than there are") {
 }
 
 TEST_CASE("host sums: random calls one after the other do not mix") {
-  run_ranks(4, [](loopback& transport) {
+  run_ranks(4, [](in_process& transport) {
     auto sums = connected(transport);
     random_numbers numbers(5, 0);  // the same on all ranks
     for (int call = 0; call < 300; ++call) {
@@ -163,7 +163,7 @@ TEST_CASE("host sums: random calls one after the other do not mix") {
 TEST_CASE("host sums: every rank hears who says nothing, or why all is over") {
   for (bool const revokes : {false, true}) {
     std::atomic<int> done = 0;
-    auto const outcomes = outcomes_on(3, [&](loopback& transport) {
+    auto const outcomes = outcomes_on(3, [&](in_process& transport) {
       auto sums = connected(transport, 3s);
       std::vector<float> x(1000, 1.0f);
       sums.all_reduce(std::span(x));

@@ -23,9 +23,9 @@ namespace {
 using namespace hcomp;
 
 template <class C>
-std::vector<float> loopback_result(int ranks, std::size_t values, plan_options const& options) {
+std::vector<float> in_process_result(int ranks, std::size_t values, plan_options const& options) {
   std::vector<float> result;
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     host_executor executor;
     auto x = data::whole_numbers(values, transport.rank());
     all_reduce(std::span(x), fit(C{}, 8), transport, executor, {.seed = 5}, options);
@@ -50,7 +50,7 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
         all_reduce(std::span(x), fit(C{}, 8), transport, executor, {.seed = 5}, options);
         CHECK(digest(std::span(x), transport).same());
         if (transport.rank() == 0)
-          CHECK(x == loopback_result<C>(transport.size(), values, options));
+          CHECK(x == in_process_result<C>(transport.size(), values, options));
       }
     });
 }
@@ -100,7 +100,7 @@ TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {
   auto x = data::whole_numbers(50001, transport.rank());
   all_reduce(std::span(x), sign{}, transport, executor, {.seed = 5});
   CHECK(digest(std::span(x), transport).same());
-  if (transport.rank() == 0) CHECK(x == loopback_result<sign<>>(transport.size(), 50001, {}));
+  if (transport.rank() == 0) CHECK(x == in_process_result<sign<>>(transport.size(), 50001, {}));
 }
 
 TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {

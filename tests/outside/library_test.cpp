@@ -7,7 +7,7 @@
 #include <hcomp/codec_library.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -40,7 +40,7 @@ TEST_CASE("codec_library: rows of a shared object make plans like others") {
   CHECK(floats.names() == "steps");
   CHECK(doubles.at("steps").keys.at(0).name == "step");
   auto const named = codec_from(floats, "steps:0.25");
-  run_ranks(3, [&](loopback& transport) {
+  run_ranks(3, [&](in_process& transport) {
     any_transport over(transport);
     host_executor executor;
     auto const plan = named.row->make({named.settings, 5000, over, executor, {}, 3});

@@ -53,7 +53,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
     for (bool const by_name : {false, true}) {
       CAPTURE(how);
       CAPTURE(by_name);
-      auto const found = on_ranks(x, [&](loopback& transport, std::vector<float>& mine) {
+      auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
         plan_options const options{.how = algorithm::from(how)};
         if (by_name)
@@ -68,7 +68,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
 
 TEST_CASE("a codec from outside: is chosen where it is expected to be quickest") {
   codec_registry<float> rows({outside::steps_row<float>()});
-  run_ranks(3, [&](loopback& transport) {
+  run_ranks(3, [&](in_process& transport) {
     host_executor executor;
     automatic_plan<float> sum(
         1000, transport, executor,

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <hcomp/core/config.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <span>
@@ -23,7 +23,7 @@ template <class Move> class reaching_transport {
     std::size_t slot = 0;
   };
 
-  explicit reaching_transport(loopback& transport) : transport_(&transport) {}
+  explicit reaching_transport(in_process& transport) : transport_(&transport) {}
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
   bool reaches(memory_space) const { return true; }
@@ -56,14 +56,14 @@ template <class Move> class reaching_transport {
     explicit slot(std::size_t bytes) : here(bytes) {}
     std::vector<std::byte> here;
     std::byte* there = nullptr;
-    loopback::request inner;
+    in_process::request inner;
   };
   static std::size_t moved(slot const& one, std::size_t bytes) {
     if (one.there) Move{}(one.there, one.here.data(), bytes);
     return bytes;
   }
 
-  loopback* transport_;
+  in_process* transport_;
   std::deque<slot> slots_;
 };
 

@@ -10,7 +10,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -130,7 +130,7 @@ TEST_CASE("any_transport: a request is plain bytes, so that lists of them alloca
 TEST_CASE("any_transport: a sum is that of the transport itself, and sends as many bytes") {
   for (char const* how : {"ring", "direct"}) {
     CAPTURE(how);
-    run_ranks(4, [&](loopback& inner) {
+    run_ranks(4, [&](in_process& inner) {
       std::vector<float> x(100'001, inner.rank() % 2 == 0 ? 1.0f : -2.0f), y = x;
       host_executor executor;
       plan_options const options{.how = algorithm::from(how), .segment_bytes = 1000};
@@ -146,8 +146,8 @@ TEST_CASE("any_transport: a sum is that of the transport itself, and sends as ma
 }
 
 TEST_CASE("any_transport: errors are those of the transport behind it") {
-  loopback_world world(2);
-  loopback inner(world, 0);
+  in_process_world world(2);
+  in_process inner(world, 0);
   any_transport transport(inner);
   std::array<std::byte, 1> byte{};
   CHECK_THROWS_WITH_AS(transport.isend(2, 0, byte),

@@ -10,7 +10,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -56,7 +56,7 @@ TEST_CASE(
     for (int const ranks : {1, 2, 5}) {
       CAPTURE(ranks);
       CAPTURE(how == progress::by_thread);
-      run_ranks(ranks, [&](loopback& inner) {
+      run_ranks(ranks, [&](in_process& inner) {
         must(difference_of_concurrent_sums<exact>(inner, how).empty(), "the same, exactly");
         must(difference_of_concurrent_sums<sign<float>>(inner, how).empty(), "the same of signs");
       });
@@ -67,7 +67,7 @@ TEST_CASE(
     "concurrent_transport: sums of one plan follow each other, more than there are channels") {
   for (auto const how : both) {
     CAPTURE(how == progress::by_thread);
-    run_ranks(3, [&](loopback& inner) {
+    run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       constexpr std::size_t values = 500;
       plans_of<exact> only(over, {values});
@@ -111,7 +111,7 @@ TEST_CASE(
 }
 
 TEST_CASE("concurrent_transport: goes on beside a computation, if a thread makes progress") {
-  run_ranks(2, [&](loopback& inner) {
+  run_ranks(2, [&](in_process& inner) {
     concurrent_transport over(inner, progress::by_thread);
     plans_of<exact> only(over, {20'000});
     auto x = only.inputs[0];
@@ -126,7 +126,7 @@ TEST_CASE("concurrent_transport: goes on beside a computation, if a thread makes
 
 TEST_CASE(
     "concurrent_transport: what is not started goes on with what is, and the other way round") {
-  run_ranks(3, [&](loopback& inner) {
+  run_ranks(3, [&](in_process& inner) {
     concurrent_transport over(inner);
     plans_of<exact> some(over, {3000, 4000});
     auto x = some.inputs;
@@ -139,7 +139,7 @@ TEST_CASE(
 
 TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
   for (auto const how : both)
-    run_ranks(3, [&](loopback& inner) {
+    run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       plans_of<sign<float>> all(over, {1000, 2000, 3000});
       auto x = all.inputs;
@@ -162,12 +162,12 @@ TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
 
 TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends, with its name") {
   for (auto const how : both) {
-    loopback_world world(3);
+    in_process_world world(3);
     std::vector<std::string> ended(3);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < 3; ++rank)
       threads.emplace_back([&, rank] {
-        loopback inner(world, rank);
+        in_process inner(world, rank);
         if (rank == 1) {
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
           return world.fail(1, "it is lost");
@@ -194,7 +194,7 @@ TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends
 
 TEST_CASE(
     "concurrent_transport: exceptions that are being handled belong to their own collective") {
-  run_ranks(2, [&](loopback& inner) {
+  run_ranks(2, [&](in_process& inner) {
     concurrent_transport over(inner);
     auto const meet = [&] {
       std::byte in{}, out{};
@@ -226,7 +226,7 @@ TEST_CASE(
 
 TEST_CASE("concurrent_transport: a handle that goes away waits") {
   for (auto const how : both)
-    run_ranks(2, [&](loopback& inner) {
+    run_ranks(2, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       plans_of<exact> only(over, {2000});
       auto x = only.inputs[0];
@@ -243,7 +243,7 @@ TEST_CASE("concurrent_transport: a handle that goes away waits") {
 
 TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes progress") {
   for (auto const how : both)
-    run_ranks(3, [&](loopback& inner) {
+    run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       plans_of<exact> all(over, {3000, 4000});
       auto x = all.inputs;
@@ -284,7 +284,7 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
 TEST_CASE(
     "concurrent_transport: errors of a sum reach what follows it, and its own whoever waits") {
   for (auto const how : both)
-    run_ranks(2, [&](loopback& inner) {
+    run_ranks(2, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       plans_of<sign<float>> only(over, {1000});
       auto x = only.inputs[0];
@@ -329,7 +329,7 @@ TEST_CASE(
 }
 
 TEST_CASE("concurrent_transport: wrong use is refused") {
-  run_ranks(1, [&](loopback& inner) {
+  run_ranks(1, [&](in_process& inner) {
     concurrent_transport over(inner);
     auto const text = [](auto const& f) { return outcome_of(f).text; };
     must(text([&] { over.isend(0, 1024, {}); }) ==

@@ -32,7 +32,7 @@ ucx::transport make_transport() {
 template <class Sum>
 std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) {
   std::vector<float> result;
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     auto x = data::whole_numbers(values, transport.rank());
     sum(transport, x);
     if (transport.rank() == 0) result = x;

@@ -42,7 +42,7 @@ void sum_twice(std::span<float> x, C const& codec, T& transport, E& executor) {
 template <class C> std::vector<float> sum_among_threads(C const& codec, int rank) {
   std::vector<std::vector<float>> x;
   for (int r = 0; r < ranks; ++r) x.push_back(uniform_values(values, 8, r));
-  return testing::on_ranks(x, [&](loopback& transport, auto& mine) {
+  return testing::on_ranks(x, [&](in_process& transport, auto& mine) {
     reference_executor executor;
     sum_twice(std::span(mine), codec, transport, executor);
   })[std::size_t(rank)];

@@ -10,7 +10,7 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <hcomp/udp/address.hpp>
 #include <hcomp/udp/aggregated_plan.hpp>
 #include <hcomp/udp/aggregation_server.hpp>
@@ -65,7 +65,7 @@ std::vector<std::vector<float>> vectors(int ranks, std::size_t values, std::uint
 /// A plan of four values with a server that has `options`, and one call of it.
 std::vector<outcome> outcomes_with(udp::server_options const& options) {
   running_server server(options);
-  return outcomes_on(3, [&](loopback& transport) {
+  return outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {server.address()}});
     std::vector<float> x(4);
     plan.all_reduce(std::span(x));
@@ -84,7 +84,7 @@ TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by 
       auto const x = vectors(ranks, values, 5);
       auto const fitted = C{}.fitted(static_cast<std::uint32_t>(ranks));
       auto mean = mean_of_blocks(fitted, x, {.seed = 2, .step = 7, .tensor = 1});
-      auto const got = on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+      auto const got = on_ranks(x, [&](in_process& transport, std::vector<float>& own) {
         udp::aggregated_plan plan(values, C{}, transport,
                                   {.aggregators = {one.address(), two.address()}});
         auto again = own;
@@ -126,7 +126,7 @@ TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {
   auto const x = vectors(ranks, values, 6);
   std::vector<std::vector<double>> sums(ranks, std::vector<double>(values));
   std::vector<std::vector<float>> residuals(ranks);
-  on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+  on_ranks(x, [&](in_process& transport, std::vector<float>& own) {
     auto const me = static_cast<std::size_t>(transport.rank());
     udp::aggregated_plan plan(values, thc<float>({.bits = 2}), transport,
                               {.aggregators = {server.address()}});
@@ -153,7 +153,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
     running_server server;  // its port is free again
     silent = server.address();
   }
-  auto const unreached = outcomes_on(3, [&](loopback& transport) {
+  auto const unreached = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport,
                               {.aggregators = {silent}, .join_patience = 150ms});
   });
@@ -165,7 +165,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
 
   // Who has answered is told that nobody comes: its job ends at once.
   running_server answers;
-  auto const half = outcomes_on(3, [&](loopback& transport) {
+  auto const half = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport,
                               {.aggregators = {answers.address(), silent}, .join_patience = 150ms});
   });
@@ -176,7 +176,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   CHECK_MESSAGE(all_ended_alike(full, "transport_error"), to_text(full));
   CHECK(full[0].text.find("as many jobs, or as much memory, as it allows") != std::string::npos);
 
-  auto const unknown = outcomes_on(2, [&](loopback& transport) {
+  auto const unknown = outcomes_on(2, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {"nowhere"}});
   });
   CHECK_MESSAGE(all_ended_alike(unknown, "invalid_argument"), to_text(unknown));
@@ -185,7 +185,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
 
 TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
   running_server server;
-  auto const sizes = outcomes_on(3, [&](loopback& transport) {
+  auto const sizes = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(transport.rank() == 2 ? 5 : 4, thc<float>(), transport,
                               {.aggregators = {server.address()}});
   });
@@ -193,7 +193,7 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
   CHECK(sizes[0].text ==
         "all_reduce: ranks disagree on the number of values: rank 0 has 4, rank 2 has 5");
   // Levels and packets of these are the same.
-  auto const codecs = outcomes_on(3, [&](loopback& transport) {
+  auto const codecs = outcomes_on(3, [&](in_process& transport) {
     uniform_thc<float> const codec({.truncation = transport.rank() == 1 ? 0.25 : 0.125});
     udp::aggregated_plan plan(4, codec, transport, {.aggregators = {server.address()}});
     std::vector<float> x(4, 1.0f);
@@ -203,7 +203,7 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
   CHECK(
       codecs[0].text ==
       "all_reduce: ranks disagree on parameter 3 of the codec: rank 0 has 0.125, rank 1 has 0.25");
-  auto const calls = outcomes_on(3, [&](loopback& transport) {
+  auto const calls = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport, {.aggregators = {server.address()}});
     auto const me = static_cast<std::size_t>(transport.rank());
     auto const fails = [&](char const* what, std::vector<float> x, call_options const& call) {
@@ -233,7 +233,7 @@ TEST_CASE(
   constexpr std::size_t values = 3000;
   auto const x = vectors(3, values, 8);
   std::atomic<int> ended = 0, ended_before_the_last = 0;
-  auto const got = on_ranks(x, [&](loopback& transport, std::vector<float>& own) {
+  auto const got = on_ranks(x, [&](in_process& transport, std::vector<float>& own) {
     udp::aggregated_plan plan(values, thc<float>(), transport,
                               {.aggregators = {server.address()},
                                .deadline = 100ms,
@@ -257,7 +257,7 @@ TEST_CASE(
 
 TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the patiences") {
   running_server server;
-  auto const ends = outcomes_on(3, [&](loopback& transport) {
+  auto const ends = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(3000, thc<float>(), transport,
                               {.aggregators = {server.address()},
                                .norm_patience = 100ms,

@@ -18,7 +18,7 @@
 #include <hcomp/collective/engine/staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <string>
 #include <vector>
@@ -65,7 +65,7 @@ double host_rate(std::size_t turns) {
   std::size_t const bytes = std::size_t{64} << 20;
   std::vector<double> all;
   std::barrier<> together(ranks);
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     gpu::pinned_buffer const from(bytes), to(bytes);
     for (std::size_t turn = 0; turn < turns + 1; ++turn) {
       together.arrive_and_wait();
@@ -86,12 +86,12 @@ void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit)
   std::barrier<> together(ranks);
   std::vector<double> all;
   std::uint64_t sent = 0;
-  run_ranks(ranks, [&](loopback& transport) {
+  run_ranks(ranks, [&](in_process& transport) {
     cudaStream_t stream{};
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     {
       gpu::stream_executor executor(stream);
-      staged<loopback, gpu::stream_executor> over(transport, executor);
+      staged<in_process, gpu::stream_executor> over(transport, executor);
       plan sum(values, codec, over, executor);
       gpu::device_buffer const memory(values * sizeof(float));
       std::vector<float> x(values);

@@ -30,8 +30,8 @@ int main() {
   if (ucp_get_version_string()[0] == '\0') return 1;
 #elif defined(WITH_COMPILED)
   // the table and the engine are in the library alone
-  hcomp::loopback_world world(1);
-  hcomp::loopback transport(world, 0);
+  hcomp::in_process_world world(1);
+  hcomp::in_process transport(world, 0);
   hcomp::host_executor executor;
   std::vector<float> x(1000, 0.5f);
   hcomp::make_plan<float>("fp16", x.size(), transport, executor).all_reduce(x);

@@ -282,7 +282,7 @@ template <class C, class T, class E> struct arguments_of_a_plan {
                 "static_assert(hcomp::HomomorphicSum<my_codec>)");
   static_assert(Transport<T>,
                 "plan(values, codec, transport, ...): that is no transport, such as "
-                "hcomp::mpi::transport, hcomp::ucx::transport or hcomp::loopback");
+                "hcomp::mpi::transport, hcomp::ucx::transport or hcomp::in_process");
   static_assert(Executor<E>,
                 "plan(values, codec, transport, executor): that is no executor, such as "
                 "hcomp::host_executor or hcomp::gpu::stream_executor");

@@ -24,12 +24,12 @@
 
 namespace hcomp {
 
-/// Where the ranks of one loopback group meet. Outlives their transports.
-class loopback_world {
+/// Where the ranks of one in-process transport group meet. Outlives their transports.
+class in_process_world {
  public:
   /// @param group  of which of several worlds' sums random draws are, as draw_key::group
   /// @throws std::invalid_argument  ranks < 1
-  explicit loopback_world(int ranks, std::uint64_t group = 0)
+  explicit in_process_world(int ranks, std::uint64_t group = 0)
       : ranks_(ranks),
         group_(group),
         channels_(checked(ranks)),
@@ -39,7 +39,7 @@ class loopback_world {
 
   /// Rank `rank` is gone: every call of every rank, pending or later, throws transport_error.
   void fail(int rank, std::string const& why) {
-    end({rank, detail::error_text({"loopback: rank ", rank, " failed: ", why})});
+    end({rank, detail::error_text({"in_process: rank ", rank, " failed: ", why})});
   }
 
   /// Rank `rank` is done: who waits for it, or will, for a message that it has not sent or will not
@@ -50,7 +50,7 @@ class loopback_world {
   }
 
  private:
-  friend class loopback;
+  friend class in_process;
 
   /// Why nothing is moved any more.
   struct ending {
@@ -76,7 +76,7 @@ class loopback_world {
   bool has_left(int rank) const { return has_left_[static_cast<std::size_t>(rank)]; }
   /// `rank` waits for `peer`, which is done.
   void end_without(int peer, int rank) {
-    end({peer, detail::error_text({"loopback: rank ", rank, " waits for rank ", peer,
+    end({peer, detail::error_text({"in_process: rank ", rank, " waits for rank ", peer,
                                    ", which is done; did it call as many collectives?"})});
   }
   void throw_if_over() const {
@@ -109,7 +109,7 @@ class loopback_world {
   static std::size_t checked(int ranks) {
     if (ranks < 1)
       throw std::invalid_argument(detail::error_text(
-          {"loopback_world: ", ranks, " ranks asked for, at least 1 is needed"}));
+          {"in_process_world: ", ranks, " ranks asked for, at least 1 is needed"}));
     return static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks);
   }
   channel& between(int from, int to) {
@@ -126,7 +126,7 @@ class loopback_world {
 };
 
 /// The transport of one rank, used by one thread at a time. Copies once, from sender to receiver.
-class loopback {
+class in_process {
  public:
   struct request {
     int from = -1;
@@ -137,7 +137,7 @@ class loopback {
   };
 
   /// @throws std::invalid_argument  rank outside the world
-  loopback(loopback_world& world, int rank) : world_(&world), rank_(rank) {
+  in_process(in_process_world& world, int rank) : world_(&world), rank_(rank) {
     detail::require_peer("loopback", rank, size(), "transport");
   }
 
@@ -200,15 +200,16 @@ class loopback {
   }
 
  private:
-  std::vector<loopback_world::receive>::iterator receive_of(loopback_world::channel& channel,
-                                                            request const& r) const {
+  std::vector<in_process_world::receive>::iterator receive_of(in_process_world::channel& channel,
+                                                              request const& r) const {
     auto const found = std::find_if(channel.receives.begin(), channel.receives.end(),
                                     [&](auto const& one) { return one.number == r.number; });
     if (found == channel.receives.end()) {
       world_->throw_if_over();
-      throw transport_error(r.from, detail::error_text({"loopback: an earlier call of rank ", rank_,
-                                                        " failed, it cannot receive from rank ",
-                                                        r.from, " any more"}));
+      throw transport_error(
+          r.from,
+          detail::error_text({"in_process: an earlier call of rank ", rank_,
+                              " failed, it cannot receive from rank ", r.from, " any more"}));
     }
     return found;
   }
@@ -218,7 +219,7 @@ class loopback {
     wait_until(channel, lock, r.to, [&] { return has_arrived(channel, r); });
     return r.bytes;
   }
-  static bool has_arrived(loopback_world::channel const& channel, request const& send) {
+  static bool has_arrived(in_process_world::channel const& channel, request const& send) {
     return std::none_of(channel.messages.begin(), channel.messages.end(),
                         [&](auto const& message) { return message.number == send.number; });
   }
@@ -232,7 +233,7 @@ class loopback {
     lock.unlock();
     if (came > r.bytes) {
       world_->end(
-          {r.from, detail::error_text({"loopback: rank ", r.from, " sent ", came, " bytes, rank ",
+          {r.from, detail::error_text({"in_process: rank ", r.from, " sent ", came, " bytes, rank ",
                                        r.to, " expected at most ", r.bytes})});
       world_->throw_if_over();
     }
@@ -241,7 +242,7 @@ class loopback {
 
   /// @throws transport_error, wire_error  it is all over, or `peer` is done, and `done` is false
   template <class Done>
-  void wait_until(loopback_world::channel& channel, std::unique_lock<std::mutex>& lock, int peer,
+  void wait_until(in_process_world::channel& channel, std::unique_lock<std::mutex>& lock, int peer,
                   Done const& done) {
     channel.changed.wait(lock,
                          [&] { return world_->is_over_ || world_->has_left(peer) || done(); });
@@ -273,7 +274,7 @@ class loopback {
   }
 
   /// Copies every message that has a receive waiting for it. The channel is locked.
-  static void match(loopback_world::channel& channel) {
+  static void match(in_process_world::channel& channel) {
     for (auto& receive : channel.receives) {
       if (receive.done) continue;
       auto const found =
@@ -289,23 +290,23 @@ class loopback {
     }
   }
 
-  loopback_world* world_;
+  in_process_world* world_;
   int rank_;
   std::uint64_t bytes_sent_ = 0;
 };
 
-static_assert(Transport<loopback>);
+static_assert(Transport<in_process>);
 
-/// Runs `rank_main(loopback&)` on `ranks` threads and returns when all are done. If one throws, the
+/// Runs `rank_main(in-process transport&)` on `ranks` threads and returns when all are done. If one throws, the
 /// others get transport_error from their transports, and the first exception is thrown here.
 template <class F> void run_ranks(int ranks, F const& rank_main) {
-  loopback_world world(ranks);
+  in_process_world world(ranks);
   std::mutex mutex;
   std::exception_ptr first;
   auto const guarded = [&](int rank) {
     std::string why = "unknown exception";
     try {
-      loopback transport(world, rank);
+      in_process transport(world, rank);
       rank_main(transport);
       world.leave(rank);
       return;

@@ -30,7 +30,7 @@ class packet_world {
   int size() const { return static_cast<int>(inboxes_.size()); }
 
  private:
-  friend class loopback_packets;
+  friend class in_process_packets;
 
   struct packet {
     int from;
@@ -51,11 +51,11 @@ class packet_world {
 };
 
 /// The link of one rank. Nothing is lost, and what one rank sends to another keeps its order.
-class loopback_packets {
+class in_process_packets {
  public:
   /// @throws std::invalid_argument  rank outside the world
-  loopback_packets(packet_world& world, int rank) : world_(&world), rank_(rank) {
-    detail::require_peer("loopback_packets", rank, size(), "world");
+  in_process_packets(packet_world& world, int rank) : world_(&world), rank_(rank) {
+    detail::require_peer("in_process_packets", rank, size(), "world");
   }
 
   int rank() const { return rank_; }
@@ -96,6 +96,6 @@ class loopback_packets {
   std::uint64_t bytes_sent_ = 0;
 };
 
-static_assert(PacketLink<loopback_packets>);
+static_assert(PacketLink<in_process_packets>);
 
 }  // namespace hcomp

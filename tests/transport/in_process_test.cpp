@@ -8,7 +8,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/transport/loopback.hpp>
+#include <hcomp/transport/in_process.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -29,16 +29,16 @@ template <class V> std::span<std::byte> bytes_of(V& value) {
 
 }  // namespace
 
-TEST_CASE("loopback: messages of one pair and tag arrive in the order they were sent") {
+TEST_CASE("in_process: messages of one pair and tag arrive in the order they were sent") {
   constexpr int messages = 100;
   for (bool const receives_first : {false, true}) {
     CAPTURE(receives_first);
     std::array<int, messages> sent{}, received{};
     for (int i = 0; i < messages; ++i) sent[static_cast<std::size_t>(i)] = 7 * i + 1;
     // one thread plays both ranks, so that who comes first is not left to the scheduler
-    loopback_world world(2);
-    loopback from(world, 0), to(world, 1);
-    std::vector<loopback::request> sends, receives;
+    in_process_world world(2);
+    in_process from(world, 0), to(world, 1);
+    std::vector<in_process::request> sends, receives;
     auto const send = [&] {
       for (auto const& one : sent) sends.push_back(from.isend(1, 5, bytes_of(one)));
     };
@@ -54,9 +54,9 @@ TEST_CASE("loopback: messages of one pair and tag arrive in the order they were 
   }
 }
 
-TEST_CASE("loopback: a receive takes only messages of its own tag, whichever came first") {
-  loopback_world world(2);
-  loopback from(world, 0), to(world, 1);
+TEST_CASE("in_process: a receive takes only messages of its own tag, whichever came first") {
+  in_process_world world(2);
+  in_process from(world, 0), to(world, 1);
   int const first = 11, second = 22;
   int a = 0, b = 0;
   auto send_first = from.isend(1, 1, bytes_of(first));
@@ -71,12 +71,12 @@ TEST_CASE("loopback: a receive takes only messages of its own tag, whichever cam
   CHECK(b == 22);
 }
 
-TEST_CASE("loopback: messages of different senders do not mix") {
+TEST_CASE("in_process: messages of different senders do not mix") {
   std::vector<std::vector<int>> got(5);
-  run_ranks(5, [&](loopback& transport) {
+  run_ranks(5, [&](in_process& transport) {
     int const mine = 100 + transport.rank();
     std::vector<int> from_all(5, -1);
-    std::vector<loopback::request> requests;
+    std::vector<in_process::request> requests;
     for (int peer = 0; peer < 5; ++peer)
       requests.push_back(
           transport.irecv(peer, 0, bytes_of(from_all[static_cast<std::size_t>(peer)])));
@@ -88,9 +88,9 @@ TEST_CASE("loopback: messages of different senders do not mix") {
   for (auto const& one : got) CHECK(one == std::vector<int>{100, 101, 102, 103, 104});
 }
 
-TEST_CASE("loopback: a receive may offer more than comes, and zero bytes are a message") {
-  loopback_world world(2);
-  loopback from(world, 0), to(world, 1);
+TEST_CASE("in_process: a receive may offer more than comes, and zero bytes are a message") {
+  in_process_world world(2);
+  in_process from(world, 0), to(world, 1);
   std::array<std::uint8_t, 3> const three{1, 2, 3};
   std::array<std::uint8_t, 5> five{9, 9, 9, 9, 9};
   auto send = from.isend(1, 0, std::as_bytes(std::span(three)));
@@ -106,23 +106,23 @@ TEST_CASE("loopback: a receive may offer more than comes, and zero bytes are a m
   CHECK(to.bytes_sent() == 0);
 }
 
-TEST_CASE("loopback: a message longer than the receive is an error with both sizes, no overrun") {
-  loopback_world world(2);
-  loopback from(world, 0), to(world, 1);
+TEST_CASE("in_process: a message longer than the receive is an error with both sizes, no overrun") {
+  in_process_world world(2);
+  in_process from(world, 0), to(world, 1);
   std::array<std::uint8_t, 5> const five{1, 2, 3, 4, 5};
   std::array<std::uint8_t, 4> four{9, 9, 9, 9};
   auto send = from.isend(1, 0, std::as_bytes(std::span(five)));
   auto receive = to.irecv(0, 0, std::as_writable_bytes(std::span(four).first(3)));
   auto const ended = outcome_of([&] { to.wait(receive); });
-  CHECK(ended ==
-        outcome{"transport_error", "loopback: rank 0 sent 5 bytes, rank 1 expected at most 3", 0});
+  CHECK(ended == outcome{"transport_error",
+                         "in_process: rank 0 sent 5 bytes, rank 1 expected at most 3", 0});
   CHECK(four[3] == 9);
   CHECK(from.wait(send) == 5);
 }
 
-TEST_CASE("loopback: a peer that does not exist is refused with the range of those that do") {
-  loopback_world world(4);
-  loopback transport(world, 2);
+TEST_CASE("in_process: a peer that does not exist is refused with the range of those that do") {
+  in_process_world world(4);
+  in_process transport(world, 2);
   int value = 0;
   CHECK_THROWS_WITH_AS(transport.isend(4, 0, bytes_of(value)),
                        "isend: peer 4, but the transport has 4 ranks (0 to 3)",
@@ -130,25 +130,26 @@ TEST_CASE("loopback: a peer that does not exist is refused with the range of tho
   CHECK_THROWS_WITH_AS(transport.irecv(-1, 0, bytes_of(value)),
                        "irecv: peer -1, but the transport has 4 ranks (0 to 3)",
                        std::invalid_argument);
-  CHECK_THROWS_AS(loopback(world, 4), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(loopback_world(0), "loopback_world: 0 ranks asked for, at least 1 is needed",
+  CHECK_THROWS_AS(in_process(world, 4), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(in_process_world(0),
+                       "in_process_world: 0 ranks asked for, at least 1 is needed",
                        std::invalid_argument);
 }
 
-TEST_CASE("loopback: reaches host memory only") {
-  loopback_world world(1);
-  CHECK(loopback(world, 0).reaches(memory_space::host));
-  CHECK_FALSE(loopback(world, 0).reaches(memory_space::device));
+TEST_CASE("in_process: reaches host memory only") {
+  in_process_world world(1);
+  CHECK(in_process(world, 0).reaches(memory_space::host));
+  CHECK_FALSE(in_process(world, 0).reaches(memory_space::device));
 }
 
-TEST_CASE("loopback: after fail() every call of every rank throws, pending ones too") {
-  loopback_world world(3);
+TEST_CASE("in_process: after fail() every call of every rank throws, pending ones too") {
+  in_process_world world(3);
   std::vector<outcome> pending(3), later(3);
   std::vector<std::thread> threads;
   std::atomic<int> waiting{0};
   for (int rank = 0; rank < 3; ++rank)
     threads.emplace_back([&, rank] {
-      loopback transport(world, rank);
+      in_process transport(world, rank);
       auto const place = static_cast<std::size_t>(rank);
       int value = 0;
       pending[place] = outcome_of([&] {
@@ -161,14 +162,14 @@ TEST_CASE("loopback: after fail() every call of every rank throws, pending ones 
   while (waiting < 3) std::this_thread::yield();
   world.fail(1, "power cut");
   for (auto& thread : threads) thread.join();
-  outcome const expected{"transport_error", "loopback: rank 1 failed: power cut", 1};
+  outcome const expected{"transport_error", "in_process: rank 1 failed: power cut", 1};
   for (auto const& one : pending) CHECK(one == expected);
   for (auto const& one : later) CHECK(one == expected);
 }
 
-TEST_CASE("loopback: what had arrived before fail() can still be waited for") {
-  loopback_world world(2);
-  loopback from(world, 0), to(world, 1);
+TEST_CASE("in_process: what had arrived before fail() can still be waited for") {
+  in_process_world world(2);
+  in_process from(world, 0), to(world, 1);
   int const value = 5;
   int got = 0;
   auto send = from.isend(1, 0, bytes_of(value));
@@ -188,7 +189,7 @@ TEST_CASE(
     int const culprit = attempt % ranks;
     std::vector<outcome> ended(ranks);
     auto const whole = outcome_of([&] {
-      run_ranks(ranks, [&](loopback& transport) {
+      run_ranks(ranks, [&](in_process& transport) {
         int const rank = transport.rank();
         if (rank == culprit) throw std::runtime_error("out of paper");
         int value = 0;
@@ -208,7 +209,7 @@ TEST_CASE(
       if (rank != culprit)
         REQUIRE(ended[static_cast<std::size_t>(rank)] ==
                 outcome{"transport_error",
-                        "loopback: rank " + std::to_string(culprit) + " failed: out of paper",
+                        "in_process: rank " + std::to_string(culprit) + " failed: out of paper",
                         culprit});
     }
   }
@@ -216,7 +217,7 @@ TEST_CASE(
 
 TEST_CASE("run_ranks: exceptions of classes that hcomp does not know come out, too") {
   CHECK_THROWS_AS(run_ranks(3,
-                            [](loopback& transport) {
+                            [](in_process& transport) {
                               if (transport.rank() == 1) throw 42;
                               int value = 0;
                               auto receive = transport.irecv(1, 0, bytes_of(value));
@@ -225,10 +226,10 @@ TEST_CASE("run_ranks: exceptions of classes that hcomp does not know come out, t
                   int);
 }
 
-TEST_CASE("loopback: after a wait threw, the rank's memory is not written to or read from") {
+TEST_CASE("in_process: after a wait threw, the rank's memory is not written to or read from") {
   // a transport that threw can only be destroyed, and what it was given goes before it
-  loopback_world world(2);
-  loopback from(world, 0), to(world, 1);
+  in_process_world world(2);
+  in_process from(world, 0), to(world, 1);
   std::array<std::uint8_t, 5> const five{1, 2, 3, 4, 5};
   std::array<std::uint8_t, 5> short_one{}, next{}, answer{}, got{};
   auto too_short = to.irecv(0, 0, std::as_writable_bytes(std::span(short_one).first(3)));
@@ -248,7 +249,7 @@ TEST_CASE("run_ranks: who waits for a rank that is done is told so, and then all
     CAPTURE(sends);
     std::array<std::string, 3> texts;
     CHECK_THROWS_AS(run_ranks(3,
-                              [&](loopback& transport) {
+                              [&](in_process& transport) {
                                 int const rank = transport.rank();
                                 if (rank == 2) return;  // it calls one collective less
                                 std::uint64_t value = 0;
@@ -266,6 +267,6 @@ TEST_CASE("run_ranks: who waits for a rank that is done is told so, and then all
                               }),
                     transport_error);
     CHECK(texts[0] == texts[1]);
-    CHECK(texts[1].starts_with("loopback: rank 1 waits for rank 2, which is done"));
+    CHECK(texts[1].starts_with("in_process: rank 1 waits for rank 2, which is done"));
   }
 }
