@@ -50,7 +50,7 @@ template <class T> class contender {
   /// What the cost model expects, if there is one.
   std::optional<double> predicted_seconds;
   /// What leaves and comes in messages: "host" memory, a "device"'s, or a device's that is
-  /// "staged", copied to pinned host memory and from it.
+  /// "host_staged", copied to pinned host memory and from it.
   std::string memory = "host";
   /// Worth a line of its own.
   std::string remark;

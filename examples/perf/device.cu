@@ -6,7 +6,7 @@
 #include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
@@ -47,7 +47,7 @@ class device_contender : public contender<float> {
   hcomp::gpu::device_buffer there_;
 };
 
-using staged = hcomp::staged<any_transport, stream_executor>;
+using host_staged = hcomp::host_staged<any_transport, stream_executor>;
 
 /// `codec` for a sum over `ranks` ranks of values of mean |x| `typical`.
 template <class C> C fitted(C codec, double typical, int ranks) {
@@ -64,7 +64,7 @@ template <class C> class device_plan final : public device_contender {
         over_(transport, executor_),
         sum_(values, codec, over_, executor_, options) {
     name = std::move(as);
-    memory = over_.copies_messages() ? "staged" : "device";
+    memory = over_.copies_messages() ? "host_staged" : "device";
     std::uint64_t most =
         hcomp::bytes_sent_per_rank(codec, values, transport.rank(), transport.size(), options);
     hcomp::unite_records(transport, hcomp::tag_t{0}, most,
@@ -78,8 +78,8 @@ template <class C> class device_plan final : public device_contender {
   }
 
  private:
-  staged over_;
-  hcomp::plan<C, staged, stream_executor> sum_;
+  host_staged over_;
+  hcomp::plan<C, host_staged, stream_executor> sum_;
 };
 
 /// @tparam Sum  a variable_rate_sum or a sparse_plan_sum
@@ -95,12 +95,12 @@ template <class Sum> class device_sum final : public device_contender {
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
     auto const figures = sum_.run(vector(), call, *this);
     executor_.synchronize();
-    memory = figures.messages == hcomp::message_memory::device ? "device" : "staged";
+    memory = figures.messages == hcomp::message_memory::device ? "device" : "host_staged";
     return figures;
   }
 
  private:
-  staged over_;
+  host_staged over_;
   Sum sum_;
 };
 
@@ -116,7 +116,7 @@ class host_contender final : public device_contender {
     name = inner_->name;
     accuracy = inner_->accuracy;
     bytes_to_send = inner_->bytes_to_send;
-    memory = reaches ? "device" : "staged";
+    memory = reaches ? "device" : "host_staged";
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
     auto sum = call;
@@ -163,14 +163,14 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
     }
   };
   auto const add_sparse = [&]<class Lane>(Lane, sparse_codec const& sparse) {
-    using sum = sparse_plan_sum<Lane, staged, stream_executor>;
+    using sum = sparse_plan_sum<Lane, host_staged, stream_executor>;
     add([&](way as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, sparse,
                                                options.how);
     });
   };
   auto const add_variable_rate = [&]<class C>(C const& one) {
-    using sum = variable_rate_sum<C, staged, stream_executor>;
+    using sum = variable_rate_sum<C, host_staged, stream_executor>;
     add([&](way as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, one, options);
     });

@@ -258,7 +258,7 @@ TEST_CASE("json: a result is read as it was written; absent figures stay absent"
   all.rate_was_measured = all.mean = true;
   all.device = "a device";
   all.rows = {make_row(8192, own, 1e-3), make_row(8192, fp16_ring, 5e-4)};
-  all.rows[1].memory = "staged";
+  all.rows[1].memory = "host_staged";
   all.rows[0].bytes_sent = all.rows[0].bytes_on_wire = all.rows[0].bound = all.rows[0].predicted =
       std::nullopt;
   all.rows[1].same_bits = all.rows[1].as_promised = false;
@@ -270,7 +270,7 @@ TEST_CASE("json: a result is read as it was written; absent figures stay absent"
   CHECK(again.machine == all.machine);
   CHECK(again.device == all.device);
   CHECK(again.rows[0].memory == "host");
-  CHECK(again.rows[1].memory == "staged");
+  CHECK(again.rows[1].memory == "host_staged");
   CHECK_FALSE(again.rows[0].bytes_on_wire.has_value());
   CHECK(again.rows[1].predicted == all.rows[1].predicted);
   CHECK(again.rows[1].calls == all.rows[1].calls);

@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
     std::span const gradient(reinterpret_cast<float*>(memory.data()), x.size());
 
     hcomp::gpu::stream_executor executor;  // on the default stream; takes any other
-    hcomp::staged over(transport, executor);
+    hcomp::host_staged over(transport, executor);
     hcomp::plan plan(gradient.size(), hcomp::sign<>{.magnitude = 0.01f}, over, executor);
     auto const report = plan.all_reduce(gradient, {.seed = 42, .result = hcomp::reduction::mean});
 

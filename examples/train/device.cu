@@ -1,6 +1,6 @@
 #include "device.hpp"
 
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -52,7 +52,7 @@ class device_workplace : public workplace {
   options const* settings_;
   stream_executor executor_;
   cublas_products multiply_;
-  hcomp::staged<paced_transport, stream_executor> over_;
+  hcomp::host_staged<paced_transport, stream_executor> over_;
   std::vector<float> copy_;
 };
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -415,7 +415,7 @@ TEST_CASE("majority_vote: on devices the steps of hosts, bit for bit") {
                                  host))(on_host, 3, 0.5f);
 
       hcomp::testing::guarded_executor device;
-      hcomp::staged over(transport, device);
+      hcomp::host_staged over(transport, device);
       hcomp::testing::device_vector<float> update(x[rank], device);
       train::majority_vote<decltype(over), hcomp::testing::guarded_executor> synchronize(
           values, 0.25, 7, {}, over, device);

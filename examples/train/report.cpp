@@ -70,9 +70,9 @@ std::string settings_text(comparison const& all) {
 }
 
 char const* name_of(hcomp::message_memory memory) {
-  return memory == hcomp::message_memory::device   ? "device"
-         : memory == hcomp::message_memory::staged ? "staged"
-                                                   : "host";
+  return memory == hcomp::message_memory::device        ? "device"
+         : memory == hcomp::message_memory::host_staged ? "host_staged"
+                                                        : "host";
 }
 
 nlohmann::ordered_json to_json(history const& run, model_kind const& model, int ranks) {

@@ -13,7 +13,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <map>
@@ -116,7 +116,7 @@ template <class Use> void on_host(setup const& s, tampered_transport& transport,
 template <class C, class Use>
 void on_device(C const& codec, setup const& s, tampered_transport& transport, Use const& use) {
   guarded_executor executor;
-  staged over(transport, executor);
+  host_staged over(transport, executor);
   plan sum(s.values, codec, over, executor, s.options());
   use([&](std::vector<float>& x, call_options const& how) {
     device_vector<float> const there(x, executor);

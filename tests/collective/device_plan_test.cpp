@@ -13,7 +13,7 @@
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>
@@ -40,7 +40,7 @@ struct move_guarded {
 };
 using reaching = reaching_transport<move_guarded>;
 
-enum class way { staged, direct, staged_over_reaching, staged_beside_a_host };
+enum class way { host_staged, direct, host_staged_over_reaching, host_staged_beside_a_host };
 
 /// The same on a host; returns what was sent by the last.
 template <class C>
@@ -59,7 +59,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 plan_options const& options,
                                                 std::vector<std::uint64_t>& sent, way by) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
-    if (by == way::staged_beside_a_host && transport.rank() == 0) {
+    if (by == way::host_staged_beside_a_host && transport.rank() == 0) {
       sent[0] = sum_on_host(codec, transport, mine, options);
       return;
     }
@@ -79,12 +79,12 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
     reaching direct(transport);
     if (by == way::direct) return sum_over(direct, message_memory::device);
     if constexpr (C::codec_id == sign<>::codec_id)  // each codec more takes the compiler seconds
-      if (by == way::staged_over_reaching) {
-        staged over(direct, executor);
+      if (by == way::host_staged_over_reaching) {
+        host_staged over(direct, executor);
         return sum_over(over, message_memory::device);
       }
-    staged over(transport, executor);
-    sum_over(over, message_memory::staged);
+    host_staged over(transport, executor);
+    sum_over(over, message_memory::host_staged);
   });
 }
 template <class C>
@@ -127,9 +127,9 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
             auto const x = vectors(values, ranks);
             std::vector<std::uint64_t> sent(x.size()), expected = sent;
             auto const wanted = sums_on_hosts(codec, x, options, expected);
-            for (way const by :
-                 {way::staged, way::direct, way::staged_over_reaching, way::staged_beside_a_host}) {
-              if (by == way::staged_over_reaching && C::codec_id != sign<>::codec_id) continue;
+            for (way const by : {way::host_staged, way::direct, way::host_staged_over_reaching,
+                                 way::host_staged_beside_a_host}) {
+              if (by == way::host_staged_over_reaching && C::codec_id != sign<>::codec_id) continue;
               CAPTURE(static_cast<int>(by));
               auto const found = sums_on_devices(codec, x, options, sent, by);
               CHECK(sent == expected);
@@ -156,7 +156,7 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
         found[static_cast<std::size_t>(transport.rank())] = waits_for_work - before;
       };
       reaching direct_transport(transport);
-      staged over(transport, executor);
+      host_staged over(transport, executor);
       direct ? count(direct_transport) : count(over);
     });
     return found;
@@ -175,7 +175,7 @@ TEST_CASE("staged: over a transport that reaches the device messages come after 
   run_ranks(2, [](in_process& transport) {
     guarded_executor executor;
     reaching direct(transport);
-    staged over(direct, executor);
+    host_staged over(direct, executor);
     int const other = 1 - transport.rank();
     guarded_buffer const memory(1);
     std::byte const first{7}, second{9};
@@ -199,7 +199,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
   auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     guarded_executor executor;
-    staged over(transport, executor);
+    host_staged over(transport, executor);
     device_vector<float> const values(x[rank], executor);
     plan sum(x[rank].size(), sign<>{}, over, executor);
     auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
@@ -230,7 +230,7 @@ TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks"
       plan_options const options{.how = algorithm::from("direct"), .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
-        staged over(transport, executor);
+        host_staged over(transport, executor);
         device_vector<float> const there(mine, executor);
         plan(values, codec, over, executor, options).all_reduce(there.span());
       } else {
@@ -284,7 +284,7 @@ TEST_CASE("plan on devices: segments are a quarter of a part, or all of a short 
   run_ranks(2, [](in_process& transport) {
     guarded_executor device;
     host_executor host;
-    staged over(transport, device);
+    host_staged over(transport, device);
     auto const bytes_of = [&](std::size_t values, plan_options const& options) {
       return plan(values, identity<float>(), over, device, options).options().segment_bytes;
     };
@@ -312,6 +312,6 @@ TEST_CASE("plan on devices: a transport that does not reach them is refused") {
     guarded_executor executor;
     CHECK_THROWS_WITH(plan(10, sign<>{}, transport, executor),
                       "plan: the transport does not reach the executor's memory, which is a "
-                      "device's; hcomp::staged copies messages for it");
+                      "device's; hcomp::host_staged copies messages for it");
   });
 }

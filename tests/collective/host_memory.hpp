@@ -6,7 +6,7 @@
 
 #include <collective/on_ranks.hpp>
 #include <cstddef>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <span>
@@ -22,7 +22,7 @@ template <class F> void check_host_memory_is_refused(std::size_t values, F const
   auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     auto mine = uniform_values(values, 8, transport.rank());
     guarded_executor executor;
-    staged over(transport, executor);
+    host_staged over(transport, executor);
     device_vector<float> const there(mine, executor);
     try {
       call(over, executor, transport.rank() == 1 ? std::span(mine) : there.span());

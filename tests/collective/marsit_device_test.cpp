@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
@@ -20,7 +20,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-using over_staging = staged<in_process, guarded_executor>;
+using over_staging = host_staged<in_process, guarded_executor>;
 using on_device = marsit<float, over_staging, guarded_executor>;
 using on_host = marsit<float, in_process, host_executor>;
 

@@ -15,7 +15,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/engine/detail/owned_bits.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
@@ -72,9 +72,9 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
       return;
     }
     guarded_executor executor;
-    staged over(transport, executor);
+    host_staged over(transport, executor);
     device_vector<float> const first(other, executor), second(mine, executor);
-    CHECK(sum_all(over, executor, first.span(), second.span()) == message_memory::staged);
+    CHECK(sum_all(over, executor, first.span(), second.span()) == message_memory::host_staged);
     mine = second.host();
   });
 }
@@ -115,7 +115,7 @@ TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN
     auto const outcomes = outcomes_on(3, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       guarded_executor executor;
-      staged over(transport, executor);
+      host_staged over(transport, executor);
       device_vector<float> const values(x[rank], executor);
       plan_options options{.how = {algorithm_kind::owner}, .segment_bytes = 1};
       if (!is_refused) options.nonfinite = nonfinite_policy::propagate;
@@ -152,7 +152,7 @@ TEST_CASE("owner on devices: a damaged message is told as on hosts") {
       plan_options const options{.how = {algorithm_kind::owner}, .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
-        staged over(transport, executor);
+        host_staged over(transport, executor);
         device_vector<float> const there(mine, executor);
         plan(n, sign<>{}, over, executor, options).all_reduce(there.span());
       } else {

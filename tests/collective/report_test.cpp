@@ -11,7 +11,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -38,7 +38,7 @@ template <class C> std::vector<double> dominances(C const& codec, float large, b
     if (rank == 1) x[20000] = large;
     if (on_device) {
       guarded_executor executor;
-      staged over(transport, executor);
+      host_staged over(transport, executor);
       device_vector<float> const there(x, executor);
       found[rank] = plan(values, codec, over, executor).all_reduce(there.span()).dominance;
     } else {

@@ -18,7 +18,7 @@
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/sparse/detail/device_sketch.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/core/bits.hpp>
@@ -50,7 +50,7 @@ using sparse::plan_of;
 using sparse::settings;
 
 auto const direct = algorithm::from("direct");
-using over_staging = staged<tampered_transport, guarded_executor>;
+using over_staging = host_staged<tampered_transport, guarded_executor>;
 
 auto const untampered = [](in_process& inner) {
   return tampered_transport(inner, [](int, int, std::span<std::byte>) {});
@@ -114,7 +114,7 @@ sums sums_of(sparse::vectors const& x, settings const& options, reduction result
                                             (options.ways.dense || options.ways.packed));
       if (!by_shards) return;
       CHECK(buffers_made == before);
-      CHECK(report.messages == (on_device ? message_memory::staged : message_memory::host));
+      CHECK(report.messages == (on_device ? message_memory::host_staged : message_memory::host));
     });
   });
   return found;

@@ -16,7 +16,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
@@ -94,7 +94,7 @@ figures summed(C const& codec, in_process& transport, place where, operation wha
     note(sum, perform(what, sum, x, call));
   } else {
     guarded_executor executor;
-    staged over(transport, executor);
+    host_staged over(transport, executor);
     where == place::device ? on_device(transport, executor) : on_device(over, executor);
   }
   x.insert(x.end(), other.begin(), other.end());
@@ -351,7 +351,7 @@ TEST_CASE("variable rate on devices: values of one rank in host memory are refus
     check_host_memory_is_refused(5000, [&](auto& transport, auto& executor, std::span<float> x) {
       plan sum(x.size(), codec, transport, executor, by(how));
       device_vector<float> const there(std::vector<float>(x.size(), 1.0f), executor);
-      CHECK(sum.all_reduce(there.span()).messages == message_memory::staged);
+      CHECK(sum.all_reduce(there.span()).messages == message_memory::host_staged);
       sum.all_reduce(x);
     });
   };

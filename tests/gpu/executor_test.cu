@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -335,7 +335,7 @@ TEST_CASE("gpu: a message that has come is there before those that leave are cop
   gpu::stream_executor device(stream);
   in_process_world world(2);
   in_process mine(world, 0), peer(world, 1);
-  staged over(mine, device);
+  host_staged over(mine, device);
   gpu::device_buffer memory(4);
   std::vector<std::byte> in(4), sent(4), got(4);
   device.wait(device.write(memory.data(), sent.data(), sent.size()));
@@ -423,7 +423,7 @@ TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's
       auto const rank = static_cast<std::size_t>(transport.rank());
       own_stream const stream;
       gpu::stream_executor device(stream);
-      staged over(transport, device);
+      host_staged over(transport, device);
       plan sum(values, codec, over, device);
       gpu::error_feedback<float> feedback(values);
       gpu::device_buffer memory(values * sizeof(float));

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -32,7 +32,7 @@ std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> cons
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     {
       gpu::stream_executor executor(stream);
-      staged<std::remove_reference_t<T>, gpu::stream_executor> over(transport, executor);
+      host_staged<std::remove_reference_t<T>, gpu::stream_executor> over(transport, executor);
       gpu::device_buffer const memory(mine.size() * sizeof(float));
       executor.wait(executor.write(memory.data(), mine.data(), memory.size()));
       auto sum = make(mine.size(), over, executor);

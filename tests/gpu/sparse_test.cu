@@ -3,7 +3,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
@@ -29,7 +29,7 @@ template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
 
 /// @param few_values  of vectors on the PTX machine
 void check_sums(sparse::settings options, char const* how = "ring", int few_values = 12'001) {
-  using over_staging = staged<in_process, gpu::stream_executor>;
+  using over_staging = host_staged<in_process, gpu::stream_executor>;
   options.plan = {.how = algorithm::from(how)};
   for (int const ranks : all_or_few<std::vector<int>>({1, 3}, {3}))
     for (std::size_t const values : {1, all_or_few(300'001, few_values)})

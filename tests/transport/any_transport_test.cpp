@@ -59,7 +59,7 @@ class lone_rank {
   std::uint64_t bytes_sent_ = 0;
 };
 
-/// Also copies messages from a device, as `staged` does.
+/// Also copies messages from a device, as `host_staged` does.
 class staging_rank : public lone_rank {
  public:
   staging_rank(int& alive, bool copies) : lone_rank(alive), copies_(copies) {}

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -68,7 +68,7 @@ void compare(ucx::testing::member& self, C const& codec, std::string const& tran
   must(transport.reaches(memory_space::device) == reaches,
        transports + (reaches ? ": reaches the device" : ": does not reach the device"));
   gpu::stream_executor executor;
-  staged over(transport, executor);
+  host_staged over(transport, executor);
   must(over.copies_messages() != reaches, "messages are copied where nothing reaches the device");
   auto x = uniform_values(values, 8, self.rank);
   gpu::device_buffer const memory(x.size() * sizeof(float));

@@ -15,7 +15,7 @@
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/engine/staged.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/transport/in_process.hpp>
@@ -91,7 +91,7 @@ void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit)
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     {
       gpu::stream_executor executor(stream);
-      staged<in_process, gpu::stream_executor> over(transport, executor);
+      host_staged<in_process, gpu::stream_executor> over(transport, executor);
       plan sum(values, codec, over, executor);
       gpu::device_buffer const memory(values * sizeof(float));
       std::vector<float> x(values);

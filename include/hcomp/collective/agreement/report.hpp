@@ -9,8 +9,8 @@
 namespace hcomp {
 
 /// What messages are made of: host memory, a device's memory that the transport reaches, or one
-/// that is copied to host memory and from it, by `staged`.
-enum class message_memory { host, device, staged };
+/// that is copied to host memory and from it, by `host_staged`.
+enum class message_memory { host, device, host_staged };
 
 /// One call on one rank.
 struct report {

@@ -40,7 +40,7 @@ class call_session {
     if (!transport.reaches(space))
       throw std::invalid_argument(
           "plan: the transport does not reach the executor's memory, which is a device's; "
-          "hcomp::staged copies messages for it");
+          "hcomp::host_staged copies messages for it");
   }
 
   /// Other parameters, from the next call on.
@@ -172,7 +172,7 @@ class call_session {
 
   message_memory messages() const {
     if (space_ == memory_space::host) return message_memory::host;
-    return transport_->copies_messages() ? message_memory::staged : message_memory::device;
+    return transport_->copies_messages() ? message_memory::host_staged : message_memory::device;
   }
 
   codec_terms codec_;

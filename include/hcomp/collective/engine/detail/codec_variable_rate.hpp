@@ -52,7 +52,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   C const& codec() const { return codec_; }
   variable_rate_engine_settings settings() const {
     return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
-            DeviceExecutor<E> ? message_memory::staged : message_memory::host};
+            DeviceExecutor<E> ? message_memory::host_staged : message_memory::host};
   }
   /// @throws std::invalid_argument  as the constructor, or its codes can be longer
   void set_codec(C const& codec) {

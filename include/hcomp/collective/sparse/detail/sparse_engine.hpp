@@ -115,7 +115,7 @@ class sparse_engine final : public sparse_sum_engine {
 
   // ---- by shards ----------------------------------------------------------------------------
   void go_by_shards(report& figures) const {
-    if (is_on_device_) figures.messages = message_memory::staged;
+    if (is_on_device_) figures.messages = message_memory::host_staged;
   }
   void reduce_by_shards(std::span<float> x, call_options const& call, report& figures) {
     go_by_shards(figures);

@@ -32,19 +32,19 @@ namespace hcomp {
 /// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
 /// Memory: staging for as many messages as were under way together, in whole pages and up to an
 /// eighth more, kept.
-template <Transport T, DeviceExecutor E> class staged {
+template <Transport T, DeviceExecutor E> class host_staged {
  public:
   /// A send or receive under way. Waited for exactly once.
   struct request {
     std::uint32_t slot = 0;
   };
 
-  staged(T& transport, E& executor)
+  host_staged(T& transport, E& executor)
       : transport_(&transport),
         executor_(&executor),
         copies_messages_(!transport.reaches(E::space)) {}
-  staged(staged const&) = delete;
-  staged& operator=(staged const&) = delete;
+  host_staged(host_staged const&) = delete;
+  host_staged& operator=(host_staged const&) = delete;
 
   int rank() const { return transport_->rank(); }
   int size() const { return transport_->size(); }
