@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
                       static_cast<double>(figures.partial + figures.whole));
     } else {
       hcomp::aggregated_mean mean(values, hcomp::thc<>(), link,
-                                  {.share = {workers}, .patience = 250ms, .resend_indices = false});
+                                  {.share = {workers}, .timeout = 250ms, .resend_indices = false});
       double error = 0, square = 0, lost = 0;
       std::vector<float> x(values);
       for (int round = 0; round < rounds; ++round) {

@@ -30,7 +30,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--method", default="thc:bits=4", help="by which gradients are averaged")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds that a step takes longer")
-    parser.add_argument("--patience", type=float, default=30, help="seconds to wait for another rank")
+    parser.add_argument("--timeout", type=float, default=30, help="seconds to wait for another rank")
     args = parser.parse_args()
     if args.rank != "join" and (args.ranks is None or not args.rank.isdigit()):
         parser.error(f"rank is {args.rank}, ranks {args.ranks}; they are numbers, or rank is join")
@@ -47,9 +47,9 @@ def batch(*draw: int) -> tuple[Tensor, Tensor]:
 def main() -> None:
     args = options()
     if args.rank == "join":
-        group = hcomp.ElasticGroup.join(args.directory, args.patience)
+        group = hcomp.ElasticGroup.join(args.directory, args.timeout)
     else:
-        group = hcomp.ElasticGroup(args.directory, int(args.rank), args.ranks, args.patience)
+        group = hcomp.ElasticGroup(args.directory, int(args.rank), args.ranks, args.timeout)
     model = nn.Sequential(nn.Linear(8, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 1))
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 200, 0.5)

@@ -38,8 +38,8 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
                   .aggregators = o.aggregators,
                   .deadline = deadline_,
                   .goes_on_without_sums = true,
-                  .norm_patience = 10 * deadline_ + std::chrono::seconds(5),
-                  .patience = 10 * deadline_ + std::chrono::seconds(5),
+                  .norm_timeout = 10 * deadline_ + std::chrono::seconds(5),
+                  .timeout = 10 * deadline_ + std::chrono::seconds(5),
                   .resend_after = deadline_ / 2,
                   .check = false,  // or nobody could be late
                   .bytes_per_second = static_cast<std::uint64_t>(o.link * 1e9 / 8)});

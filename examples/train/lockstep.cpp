@@ -38,8 +38,8 @@ template <class Mailbox> hcomp::received_packet take(Mailbox& box, std::span<std
   return {static_cast<int>(e.from), e.bytes};
 }
 
-nanoseconds later(nanoseconds now, nanoseconds patience) {
-  return patience < never - now ? now + patience : never;
+nanoseconds later(nanoseconds now, nanoseconds timeout) {
+  return timeout < never - now ? now + timeout : never;
 }
 
 }  // namespace
@@ -70,8 +70,8 @@ void lockstep::link::send(int peer, std::span<std::byte const> packet) {
   box().bytes_sent += packet.size();
 }
 
-hcomp::received_packet lockstep::link::receive(std::span<std::byte> room, nanoseconds patience) {
-  box().wakes = later(now(), patience);
+hcomp::received_packet lockstep::link::receive(std::span<std::byte> room, nanoseconds timeout) {
+  box().wakes = later(now(), timeout);
   return aggregates_ ? post_->receive_as_aggregator(room) : post_->receive_as_worker(room);
 }
 

@@ -44,7 +44,7 @@ class lockstep {
     std::uint64_t bytes_sent() const { return box().bytes_sent; }
     std::chrono::nanoseconds now() const { return post_->now_; }
     void send(int peer, std::span<std::byte const> packet);
-    hcomp::received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience);
+    hcomp::received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout);
 
    private:
     mailbox& box() const { return aggregates_ ? post_->aggregator_ : post_->worker_; }

@@ -52,13 +52,13 @@ class elastic_connection final : public hcomp::c_api::connection {
  public:
   /// @param enter  (store, settings), gives the group
   template <class Enter>
-  elastic_connection(char const* directory, int patience_ms, Enter const& enter)
+  elastic_connection(char const* directory, int timeout_ms, Enter const& enter)
       : store_(&require(directory, "directory")) {
-    if (patience_ms < 0)
-      throw std::invalid_argument("patience_ms is " + std::to_string(patience_ms) +
+    if (timeout_ms < 0)
+      throw std::invalid_argument("timeout_ms is " + std::to_string(timeout_ms) +
                                   ", it can be 0 and more");
-    std::chrono::milliseconds const patience(patience_ms);
-    group_ = enter(store_, hcomp::elastic::group::settings{{.timeout = patience}, patience});
+    std::chrono::milliseconds const timeout(timeout_ms);
+    group_ = enter(store_, hcomp::elastic::group::settings{{.timeout = timeout}, timeout});
     known_ = group_->members();
   }
 
@@ -149,12 +149,12 @@ template <class F> int run(char const* function, hcomp_elastic* group, F const& 
 
 /// @param enter  as of elastic_connection
 template <class Enter>
-int make(char const* function, char const* directory, int patience_ms, hcomp_elastic** group,
+int make(char const* function, char const* directory, int timeout_ms, hcomp_elastic** group,
          Enter const& enter) noexcept {
   if (group) *group = nullptr;
   return guarded(function, [&] {
     auto& place = require(group, "group");
-    place = new hcomp_elastic{std::make_shared<elastic_connection>(directory, patience_ms, enter)};
+    place = new hcomp_elastic{std::make_shared<elastic_connection>(directory, timeout_ms, enter)};
   });
 }
 
@@ -181,14 +181,14 @@ void with_bytes(Void* pointer, std::size_t bytes, char const* name, F const& f) 
 
 }  // namespace
 
-int hcomp_elastic_create(char const* directory, int rank, int size, int patience_ms,
+int hcomp_elastic_create(char const* directory, int rank, int size, int timeout_ms,
                          hcomp_elastic** group) {
-  return make(__func__, directory, patience_ms, group, [&](auto& store, auto const& how) {
+  return make(__func__, directory, timeout_ms, group, [&](auto& store, auto const& how) {
     return std::make_unique<hcomp::elastic::group>(store, rank, size, how);
   });
 }
-int hcomp_elastic_join(char const* directory, int patience_ms, hcomp_elastic** group) {
-  return make(__func__, directory, patience_ms, group,
+int hcomp_elastic_join(char const* directory, int timeout_ms, hcomp_elastic** group) {
+  return make(__func__, directory, timeout_ms, group,
               [](auto& store, auto const& how) { return hcomp::elastic::group::join(store, how); });
 }
 int hcomp_elastic_free(hcomp_elastic** group) {

@@ -53,8 +53,8 @@ std::optional<std::size_t> shadow_from_environment() {
                              "it is a number of calls, such as 10");
 }
 
-int patience_from_environment() {
-  return number("HCOMP_PATIENCE", 1, 1'000'000,
+int timeout_from_environment() {
+  return number("HCOMP_TIMEOUT", 1, 1'000'000,
                 "it is a whole number of seconds from 1 to 1000000, such as 60")
       .value_or(60);
 }

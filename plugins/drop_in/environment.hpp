@@ -18,8 +18,8 @@ std::string variable(char const* name);
 std::string report_from_environment();
 /// HCOMP_SHADOW: so many calls of a communicator are only tried; as HCOMP_CONFIG says.
 std::optional<std::size_t> shadow_from_environment();
-/// HCOMP_PATIENCE: seconds that rank 0 waits in MPI_Init for a rank to say something; 60.
-int patience_from_environment();
+/// HCOMP_TIMEOUT: seconds that rank 0 waits in MPI_Init for a rank to say something; 60.
+int timeout_from_environment();
 
 /// For the one rank that writes the report, before there is one. The file stays as it was.
 /// @throws std::invalid_argument  it cannot be written, and why

@@ -50,7 +50,7 @@ constexpr int start_tag = 32749;  ///< below the 32767 that every MPI has
 struct asked {
   settings values;
   std::string codecs, report, error;
-  int patience_seconds = 60;
+  int timeout_seconds = 60;
 
   /// @param writes_report  on this rank
   explicit asked(bool writes_report) {
@@ -60,7 +60,7 @@ struct asked {
       values = settings::from(variable("HCOMP_CONFIG"));
       report = report_from_environment();
       values.shadow_calls = shadow_from_environment().value_or(values.shadow_calls);
-      patience_seconds = patience_from_environment();
+      timeout_seconds = timeout_from_environment();
       if (writes_report) require_writable_report(report);
     } catch (std::invalid_argument const& what) {
       error = what.what();
@@ -95,11 +95,11 @@ int agree(asked const& mine) {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text = mine.text();
   // Rank 0 waits half as long as others wait for it, so that it is rank 0 that says who is missing.
-  int const seconds = (rank > 0 ? 2 : 1) * mine.patience_seconds;
+  int const seconds = (rank > 0 ? 2 : 1) * mine.timeout_seconds;
   auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   auto const silent = [&](int who) {
     return "rank " + std::to_string(who) + " has said nothing for " + std::to_string(seconds) +
-           " s after MPI_Init (HCOMP_PATIENCE); is the library loaded there too (mpirun -x "
+           " s after MPI_Init (HCOMP_TIMEOUT); is the library loaded there too (mpirun -x "
            "LD_PRELOAD=..., mpiexec -genv LD_PRELOAD ..., or --mca coll_hcomp_priority ...)?";
   };
   if (rank > 0) {

@@ -25,7 +25,7 @@ extern "C" {
 /// A group that goes on without those who are lost. Used by one thread at a time, with its sums.
 ///
 /// Collective calls, and those of its sums, are made in the same order on all ranks. A rank is lost when it
-/// ends, or when the others have waited for it as long as the patience. Its own calls then return
+/// ends, or when the others have waited for it as long as the timeout. Its own calls then return
 /// HCOMP_TRANSPORT, the others' HCOMP_OK. After HCOMP_TRANSPORT or HCOMP_DAMAGED a group can only be freed.
 typedef struct hcomp_elastic hcomp_elastic;
 
@@ -41,15 +41,15 @@ typedef struct hcomp_elastic_state {
 /// All `size` ranks of a new job, whose names are 0 to size - 1. Collective.
 ///
 /// @param directory    is made if it is not there
-/// @param patience_ms  how long others are waited for, longer than any computation between two calls;
+/// @param timeout_ms  how long others are waited for, longer than any computation between two calls;
 ///                     0: for ever
 /// @param group        where to write it; NULL is written if the call fails
-HCOMP_API int hcomp_elastic_create(char const* directory, int rank, int size, int patience_ms,
+HCOMP_API int hcomp_elastic_create(char const* directory, int rank, int size, int timeout_ms,
                                    hcomp_elastic** group);
 /// A newcomer to a job that goes on, with a new name: waits until its members call hcomp_elastic_admit.
 /// Then it calls hcomp_elastic_share, as they do.
-/// HCOMP_TRANSPORT if nobody admits it within the patience.
-HCOMP_API int hcomp_elastic_join(char const* directory, int patience_ms, hcomp_elastic** group);
+/// HCOMP_TRANSPORT if nobody admits it within the timeout.
+HCOMP_API int hcomp_elastic_join(char const* directory, int timeout_ms, hcomp_elastic** group);
 /// Frees it and writes NULL; nothing if it is NULL already. Collective: nobody is gone while others need its
 /// results. Sums keep what they need of the group.
 HCOMP_API int hcomp_elastic_free(hcomp_elastic** group);

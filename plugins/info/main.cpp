@@ -354,10 +354,10 @@ void show_shadow() {
   });
 }
 
-void show_patience() {
-  show_variable("HCOMP_PATIENCE", [] {
+void show_timeout() {
+  show_variable("HCOMP_TIMEOUT", [] {
     return fmt::format("MPI_Init waits {} s for ranks that say nothing",
-                       drop_in::patience_from_environment());
+                       drop_in::timeout_from_environment());
   });
 }
 
@@ -463,7 +463,7 @@ int main(int count, char** words) {
   if (has_codecs()) show_config();
   show_report();
   show_shadow();
-  show_patience();
+  show_timeout();
   show_preload();
   put(wrong.empty() ? "\nNothing is wrong.\n" : "\nWrong:\n");
   for (auto const& one : wrong) put(fmt::format("  {}\n", hcomp::detail::printable(one)));

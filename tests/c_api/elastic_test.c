@@ -12,7 +12,7 @@
 
 #include "processes.h"
 
-enum { values = 3000, most = 5, patience = 20000 };
+enum { values = 3000, most = 5, timeout = 20000 };
 
 static char directory[64];
 static void new_directory(void) {
@@ -55,9 +55,9 @@ static void train(int pipe) {
   int needed, i, names[most], holds;
   uint64_t generation = 0;
   if (is_new)
-    CHECK_OK(hcomp_elastic_join(directory, patience, &group));
+    CHECK_OK(hcomp_elastic_join(directory, timeout, &group));
   else
-    CHECK_OK(hcomp_elastic_create(directory, number, 4, patience, &group));
+    CHECK_OK(hcomp_elastic_create(directory, number, 4, timeout, &group));
   CHECK_OK(hcomp_elastic_now(group, &now));
   CHECK(now.lost == 0 && now.size == 4 && (is_new || (now.name == number && now.rank == number)));
   CHECK_OK(hcomp_create_elastic(group, values, HCOMP_FLOAT, "identity", &plain));
@@ -137,7 +137,7 @@ static void wrong(int pipe) {
   CHECK_ERROR(hcomp_elastic_create(NULL, number, 3, 1000, &group), HCOMP_INVALID_ARGUMENT,
               "hcomp_elastic_create: directory is a null pointer");
   CHECK_ERROR(hcomp_elastic_create(directory, number, 3, -1, &group), HCOMP_INVALID_ARGUMENT,
-              "patience_ms is -1");
+              "timeout_ms is -1");
   CHECK_ERROR(hcomp_elastic_create(directory, 3, 3, 1000, &group), HCOMP_INVALID_ARGUMENT,
               "rank 3 of 3 ranks");
   CHECK_ERROR(hcomp_elastic_create("/proc/nowhere", number, 3, 1000, &group), HCOMP_OTHER, "/proc");
@@ -146,7 +146,7 @@ static void wrong(int pipe) {
               "group is a null");
   CHECK_OK(hcomp_elastic_free(&group));
 
-  CHECK_OK(hcomp_elastic_create(directory, number, 3, patience, &group));
+  CHECK_OK(hcomp_elastic_create(directory, number, 3, timeout, &group));
   CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "gzip", &sum), HCOMP_INVALID_ARGUMENT,
               "no codec is called 'gzip'");
   CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_INT32, "fp16", &sum), HCOMP_INVALID_ARGUMENT,

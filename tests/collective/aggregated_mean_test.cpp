@@ -115,7 +115,7 @@ TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, b
         return;
       }
       aggregated_mean mean(one.values, codec, link,
-                           {.share = share, .norm_patience = 20s, .patience = 20s});
+                           {.share = share, .norm_timeout = 20s, .timeout = 20s});
       auto const report =
           mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), key);
       if (report.lost + report.left_out > 0 ||
@@ -157,7 +157,7 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
         return;
       }
       aggregated_mean mean(values, codec, link,
-                           {.share = {workers}, .norm_patience = 20s, .patience = 20s});
+                           {.share = {workers}, .norm_timeout = 20s, .timeout = 20s});
       auto const report =
           mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {.seed = 1});
       left_out += report.left_out;
@@ -198,7 +198,7 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
       auto const rank = static_cast<std::size_t>(link.rank());
       aggregated_mean mean(
           values, codec, link,
-          {.share = {workers}, .norm_patience = 20s, .patience = 1500ms, .resend_indices = false});
+          {.share = {workers}, .norm_timeout = 20s, .timeout = 1500ms, .resend_indices = false});
       reports[rank] = mean.average(std::span(results[rank]), {.seed = 2});
       mean.leave();
     });
@@ -245,7 +245,7 @@ TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link
     auto const rank = static_cast<std::size_t>(link.rank());
     aggregated_mean mean(
         values, codec, link,
-        {.share = {workers}, .norm_patience = 30s, .patience = 30s, .resend_after = 20ms});
+        {.share = {workers}, .norm_timeout = 30s, .timeout = 30s, .resend_after = 20ms});
     auto const report = mean.average(std::span(results[rank]), {.seed = 2});
     resent += report.resent;
     if (report.lost > 0) throw std::runtime_error("a sum did not come");
@@ -379,8 +379,8 @@ template <class F> class filtered_packets {
   void send(int peer, std::span<std::byte const> packet) {
     if (!loses_(peer, header_of(packet))) link_->send(peer, packet);
   }
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
-    return link_->receive(room, patience);
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+    return link_->receive(room, timeout);
   }
 
  private:
@@ -414,7 +414,7 @@ TEST_CASE(
     // Shorter than the deadline, after which the others' sums come: it has time to send nothing.
     aggregated_mean mean(
         values, codec, link,
-        {.share = {workers}, .norm_patience = link.rank() == 1 ? 1000ms : 20s, .patience = 20s});
+        {.share = {workers}, .norm_timeout = link.rank() == 1 ? 1000ms : 20s, .timeout = 20s});
     error_feedback<float> feedback(values);
     auto const got = mean.average(std::span(mine), feedback, {});
     if (link.rank() == 1) {
@@ -455,7 +455,7 @@ TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless tol
       }
       aggregated_mean mean(
           values, codec, link,
-          {.share = {workers}, .norm_patience = 20s, .patience = 20s, .late_to_residual = kept});
+          {.share = {workers}, .norm_timeout = 20s, .timeout = 20s, .late_to_residual = kept});
       error_feedback<float> feedback(values);
       std::vector<double> mine(values);
       for (int step = 0; step < steps; ++step) {
@@ -497,7 +497,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
     }
     if (link.rank() == 1) return;  // never says a word
     aggregated_mean mean(values, codec, link,
-                         {.share = {workers}, .norm_patience = 20s, .patience = 20s});
+                         {.share = {workers}, .norm_timeout = 20s, .timeout = 20s});
     auto const report = mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {});
     mean.leave();
     if (report.lost > 0 || report.contributions != report.chunks * 3)
@@ -516,9 +516,8 @@ TEST_CASE(
   error_feedback<float> feedback(x.size());
   packet_world world(2);
   in_process_packets link(world, 0);
-  aggregated_mean mean(
-      x.size(), thc<float>(), link,
-      {.share = {1}, .norm_patience = 30ms, .patience = 50ms, .resend_after = 10ms});
+  aggregated_mean mean(x.size(), thc<float>(), link,
+                       {.share = {1}, .norm_timeout = 30ms, .timeout = 50ms, .resend_after = 10ms});
   auto const start = link.now();
   auto const end = outcome_of([&] { mean.average(std::span(x), feedback, {}); });
   CHECK(end.what == "transport_error");
@@ -546,7 +545,7 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
       }
       aggregated_mean mean(
           values, thc<float>(), link,
-          {.share = {workers}, .nonfinite = policy, .norm_patience = 20s, .patience = 20s});
+          {.share = {workers}, .nonfinite = policy, .norm_timeout = 20s, .timeout = 20s});
       auto const end = outcome_of(
           [&] { mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {}); });
       mean.leave();
@@ -585,7 +584,7 @@ TEST_CASE("aggregated_mean: a mean that overflows is an error, with the vector a
       return;
     }
     aggregated_mean mean(values, thc<float>(), link,
-                         {.share = {1}, .norm_patience = 20s, .patience = 20s});
+                         {.share = {1}, .norm_timeout = 20s, .timeout = 20s});
     auto const end = outcome_of([&] { mean.average(std::span(x), {}); });
     mean.leave();
     CHECK(end.what == "nonfinite_error");
@@ -618,7 +617,7 @@ traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
     std::vector<float> x(values, link.rank() % 2 == 0 ? 1.f : -2.f);
     aggregated_mean mean(
         values, codec, link,
-        {.share = {workers, chunk}, .norm_patience = 60s, .patience = 60s, .resend_after = 0ns});
+        {.share = {workers, chunk}, .norm_timeout = 60s, .timeout = 60s, .resend_after = 0ns});
     auto const report = mean.average(std::span(x), {});
     if (report.lost > 0) throw std::runtime_error("a sum did not come");
     if (report.bytes_sent != link.bytes_sent()) throw std::runtime_error("the report miscounts");

@@ -44,8 +44,8 @@ class connection {
   explicit connection(int handle) : handle_(handle) {
     int const yes = 1;
     setsockopt(handle_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    timeval const patience{60, 0};  // for a card that damages packets
-    setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    timeval const timeout{60, 0};  // for a card that damages packets
+    setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   void mark() {
     int const type_of_service = 0x28;

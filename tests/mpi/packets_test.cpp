@@ -88,7 +88,7 @@ TEST_CASE("mpi packets: workers and aggregator give the codec's own mean, bit by
     return;
   }
   aggregated_mean mean(values, codec, link,
-                       {.share = {workers}, .norm_patience = 60s, .patience = 60s});
+                       {.share = {workers}, .norm_timeout = 60s, .timeout = 60s});
   for (std::uint64_t step = 0; step < 3; ++step) {
     auto mine = x[static_cast<std::size_t>(link.rank())];
     mean.average(std::span(mine), {.seed = 1, .step = step});

@@ -142,7 +142,7 @@ def test_what_is_wrong_on_one_rank_fails_on_all_and_loses_nothing():
 
 def late(number, directory):
     """Process 1 is left out, and joins again."""
-    group = hcomp.ElasticGroup(directory, number, 3, patience=2.0)
+    group = hcomp.ElasticGroup(directory, number, 3, timeout=2.0)
     x = np.ones(10, np.float32)
     said = rank = None
     total = hcomp.Sum(group, 10, np.float32, "identity")
@@ -156,7 +156,7 @@ def late(number, directory):
         rank, said = error.rank, str(error)
         total.close()
         group.close()
-        group = hcomp.ElasticGroup.join(directory, patience=30)
+        group = hcomp.ElasticGroup.join(directory, timeout=30)
         total = hcomp.Sum(group, 10, np.float32, "identity")
     else:
         assert (group.lost, group.members) == ((1,), (0, 2)), group
@@ -186,7 +186,7 @@ def test_a_directory_of_an_earlier_run_and_a_job_that_is_over():
         said = []
         for enter in (
             lambda: hcomp.ElasticGroup(directory, 0, 1),
-            lambda: hcomp.ElasticGroup.join(directory, patience=0.2),
+            lambda: hcomp.ElasticGroup.join(directory, timeout=0.2),
             lambda: hcomp.ElasticGroup("/proc/nowhere", 0, 1),
             lambda: group.size,
         ):
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_the_waiting_for_others():
         )
         wait_until(lambda: place.exists() and any(place.iterdir()), "it waits for another one")
         one.send_signal(signal.SIGINT)
-        said = one.communicate(timeout=15)[1]  # its patience is 30 s
+        said = one.communicate(timeout=15)[1]  # its timeout is 30 s
     assert "KeyboardInterrupt" in said and one.returncode != 0, said
 
 

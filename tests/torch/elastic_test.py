@@ -48,9 +48,9 @@ def bits_of(state):
 def train(number, directory, newcomer):
     """Until the newcomer has made 20 steps with the others."""
     if number == newcomer:
-        group = hcomp.ElasticGroup.join(directory, patience=60)
+        group = hcomp.ElasticGroup.join(directory, timeout=60)
     else:
-        group = hcomp.ElasticGroup(directory, number, newcomer, patience=60)
+        group = hcomp.ElasticGroup(directory, number, newcomer, timeout=60)
     torch.manual_seed(number)  # rank 0 gives the others its parameters
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
@@ -160,7 +160,7 @@ def test_the_example():
                 list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
 
-        sizes = ("--steps", 400, "--pause", 0.02, "--patience", 90)
+        sizes = ("--steps", 400, "--pause", 0.02, "--timeout", 90)
         ranks = [start(rank, 3) for rank in range(3)] + [start("join")]
         try:
             lines = [ranks[0].stdout.readline() for _ in range(2)]

@@ -67,7 +67,7 @@ void must_be_all(std::span<float const> x, float value, std::string const& what)
   must(std::ranges::all_of(x, [&](float one) { return one == value; }), what);
 }
 
-elastic::group::settings const how{.transport = {.timeout = 20s}, .patience = 20s};
+elastic::group::settings const how{.transport = {.timeout = 20s}, .meeting_timeout = 20s};
 
 /// Sums of 2^name are exact, and tell who is in them.
 void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::size_t values,
@@ -248,7 +248,7 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
       [&](member& self) {
         elastic::directory_store store(place.path());
         elastic::group group(store, self.rank, self.size,
-                             {.transport = {.timeout = 2s}, .patience = 1s});
+                             {.transport = {.timeout = 2s}, .meeting_timeout = 1s});
         host_executor executor;
         elastic::sum<float> sum("identity", 1000, group, executor);
         std::vector<float> x(1000, 1);
@@ -433,7 +433,7 @@ TEST_CASE(
       [&](member& self) {
         elastic::directory_store store(place.path());
         if (self.rank == 2) {
-          elastic::group::join(store, {.patience = 300ms});  // while others do not look
+          elastic::group::join(store, {.meeting_timeout = 300ms});  // while others do not look
         } else {
           elastic::group group(store, self.rank, 2, how);
           while (!self.may_go()) usleep(1000);

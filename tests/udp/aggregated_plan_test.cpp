@@ -155,7 +155,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   }
   auto const unreached = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport,
-                              {.aggregators = {silent}, .join_patience = 150ms});
+                              {.aggregators = {silent}, .join_timeout = 150ms});
   });
   CHECK_MESSAGE(all_ended_alike(unreached, "transport_error"), to_text(unreached));
   CHECK(unreached[0].text.find("rank 0: udp: aggregator " + silent +
@@ -167,7 +167,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   running_server answers;
   auto const half = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport,
-                              {.aggregators = {answers.address(), silent}, .join_patience = 150ms});
+                              {.aggregators = {answers.address(), silent}, .join_timeout = 150ms});
   });
   CHECK_MESSAGE(all_ended_alike(half, "transport_error"), to_text(half));
   CHECK(udp::ask_for_statistics(udp::address(answers.address()), 10s).jobs_left == 1);
@@ -255,13 +255,13 @@ TEST_CASE(
   for (auto const& own : got) CHECK(first_difference(own, two) == nowhere);
 }
 
-TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the patiences") {
+TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the timeouts") {
   running_server server;
   auto const ends = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(3000, thc<float>(), transport,
                               {.aggregators = {server.address()},
-                               .norm_patience = 100ms,
-                               .patience = 100ms,
+                               .norm_timeout = 100ms,
+                               .timeout = 100ms,
                                .resend_after = 20ms});
     std::vector<float> x(3000, 1.0f);
     plan.all_reduce(std::span(x));

@@ -361,7 +361,7 @@ TEST_CASE("udp server: several jobs at once, each with the codec's own mean, bit
                              .job = static_cast<std::uint32_t>(job)});
           // 8-bit codes have sums of 16 bits, for which 1024 values are too many.
           aggregated_mean mean(values, codec, link,
-                               {.share = {workers, 512}, .norm_patience = 30s, .patience = 30s});
+                               {.share = {workers, 512}, .norm_timeout = 30s, .timeout = 30s});
           link.set_terms(mean.layout().aggregator());
           for (std::uint64_t step = 0; step < rounds; ++step) {
             auto own = x[static_cast<std::size_t>(rank)];

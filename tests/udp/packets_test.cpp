@@ -75,7 +75,7 @@ run_result run_workers(int workers, std::vector<std::string> const& peers, std::
         udp::packets link({.rank = rank, .workers = workers, .aggregators = peers});
         aggregated_mean mean(
             values, codec, link,
-            {.share = {workers}, .norm_patience = 30s, .patience = 30s, .resend_after = 30ms});
+            {.share = {workers}, .norm_timeout = 30s, .timeout = 30s, .resend_after = 30ms});
         for (std::uint64_t step = 0; step < rounds; ++step) {
           auto own = x[me];
           auto const report = mean.average(std::span(own), {.seed = 1, .step = step});
@@ -220,7 +220,7 @@ TEST_CASE("udp packets: receive gives up in time, join does with the address") {
 TEST_CASE("udp packets: no more than a window leaves without an answer") {
   auto how = worker(0, 1, "");
   how.window = 5;
-  how.window_patience = 1h;
+  how.window_timeout = 1h;
   udp::aggregator_packets aggregator(aggregator_of(1));
   how.aggregators = {aggregator.local()};
   udp::packets link(how);
@@ -440,7 +440,7 @@ TEST_CASE(
         lossy_packets link(inner, 0.2, 6);
         aggregated_mean mean(
             values, codec, link,
-            {.share = {workers}, .norm_patience = 30s, .patience = 30s, .resend_after = 20ms});
+            {.share = {workers}, .norm_timeout = 30s, .timeout = 30s, .resend_after = 20ms});
         mean.average(std::span(results[rank]), {.seed = 2});
         mean.leave();
         lost[rank] = link.packets_lost();

@@ -161,7 +161,7 @@ class worker_processes {
     udp::packets link({.rank = rank, .workers = count, .aggregators = {aggregator}, .job = 5});
     aggregated_mean mean(
         values, codec, link,
-        {.share = {count}, .norm_patience = 3s, .patience = 2s, .resend_after = 30ms});
+        {.share = {count}, .norm_timeout = 3s, .timeout = 2s, .resend_after = 30ms});
     link.set_terms(terms());
     auto const me = static_cast<std::size_t>(rank);
     for (int round = 0; round < all_.end; ++round) {

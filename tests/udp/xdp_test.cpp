@@ -221,12 +221,12 @@ class raw_worker {
     return datagram;
   }
   /// The next datagram, or nothing within the time.
-  packet receive(std::chrono::nanoseconds patience) {
+  packet receive(std::chrono::nanoseconds timeout) {
     packet room(2000);
     udp::address from;
     auto bytes = socket_.receive(room, from);
     if (!bytes) {
-      socket_.wait(patience);
+      socket_.wait(timeout);
       bytes = socket_.receive(room, from);
     }
     room.resize(bytes.value_or(0));
@@ -314,10 +314,10 @@ result run_job(mode how, job_shape const& shape) {
       return chunk + 1 == chunks ? shape.chunk_values - 23 : shape.chunk_values;
     };
     std::vector<std::vector<char>> answered(workers, std::vector<char>(chunks));
-    auto const drain = [&](std::chrono::nanoseconds patience) {
+    auto const drain = [&](std::chrono::nanoseconds timeout) {
       for (std::size_t rank = 0; rank < workers; ++rank)
         while (true) {
-          auto const datagram = all[rank]->receive(patience);
+          auto const datagram = all[rank]->receive(timeout);
           if (datagram.empty()) break;
           udp::frame header;
           REQUIRE(udp::read_frame(datagram, header) == udp::frame_fault::none);
@@ -540,10 +540,10 @@ class campaign {
     join();
   }
 
-  void drain(std::chrono::nanoseconds patience) {
+  void drain(std::chrono::nanoseconds timeout) {
     for (std::size_t rank = 0; rank < answered_.size(); ++rank)
       while (true) {
-        auto const datagram = all_[rank]->receive(patience);
+        auto const datagram = all_[rank]->receive(timeout);
         if (datagram.empty()) break;
         udp::frame header;
         REQUIRE(udp::read_frame(datagram, header) == udp::frame_fault::none);
@@ -700,8 +700,8 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
       all[rank]->send(udp::frame_kind::packet,
                       contribution(terms, round, chunk, static_cast<int>(rank), values));
     };
-    auto const await = [&](std::size_t rank, std::chrono::nanoseconds patience) {
-      auto datagram = all[rank]->receive(patience);
+    auto const await = [&](std::size_t rank, std::chrono::nanoseconds timeout) {
+      auto datagram = all[rank]->receive(timeout);
       if (!datagram.empty()) datagram.erase(datagram.begin(), datagram.begin() + udp::frame_bytes);
       seen.push_back(datagram);
       return datagram;

@@ -44,7 +44,7 @@ namespace detail {
 
 /// Threads that wait for a job and share its blocks out among themselves and the caller. Jobs
 /// follow each other closely, and to wake a thread takes as long as to encode a segment: so, before
-/// they sleep, threads look for what they wait for, for `patience`, and let others run meanwhile.
+/// they sleep, threads look for what they wait for, for `timeout`, and let others run meanwhile.
 class thread_crew {
  public:
   explicit thread_crew(int helpers) {
@@ -88,10 +88,10 @@ class thread_crew {
   }
 
  private:
-  static constexpr std::chrono::microseconds patience{50};
+  static constexpr std::chrono::microseconds timeout{50};
 
   template <class F> static void look_for(F const& found) {
-    auto const end = std::chrono::steady_clock::now() + patience;
+    auto const end = std::chrono::steady_clock::now() + timeout;
     while (!found() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   }
   void serve() {

@@ -77,12 +77,12 @@ class in_process_packets {
     bytes_sent_ += packet.size();
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
     auto& box = world_->inboxes_[static_cast<std::size_t>(rank_)];
     std::unique_lock lock(box.mutex);
     // Longer than a day is as good as any; the sum with the clock must not overflow.
-    patience = std::min<std::chrono::nanoseconds>(patience, std::chrono::hours(24));
-    if (!box.came.wait_for(lock, patience, [&] { return !box.packets.empty(); })) return {};
+    timeout = std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
+    if (!box.came.wait_for(lock, timeout, [&] { return !box.packets.empty(); })) return {};
     auto const first = std::move(box.packets.front());
     box.packets.pop_front();
     lock.unlock();

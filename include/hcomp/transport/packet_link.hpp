@@ -24,11 +24,11 @@ struct received_packet {
 /// A Transport cannot do this: its `wait` ends when the one peer it waits for has sent.
 template <class L>
 concept PacketLink = requires(L& l, L const& c, int peer, std::span<std::byte const> packet,
-                              std::span<std::byte> room, std::chrono::nanoseconds patience) {
+                              std::span<std::byte> room, std::chrono::nanoseconds timeout) {
   { c.rank() } -> std::same_as<int>;
   { c.size() } -> std::same_as<int>;
   { l.send(peer, packet) } -> std::same_as<void>;  // throws transport_error
-  { l.receive(room, patience) } -> std::same_as<received_packet>;
+  { l.receive(room, timeout) } -> std::same_as<received_packet>;
   { l.now() } -> std::same_as<std::chrono::nanoseconds>;  // since some moment in the past
   { c.bytes_sent() } -> std::same_as<std::uint64_t>;
 };

@@ -36,7 +36,7 @@ namespace hcomp::elastic {
 ///
 /// Each generation begins with a meeting on the rendezvous store, whose
 /// list of members is the first that somebody puts up, and a transport of these. Who is waited for and
-/// does not come within the patience is left out, and its own calls fail.
+/// does not come within the meeting_timeout is left out, and its own calls fail.
 /// For one thread at a time. The store is used, not owned.
 class group final : public membership {
  public:
@@ -44,7 +44,7 @@ class group final : public membership {
     ucx::options transport = {};  ///< of every transport
     /// How long the others wait for a member that may still come: longer than any computation between two
     /// sums. Who has ended, as far as the store can tell, is not waited for.
-    std::chrono::milliseconds patience{30'000};
+    std::chrono::milliseconds meeting_timeout{30'000};
   };
 
   /// Collective: all `size` ranks of a new job, named 0 to size - 1.
@@ -68,7 +68,7 @@ class group final : public membership {
       throw transport_error(-1, hcomp::detail::error_text({"elastic::group: of ", size,
                                                            " ranks only ", this->size(), " came"}));
   }
-  /// A newcomer to a job that goes on: waits until its members `admit` it, within the patience. Then it has the
+  /// A newcomer to a job that goes on: waits until its members `admit` it, within the meeting_timeout. Then it has the
   /// state of the job to get by `share`.
   /// @throws transport_error  nobody did
   static std::unique_ptr<group> join(rendezvous_store& store, settings how) {
@@ -234,7 +234,7 @@ class group final : public membership {
   ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
     store_->put(note_of(generation_, life_of(name_)), mine);
     std::vector<bool> has_come(members_.size(), false);
-    for (ucx::deadline const limit(how_.patience);;) {
+    for (ucx::deadline const limit(how_.meeting_timeout);;) {
       if (auto const list = store_->find(note_of(generation_, "members"))) return meeting_of(*list);
       bool all = true;
       for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -258,7 +258,7 @@ class group final : public membership {
   }
   /// A newcomer puts its address up for the next generation, and for the one after it, until it is in.
   ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
-    for (ucx::deadline const limit(how_.patience);;) {
+    for (ucx::deadline const limit(how_.meeting_timeout);;) {
       if (!store_->find(note_of(generation_, "members")))
         store_->put(note_of(generation_, life_of(name_)), mine);
       std::optional<std::vector<std::byte>> list;
@@ -267,7 +267,7 @@ class group final : public membership {
           throw transport_error(-1,
                                 hcomp::detail::error_text(
                                     {"elastic::group: nobody has admitted this newcomer within ",
-                                     how_.patience.count(), " ms"}));
+                                     how_.meeting_timeout.count(), " ms"}));
         pause();
       }
       auto const names = numbers_in(*list);
@@ -280,9 +280,10 @@ class group final : public membership {
     auto const names = numbers_in(list);
     auto const own = std::ranges::find(names, std::int64_t{name_});
     if (own == names.end())
-      throw left_out(name_, hcomp::detail::error_text(
-                                {"elastic::group: the others have gone on without rank ", name_,
-                                 ", which did not come within ", how_.patience.count(), " ms"}));
+      throw left_out(
+          name_, hcomp::detail::error_text({"elastic::group: the others have gone on without rank ",
+                                            name_, ", which did not come within ",
+                                            how_.meeting_timeout.count(), " ms"}));
     members_.assign(names.begin(), names.end());
     ucx::roll_call met;
     met.rank = static_cast<int>(own - names.begin());

@@ -74,7 +74,7 @@ class packets {
     bytes_sent_ += packet.size();
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
     auto const start = now();
     for (int idle = 0;; ++idle) {
       int found = 0;
@@ -83,7 +83,7 @@ class packets {
       check(MPI_Improbe(MPI_ANY_SOURCE, tag, comm_, &found, &message, &status), "MPI_Improbe");
       if (found) return take(message, status, room);
       forget_sent();
-      if (now() - start >= patience) return {};
+      if (now() - start >= timeout) return {};
       if (idle > 64) std::this_thread::yield();
     }
   }

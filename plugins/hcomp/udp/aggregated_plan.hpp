@@ -51,10 +51,10 @@ struct aggregated_plan_options {
   /// fails on all ranks.
   bool goes_on_without_sums = false;
   /// Of the constructor, for an aggregator's answer.
-  std::chrono::nanoseconds join_patience = std::chrono::seconds(5);
+  std::chrono::nanoseconds join_timeout = std::chrono::seconds(5);
   /// Of a call: for its norms, and then for its sums. Longer than the deadlines.
-  std::chrono::nanoseconds norm_patience = std::chrono::seconds(10);
-  std::chrono::nanoseconds patience = std::chrono::seconds(10);
+  std::chrono::nanoseconds norm_timeout = std::chrono::seconds(10);
+  std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(200);
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   /// Ranks compare their arguments before every call, and tell each other of errors after it. False:
@@ -130,7 +130,7 @@ template <IndexCodec C> class aggregated_plan {
   /// @throws nonfinite_error        as aggregated_mean
   /// @throws transport_error        sums did not come; the plan must not be used again, and x holds
   ///                                what it was or a mean
-  /// On all ranks alike, unless options.check is off, after the patiences at the latest. After all but
+  /// On all ranks alike, unless options.check is off, after the timeouts at the latest. After all but
   /// the last x is unchanged.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
@@ -221,15 +221,15 @@ template <IndexCodec C> class aggregated_plan {
                       .share = {ranks, chunk_values_for(C::block_values, sum_bits_for(largest),
                                                         ranks, options_.datagram_bytes)},
                       .nonfinite = options_.nonfinite,
-                      .norm_patience = options_.norm_patience,
-                      .patience = options_.patience,
+                      .norm_timeout = options_.norm_timeout,
+                      .timeout = options_.timeout,
                       .resend_after = options_.resend_after});
     aggregator_options terms;
     terms.quota = options_.quota;
     terms.deadline = options_.deadline;
     terms.word_deadline = options_.word_deadline;
     link_->set_terms(mean_->layout().aggregator(terms));
-    link_->join(options_.join_patience);
+    link_->join(options_.join_timeout);
   }
 
   /// @throws what is wrong with some rank's arguments; with options.check on all
@@ -264,7 +264,7 @@ template <IndexCodec C> class aggregated_plan {
           hcomp::detail::error_text(
               {"aggregated_plan: ", last_.lost, " of ", last_.chunks, " sums did not come from ",
                addresses(), " within ",
-               std::chrono::duration_cast<std::chrono::milliseconds>(options_.patience).count(),
+               std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count(),
                " ms"}));
     if (result == reduction::mean) return;
     using wide = accumulator_t<value_type>;

@@ -134,11 +134,11 @@ class aggregation_server {
     return all;
   }
 
-  /// Answers what has come and what is due, or waits for it, `patience` at most or until a signal.
+  /// Answers what has come and what is due, or waits for it, `timeout` at most or until a signal.
   /// @throws transport_error  the socket is broken
-  void serve(std::chrono::nanoseconds patience) {
+  void serve(std::chrono::nanoseconds timeout) {
     auto const start = now();
-    auto wait = patience;
+    auto wait = timeout;
     for (auto it = jobs_.begin(); it != jobs_.end();) {
       auto& one = *it->second;
       for (auto out = one.sums.expire(start); out.to != aggregator_answer::receiver::nobody;

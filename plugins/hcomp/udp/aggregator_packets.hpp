@@ -64,8 +64,8 @@ class aggregator_packets {
     hand_over(to->from, header(frame_kind::packet, 0), packet);
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
-    auto const end = now() + std::min<std::chrono::nanoseconds>(patience, std::chrono::hours(24));
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+    auto const end = now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     while (true) {
       address from;
       while (auto const bytes = socket_.receive(in_, from)) {

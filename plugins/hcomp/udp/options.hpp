@@ -29,7 +29,7 @@ struct options {
   int window = 64;
   std::uint64_t bytes_per_second = 0;  ///< a worker sends no faster; 0: as the window allows
   /// When a full window has no answer for so long, its packets count as lost, and a new one opens.
-  std::chrono::nanoseconds window_patience = std::chrono::milliseconds(10);
+  std::chrono::nanoseconds window_timeout = std::chrono::milliseconds(10);
   /// A worker that hears nothing from an aggregator for so long joins again: it may be a new one.
   std::chrono::nanoseconds join_again = std::chrono::milliseconds(50);
 };

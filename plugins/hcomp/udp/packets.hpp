@@ -80,8 +80,8 @@ class packets {
   /// Joins all aggregators and waits for their answers, before the first packet, which would join by
   /// itself.
   /// @throws transport_error  one did not answer in time, or refused this worker
-  void join(std::chrono::nanoseconds patience) {
-    auto const end = now() + patience;
+  void join(std::chrono::nanoseconds timeout) {
+    auto const end = now() + timeout;
     while (true) {
       auto const time = now();
       pump(time);
@@ -97,7 +97,7 @@ class packets {
             hcomp::detail::error_text(
                 {"udp: aggregator ", waits->to.text(), " did not answer rank ", rank(), " of job ",
                  options_.job, " within ",
-                 std::chrono::duration_cast<std::chrono::milliseconds>(patience).count(), " ms"}));
+                 std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count(), " ms"}));
       socket_.wait(std::min(end, next_event()) - time);
     }
   }
@@ -126,8 +126,8 @@ class packets {
   }
 
   /// @throws transport_error  from the socket, or an aggregator refuses this worker
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds patience) {
-    auto const end = now() + std::min<std::chrono::nanoseconds>(patience, std::chrono::hours(24));
+  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+    auto const end = now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     while (true) {
       auto const time = now();
       pump(time);
@@ -213,7 +213,7 @@ class packets {
       }
       if (!one.is_joined) continue;
       if (!one.queue.empty() && one.unanswered >= options_.window &&
-          now - one.last_moved >= options_.window_patience) {
+          now - one.last_moved >= options_.window_timeout) {
         one.unanswered = 0;
         ++figures_.windows;
       }
@@ -245,7 +245,7 @@ class packets {
       if (one.is_joined && !one.queue.empty())
         first = std::min(first, one.unanswered < options_.window
                                     ? next_send_
-                                    : one.last_moved + options_.window_patience);
+                                    : one.last_moved + options_.window_timeout);
     }
     return first;
   }

@@ -79,10 +79,10 @@ class socket {
     }
   }
 
-  /// Until something has arrived, a signal comes, or `patience` ends.
-  void wait(std::chrono::nanoseconds patience) {
+  /// Until something has arrived, a signal comes, or `timeout` ends.
+  void wait(std::chrono::nanoseconds timeout) {
     // Longer than a day is as good as any.
-    auto const time = std::clamp<std::chrono::nanoseconds>(patience, std::chrono::nanoseconds(0),
+    auto const time = std::clamp<std::chrono::nanoseconds>(timeout, std::chrono::nanoseconds(0),
                                                            std::chrono::hours(24));
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
     timespec const limit{static_cast<std::time_t>(seconds.count()),

@@ -38,14 +38,14 @@ static_assert(sizeof(statistics) == 21 * 8);
 
 /// Asks the aggregator, again every 200 ms. A question is as long as its answer, so that nobody gets
 /// more sent than it sends.
-/// @throws transport_error  no answer within `patience`; or from the socket
-inline statistics ask_for_statistics(address const& aggregator, std::chrono::nanoseconds patience) {
+/// @throws transport_error  no answer within `timeout`; or from the socket
+inline statistics ask_for_statistics(address const& aggregator, std::chrono::nanoseconds timeout) {
   using clock = std::chrono::steady_clock;
   udp::socket socket(address::any_like(aggregator));
   frame const header{.kind = frame_kind::question, .session = std::random_device{}()};
   std::vector<std::byte> question(frame_bytes + sizeof(statistics)), room(question.size() + 1);
   seal(question, header);
-  for (auto const end = clock::now() + patience; clock::now() < end;) {
+  for (auto const end = clock::now() + timeout; clock::now() < end;) {
     socket.send(aggregator, question);
     auto const again = std::min(end, clock::now() + std::chrono::milliseconds(200));
     do {
@@ -64,7 +64,7 @@ inline statistics ask_for_statistics(address const& aggregator, std::chrono::nan
   throw transport_error(
       -1, hcomp::detail::error_text(
               {"udp: aggregator ", aggregator.text(), " did not answer within ",
-               std::chrono::duration_cast<std::chrono::milliseconds>(patience).count(), " ms"}));
+               std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count(), " ms"}));
 }
 
 }  // namespace hcomp::udp

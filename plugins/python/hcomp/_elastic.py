@@ -56,35 +56,35 @@ class ElasticGroup(_library.Handle):
     A sum in which a rank is lost is made again by those who are left, or they get its result if
     some of them have it: all see the same bits. Collective calls, and those of Sums over the group,
     are made in the same order on all ranks. A rank is lost when it ends, or when the others have
-    waited for ``patience`` seconds. If it comes back its calls are an HcompError of code TRANSPORT,
+    waited for ``timeout`` seconds. If it comes back its calls are an HcompError of code TRANSPORT,
     whose ``rank`` is its name; nobody else has an error. Used by one thread at a time.
 
     rank, size:  of a new job, whose ranks all come; its members are called 0 to size - 1
-    patience:    seconds; more than any computation between two calls. 0: for ever
+    timeout:    seconds; more than any computation between two calls. 0: for ever
     """
 
     def __init__(
-        self, path: Union[str, os.PathLike[str]], rank: int, size: int, patience: float = 30.0
+        self, path: Union[str, os.PathLike[str]], rank: int, size: int, timeout: float = 30.0
     ) -> None:
-        self._enter("hcomp_elastic_create", path, patience, rank, size)
+        self._enter("hcomp_elastic_create", path, timeout, rank, size)
 
     @classmethod
     def join(
-        cls, path: Union[str, os.PathLike[str]], patience: float = 30.0
+        cls, path: Union[str, os.PathLike[str]], timeout: float = 30.0
     ) -> ElasticGroup:
         """A newcomer to a job that goes on: waits until its members ``admit`` it.
 
         Then it calls ``share``, as they do. An HcompError if nobody admits it.
         """
         group = cls.__new__(cls)
-        group._enter("hcomp_elastic_join", path, patience)
+        group._enter("hcomp_elastic_join", path, timeout)
         return group
 
     def _enter(
-        self, function: str, path: Union[str, os.PathLike[str]], patience: float, *which: int
+        self, function: str, path: Union[str, os.PathLike[str]], timeout: float, *which: int
     ) -> None:
         super().__init__(_library.of_ucx(), "hcomp_elastic_free")
-        directory, milliseconds = os.fsencode(path), round(1000 * patience)
+        directory, milliseconds = os.fsencode(path), round(1000 * timeout)
         trouble: list[BaseException] = []
 
         def enter() -> None:

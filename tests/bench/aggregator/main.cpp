@@ -39,7 +39,7 @@ int main(int count, char** words) {
                        .window = window});
     aggregated_mean mean(
         values, thc<float>(), link,
-        {.share = {workers}, .norm_patience = 10s, .patience = 10s, .resend_after = 200ms});
+        {.share = {workers}, .norm_timeout = 10s, .timeout = 10s, .resend_after = 200ms});
     link.set_terms(mean.layout().aggregator());
     std::vector<float> const x(values, static_cast<float>(rank + 1));
     std::size_t lost = 0;

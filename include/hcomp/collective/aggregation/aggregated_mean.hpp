@@ -28,14 +28,14 @@
 
 namespace hcomp {
 
-/// Settings of a worker; equal on all workers but for the patience.
+/// Settings of a worker; equal on all workers but for the timeout.
 struct aggregated_mean_options {
   aggregation_options share = {};
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   /// How long a worker waits for the norms of a call: longer than the aggregators do.
-  std::chrono::nanoseconds norm_patience = std::chrono::seconds(5);
+  std::chrono::nanoseconds norm_timeout = std::chrono::seconds(5);
   /// And then for its sums. What has not come by then is 0, in the rotated domain.
-  std::chrono::nanoseconds patience = std::chrono::seconds(2);
+  std::chrono::nanoseconds timeout = std::chrono::seconds(2);
   /// After so long a worker sends again what it has no answer to; 0: never.
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(100);
   bool resend_indices = true;  ///< or only norms, without which nothing can be sent
@@ -61,7 +61,7 @@ struct aggregation_report {
 /// b bits go up and sums come back. A sum of k workers is divided by k, chunk by chunk; the mean is
 /// that of the workers that came in time, not always the same on all chunks. Ranks that lost no
 /// sum get the same bits.
-/// A worker waits at most for the sum of its patiences. The link is used, not owned, one call at a
+/// A worker waits at most for the sum of its timeouts. The link is used, not owned, one call at a
 /// time. Memory: 3 bytes per value. Source: Li et al., THC, NSDI 2024.
 template <IndexCodec C, PacketLink L> class aggregated_mean {
  public:
@@ -128,12 +128,12 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
       measure(view.source());
       for (std::size_t c = 0; c < layout_.word_chunks(); ++c) send_words(c);
       collect(
-          layout_.word_chunks(), options_.norm_patience, true,
+          layout_.word_chunks(), options_.norm_timeout, true,
           [&](std::size_t c) { return sums_.has_words(c); },
           [&](std::size_t c) { return send_words(c); });
       encode(view.source());
       collect(
-          layout_.chunks(), options_.patience, options_.resend_indices,
+          layout_.chunks(), options_.timeout, options_.resend_indices,
           [&](std::size_t c) { return sums_.members(c) > 0; },
           [&](std::size_t c) { return encode(view.source()) + send_indices(c); });
       finish();
@@ -208,13 +208,13 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     return true;
   }
 
-  /// Receives until every one of `count` chunks is there, or patience ends.
+  /// Receives until every one of `count` chunks is there, or timeout ends.
   template <class Has, class Send>
-  void collect(std::size_t count, std::chrono::nanoseconds patience, bool resends, Has const& has,
+  void collect(std::size_t count, std::chrono::nanoseconds timeout, bool resends, Has const& has,
                Send const& send_again) {
     std::size_t first = 0;  // all before it are there
     bool const sends_again = resends && options_.resend_after.count() > 0;
-    auto const end = link_->now() + patience;
+    auto const end = link_->now() + timeout;
     auto resend = link_->now() + options_.resend_after;
     while (true) {
       while (first < count && has(first)) ++first;
@@ -245,8 +245,8 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
           layout_.workers(),
           detail::error_text({"aggregated_mean: none of ", report_.chunks, " sums came from ",
                               layout_.aggregators(), " aggregators (ranks ", layout_.workers(),
-                              " on) within ", milliseconds(options_.norm_patience),
-                              " ms for norms and ", milliseconds(options_.patience),
+                              " on) within ", milliseconds(options_.norm_timeout),
+                              " ms for norms and ", milliseconds(options_.timeout),
                               " ms for sums"}));
     if (options_.nonfinite != nonfinite_policy::throw_error) return;
     for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) {
