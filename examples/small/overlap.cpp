@@ -29,7 +29,7 @@ int main(int argc, char** argv) {
     for (std::size_t layer = 0; layer < layers; ++layer)
       plans.push_back(hcomp::make_plan<float>("fp16", values, over, executor));
 
-    std::vector<hcomp::started<hcomp::report>> sums;
+    std::vector<hcomp::request<hcomp::report>> sums;
     for (std::size_t layer = layers; layer-- > 0;) {
       for (float& one : gradients[layer]) one = std::sqrt(static_cast<float>(layer));  // compute
       sums.push_back(over.start(

@@ -94,8 +94,8 @@ class ucx_connection final : public hcomp::c_api::connection {
     auto* const shared = shared_hosts();
     return shared && shared->ranks().hosts == 1 ? &shared->inside() : nullptr;
   }
-  void begin(hcomp::drop_in::begun_sums::work work,
-             hcomp::drop_in::begun_sums::manner how) override {
+  void begin(hcomp::drop_in::request_queue::work work,
+             hcomp::drop_in::request_queue::manner how) override {
     begun_.begin(std::move(work), how);
   }
   /// Returns when all that was begun is done. In no call.
@@ -167,7 +167,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   hcomp::any_transport one_by_one_;
   hcomp::concurrent_transport over_;
   hcomp::any_transport any_;
-  hcomp::drop_in::begun_sums begun_{most_together};
+  hcomp::drop_in::request_queue begun_{most_together};
   std::optional<hcomp::host::host_ranks> hosts_;
   bool was_called_ = false;  ///< changed with the lock of enter
   std::thread server_;

@@ -431,7 +431,7 @@ hcomp_report to_c(report const& made) {
           made.error,      made.dominance};
 }
 
-hcomp_request* start(connection& over, char const* function, drop_in::begun_sums::manner how,
+hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work) {
   auto const call = std::make_shared<begun_call>(function);
   auto request = std::make_unique<hcomp_request>(hcomp_request{call});

@@ -65,7 +65,8 @@ struct connection {
   /// Has a call made soon, by a thread. In no call.
   /// @param work  must not throw
   /// @throws std::invalid_argument  there is no such thread
-  virtual void begin(drop_in::begun_sums::work /*work*/, drop_in::begun_sums::manner /*how*/) {
+  virtual void begin(drop_in::request_queue::work /*work*/,
+                     drop_in::request_queue::manner /*how*/) {
     throw std::invalid_argument("calls can be started over a group of hcomp_group_create only");
   }
   /// Compares what all ranks call, where some may wait otherwise than by the transport, or by other
@@ -134,7 +135,7 @@ hcomp_report to_c(report const& made);
 /// @param function  of the C API, which the words of its errors begin with; a literal
 /// @param work      (what is odd about the call, for its errors; which turn it is), makes it
 /// @throws std::invalid_argument  as connection::begin
-hcomp_request* start(connection& over, char const* function, drop_in::begun_sums::manner how,
+hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work);
 
 /// A sum, written to *sum, which may be null: that is a wrong argument. Collective.

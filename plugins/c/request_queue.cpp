@@ -5,7 +5,7 @@
 
 namespace hcomp::drop_in {
 
-void begun_sums::begin(work sum, manner how) {
+void request_queue::begin(work sum, manner how) {
   auto one = std::make_unique<begun_sum>(begun_sum{std::move(sum), how});
   {
     std::lock_guard const lock(mutex_);
@@ -14,13 +14,13 @@ void begun_sums::begin(work sum, manner how) {
   changed_.notify_all();
 }
 
-std::unique_lock<std::mutex> begun_sums::wait_for_all() {
+std::unique_lock<std::mutex> request_queue::wait_for_all() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return waiting_.empty() && !busy_; });
   return lock;
 }
 
-void begun_sums::end() {
+void request_queue::end() {
   {
     std::lock_guard const lock(mutex_);
     ends_ = true;
@@ -28,7 +28,7 @@ void begun_sums::end() {
   changed_.notify_all();
 }
 
-void begun_sums::make_all(concurrent_transport& over) {
+void request_queue::make_all(concurrent_transport& over) {
   for (;;) {
     begin_those_that_may(over);
     if (under_way_.empty()) return;
@@ -42,19 +42,19 @@ void begun_sums::make_all(concurrent_transport& over) {
   }
 }
 
-std::unique_ptr<begun_sums::begun_sum> begun_sums::first_that_waits() {
+std::unique_ptr<request_queue::begun_sum> request_queue::first_that_waits() {
   std::lock_guard const lock(mutex_);
   auto first = std::move(waiting_.front());
   waiting_.pop_front();
   return first;
 }
 
-bool begun_sums::may_begin(begun_sum const& next) const {
+bool request_queue::may_begin(begun_sum const& next) const {
   return under_way_.empty() || (next.how.together && under_way_.front()->how.together &&
                                 under_way_.size() < most_together_);
 }
 
-void begun_sums::begin_those_that_may(concurrent_transport& over) {
+void request_queue::begin_those_that_may(concurrent_transport& over) {
   for (;;) {
     {
       std::lock_guard const lock(mutex_);
@@ -77,8 +77,8 @@ void begun_sums::begin_those_that_may(concurrent_transport& over) {
   }
 }
 
-void begun_sums::wait_until_earlier(concurrent_transport& over, std::uint64_t number,
-                                    bool (*are_so)(begun_sum const&)) {
+void request_queue::wait_until_earlier(concurrent_transport& over, std::uint64_t number,
+                                       bool (*are_so)(begun_sum const&)) {
   auto const all_are = [&] {
     return std::ranges::all_of(under_way_, [&](auto const& one) {
       return one->number >= number || one->is_done || are_so(*one);
@@ -87,7 +87,7 @@ void begun_sums::wait_until_earlier(concurrent_transport& over, std::uint64_t nu
   over.wait_until(std::ref(all_are));
 }
 
-void begun_sums::wait_for_earlier(concurrent_transport& over, std::uint64_t number) {
+void request_queue::wait_for_earlier(concurrent_transport& over, std::uint64_t number) {
   wait_until_earlier(over, number, [](begun_sum const&) { return false; });
 }
 

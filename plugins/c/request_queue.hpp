@@ -16,7 +16,7 @@ namespace hcomp::drop_in {
 
 /// Sums over one concurrent_transport. They begin in the order of the calls of `begin`, which is the
 /// same on all ranks. Its maker is the one thread that calls `serve`.
-class begun_sums {
+class request_queue {
  public:
   /// Makes a sum. Must not throw.
   /// @param number  of the sum, from 0, in the order of the calls of `begin`
@@ -33,9 +33,9 @@ class begun_sums {
   };
 
   /// @param most_together  1 to concurrent_transport::channels
-  explicit begun_sums(std::size_t most_together) : most_together_(most_together) {}
-  begun_sums(begun_sums const&) = delete;
-  begun_sums& operator=(begun_sums const&) = delete;
+  explicit request_queue(std::size_t most_together) : most_together_(most_together) {}
+  request_queue(request_queue const&) = delete;
+  request_queue& operator=(request_queue const&) = delete;
 
   // ---- For the program's threads
 
@@ -93,7 +93,7 @@ class begun_sums {
     std::uint64_t number = 0;
     bool had_turn = false;
     bool is_done = false;
-    std::optional<hcomp::started<void>> runs = {};
+    std::optional<hcomp::request<void>> runs = {};
   };
 
   void begin_those_that_may(concurrent_transport& over);

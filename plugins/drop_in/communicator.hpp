@@ -111,7 +111,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::unique_ptr<mpi::transport> transport_;
   std::unique_ptr<concurrent_transport> over_;
   std::unique_ptr<summer> sums_;
-  begun_sums begun_{most_together};
+  request_queue begun_{most_together};
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::thread::id thread_;

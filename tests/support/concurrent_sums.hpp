@@ -59,7 +59,7 @@ std::string difference_of_concurrent_sums(T& transport, progress how) {
   concurrent_transport over(transport, how);
   plans_of<C> all(over, sizes);
   auto found = all.inputs;
-  std::vector<started<report>> under_way;
+  std::vector<hcomp::request<report>> under_way;
   std::mt19937 draw(static_cast<unsigned>(transport.rank()));
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     under_way.push_back(

@@ -62,7 +62,7 @@ template <Transport T> std::string difference_of_hierarchical_sums(T& transport,
         for (one const& sum : sums) plans.push_back(plan_of(sum, over));
       })
       .wait();
-  std::vector<started<report>> under_way;
+  std::vector<hcomp::request<report>> under_way;
   std::mt19937 draw(static_cast<unsigned>(rank));
   for (std::size_t i = 0; i < sums.size(); ++i)
     for (std::size_t turn = 0; turn < turns; ++turn) {

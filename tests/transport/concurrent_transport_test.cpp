@@ -75,7 +75,7 @@ TEST_CASE(
       std::vector<std::vector<float>> x;
       for (int step = 0; step < steps; ++step)
         x.emplace_back(values, static_cast<float>(step + inner.rank()));
-      std::vector<started<report>> under_way;
+      std::vector<hcomp::request<report>> under_way;
       for (int step = 0; step < steps; ++step)
         under_way.push_back(over.start(
             [&, step] { return only.plans[0]->all_reduce(std::span(x[std::size_t(step)])); },
@@ -93,7 +93,7 @@ TEST_CASE(
   gated transport;
   concurrent_transport over(transport);
   std::string order;
-  std::vector<started<void>> under_way;
+  std::vector<hcomp::request<void>> under_way;
   for (int const priority : {0, 2, 1, 2})
     under_way.push_back(over.start(
         [&, number = under_way.size()] {
@@ -144,7 +144,7 @@ TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
       plans_of<sign<float>> all(over, {1000, 2000, 3000});
       auto x = all.inputs;
       if (inner.rank() == 1) x[1].resize(5);  // of 2000
-      std::vector<started<report>> under_way;
+      std::vector<hcomp::request<report>> under_way;
       for (std::size_t i = 0; i < 3; ++i)
         under_way.push_back(over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); },
                                        {.exclusive = all.plans[i].get()}));
@@ -175,7 +175,7 @@ TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends
         concurrent_transport over(inner, how);
         plans_of<exact> all(over, sizes_of_sums);
         auto x = all.inputs;
-        std::vector<started<report>> under_way;
+        std::vector<hcomp::request<report>> under_way;
         for (std::size_t i = 0; i < sizes_of_sums.size(); ++i)
           under_way.push_back(
               over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); }));
@@ -203,7 +203,7 @@ TEST_CASE(
       over.wait(coming);
       over.wait(going);
     };
-    std::vector<started<std::string>> under_way;
+    std::vector<hcomp::request<std::string>> under_way;
     for (std::string const text : {"first", "second", "third"})
       under_way.push_back(over.start([&, text]() -> std::string {
         try {
@@ -256,18 +256,18 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
       bool const is_late = inner.rank() == 1;  // it is done already
       while (is_late && !first.test()) std::this_thread::yield();
       auto bytes = first
-                       .then([&](started<report> done) {
+                       .then([&](hcomp::request<report> done) {
                          ++calls;
                          thread = std::this_thread::get_id();
                          must(done.test(), "it is done");
                          return done.wait().bytes_sent;
                        })
-                       .then([&](started<std::uint64_t> done) { return done.wait() + 1; });
+                       .then([&](hcomp::request<std::uint64_t> done) { return done.wait() + 1; });
       // Only one rank has something to do after this one.
       auto second = sum(1);
       if (inner.rank() == 0)
         second
-            .then([&](started<report> done) {
+            .then([&](hcomp::request<report> done) {
               done.wait();
               ++calls;
             })
@@ -292,14 +292,15 @@ TEST_CASE(
       std::string seen;
       {
         // Its destructor waits.
-        auto const handled =
-            over.start([&] { return only.plans[0]->all_reduce(std::span(x)); })
-                .then([&](started<report> done) { seen = outcome_of([&] { done.wait(); }).what; });
+        auto const handled = over.start([&] { return only.plans[0]->all_reduce(std::span(x)); })
+                                 .then([&](hcomp::request<report> done) {
+                                   seen = outcome_of([&] { done.wait(); }).what;
+                                 });
       }
       must(seen == "disagreement_error" || seen == "invalid_argument", seen.c_str());
       auto thrown = over.start([] {}).then(
-          [](started<void>) -> int { throw std::runtime_error("the step failed"); });
-      auto passed_on = thrown.then([](started<int> done) { return done.wait(); });
+          [](hcomp::request<void>) -> int { throw std::runtime_error("the step failed"); });
+      auto passed_on = thrown.then([](hcomp::request<int> done) { return done.wait(); });
       must(outcome_of([&] { passed_on.wait(); }).text == "the step failed", "the same error");
     });
 }
@@ -309,7 +310,7 @@ TEST_CASE(
   gated transport;
   concurrent_transport over(transport);
   std::string order;
-  std::vector<started<void>> under_way;
+  std::vector<hcomp::request<void>> under_way;
   for (int const priority : {0, 1})
     under_way.push_back(over.start(
                                 [&, priority] {
@@ -318,7 +319,7 @@ TEST_CASE(
                                   order += std::to_string(priority);
                                 },
                                 {.priority = priority})
-                            .then([&, priority](started<void> done) {
+                            .then([&, priority](hcomp::request<void> done) {
                               done.wait();
                               order += priority == 0 ? "a" : "b";
                             }));
@@ -342,11 +343,11 @@ TEST_CASE("concurrent_transport: wrong use is refused") {
     done.wait();
     must(text([&] { done.wait(); }) == "started: wait of a collective that was waited for already",
          "wait is once");
-    must(text([&] { done.then([](started<void>) {}).wait(); }) ==
+    must(text([&] { done.then([](hcomp::request<void>) {}).wait(); }) ==
              "started: then of a collective that was waited for already",
          "then is once, too");
     must(text([&] {
-           over.start([] {}).then([&](started<void>) { over.isend(0, 0, {}); }).wait();
+           over.start([] {}).then([&](hcomp::request<void>) { over.isend(0, 0, {}); }).wait();
          }) ==
              "concurrent_transport: isend by a function that `then` was given; collectives belong "
              "in "

@@ -124,7 +124,7 @@ class idle_time {
 
 }  // namespace detail
 
-template <class R> class started;
+template <class R> class request;
 
 /// A transport over which several collectives go on at the same time.
 ///
@@ -193,7 +193,8 @@ class concurrent_transport {
   /// Starts `collective`, a function that calls collectives over this transport.
   /// @return  a handle of what it returns
   /// @throws std::logic_error  called from a collective that was started
-  template <class F> started<std::invoke_result_t<F&>> start(F collective, start_options how = {});
+  template <class F>
+  hcomp::request<std::invoke_result_t<F&>> start(F collective, start_options how = {});
 
   /// With progress::by_caller: whether who waits sleeps in turns while nothing arrives, as the thread of
   /// progress::by_thread does, for a caller's thread beside others that calculate. At first it does not.
@@ -247,7 +248,7 @@ class concurrent_transport {
   [[noreturn]] void revoke(std::string const& why) { inner_->revoke(why); }
 
  private:
-  template <class R> friend class started;
+  template <class R> friend class hcomp::request;
   using collective = detail::started_collective;
 
   /// The collective that calls.
@@ -407,11 +408,11 @@ static_assert(Transport<concurrent_transport>);
 
 /// A collective that was started, and what it returns. Its destructor waits for it, since it uses the
 /// caller's memory.
-template <class R> class [[nodiscard]] started {
+template <class R> class [[nodiscard]] request {
  public:
-  started(started&&) noexcept = default;
-  started& operator=(started&&) = delete;
-  ~started() {
+  request(request&&) noexcept = default;
+  request& operator=(request&&) = delete;
+  ~request() {
     if (one_) over_->await(*one_);
   }
 
@@ -434,7 +435,7 @@ template <class R> class [[nodiscard]] started {
   /// for itself whether something follows. This handle is not to be used any more.
   /// @return  a handle of what it returns, as if it had been started; the destructor waits
   /// @throws std::logic_error  called from a collective that was started
-  template <class F> auto then(F next) -> started<std::invoke_result_t<F&, started>>;
+  template <class F> auto then(F next) -> hcomp::request<std::invoke_result_t<F&, request>>;
   /// Once.
   /// @return  what the function returned
   /// @throws  what it threw
@@ -449,14 +450,14 @@ template <class R> class [[nodiscard]] started {
  private:
   friend concurrent_transport;
   using collective = detail::collective_with_result<R>;
-  started(concurrent_transport& over, std::unique_ptr<collective> one)
+  request(concurrent_transport& over, std::unique_ptr<collective> one)
       : over_(&over), one_(std::move(one)) {
     over_->add(*one_);
   }
-  template <class> friend class started;
+  template <class> friend class hcomp::request;
   void require_there(char const* call) const {
     if (!one_)
-      throw std::logic_error("started: " + std::string(call) +
+      throw std::logic_error("request: " + std::string(call) +
                              " of a collective that was waited for already");
   }
 
@@ -465,7 +466,8 @@ template <class R> class [[nodiscard]] started {
 };
 
 template <class F>
-started<std::invoke_result_t<F&>> concurrent_transport::start(F function, start_options how) {
+hcomp::request<std::invoke_result_t<F&>> concurrent_transport::start(F function,
+                                                                     start_options how) {
   using R = std::invoke_result_t<F&>;
   require_outside("start");
   return {*this, std::make_unique<detail::collective_function<R, F>>(how, std::move(function))};
@@ -473,8 +475,8 @@ started<std::invoke_result_t<F&>> concurrent_transport::start(F function, start_
 
 template <class R>
 template <class F>
-auto started<R>::then(F next) -> started<std::invoke_result_t<F&, started>> {
-  using next_result = std::invoke_result_t<F&, started>;
+auto hcomp::request<R>::then(F next) -> hcomp::request<std::invoke_result_t<F&, request>> {
+  using next_result = std::invoke_result_t<F&, request>;
   require_there("then");
   over_->require_outside("then");
   auto& over = *over_;

@@ -29,7 +29,7 @@ from . import _library
 from ._elastic import ElasticGroup
 from ._group import DirectoryStore, Group, Store
 from ._library import HcompError, Report
-from ._started import Started
+from ._request import Request
 from ._sum import Sum, comm_set
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "Group",
     "HcompError",
     "Report",
-    "Started",
+    "Request",
     "Store",
     "Sum",
     "Version",
@@ -72,5 +72,5 @@ def library_path(over: str = "mpi") -> str:
     return {"mpi": _library.of_mpi, "ucx": _library.of_ucx}[over]().file
 
 
-for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Started, Store, Sum):
+for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Request, Store, Sum):
     _public.__module__ = __name__

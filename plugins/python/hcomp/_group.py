@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Callable, Optional, Protocol, Union
 
 from . import _library
 from ._library import CExchange, CReport
-from ._started import Started
+from ._request import Request
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -224,28 +224,28 @@ class Group(_library.Handle):
 
     def start_all_reduce_at(
         self, x: int, values: int, type: str, mean: bool = False, keep: object = None
-    ) -> Started:
+    ) -> Request:
         """Start ``all_reduce_at``."""
         number = self.types[type][0]
-        return self._started("all_reduce", x, values, number, int(mean), keep=keep)
+        return self._request("all_reduce", x, values, number, int(mean), keep=keep)
 
     def start_reduce_scatter_at(
         self, x: int, part: int, values: int, type: str, mean: bool = False, keep: object = None
-    ) -> Started:
+    ) -> Request:
         """Start ``reduce_scatter_at``."""
         number = self.types[type][0]
-        return self._started("reduce_scatter", x, values, number, int(mean), part, keep=keep)
+        return self._request("reduce_scatter", x, values, number, int(mean), part, keep=keep)
 
     def start_all_gather_at(
         self, mine: int, count: int, together: int, keep: object = None
-    ) -> Started:
+    ) -> Request:
         """Start ``all_gather_at``."""
-        return self._started("all_gather", mine, count, together, keep=keep)
+        return self._request("all_gather", mine, count, together, keep=keep)
 
-    def start_broadcast_at(self, x: int, count: int, root: int, keep: object = None) -> Started:
+    def start_broadcast_at(self, x: int, count: int, root: int, keep: object = None) -> Request:
         """Start ``broadcast_at``."""
-        return self._started("broadcast", x, count, root, keep=keep)
+        return self._request("broadcast", x, count, root, keep=keep)
 
-    def _started(self, name: str, *arguments: object, keep: object) -> Started:
+    def _request(self, name: str, *arguments: object, keep: object) -> Request:
         function = f"hcomp_group_{name}_start"
-        return Started(self._library, function, self.handle, *arguments, keep=keep)
+        return Request(self._library, function, self.handle, *arguments, keep=keep)

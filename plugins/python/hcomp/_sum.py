@@ -12,7 +12,7 @@ from . import _library
 from ._elastic import ElasticGroup
 from ._group import Group
 from ._library import CReport, HcompError, Report
-from ._started import Started
+from ._request import Request
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -75,7 +75,7 @@ class Sum(_library.Handle):
         """Give every rank all ranks' parts of ``x``, encoded once."""
         return self._call("hcomp_all_gather_sized", x, False)
 
-    def start_all_reduce(self, x: Array, mean: bool = False) -> Started:
+    def start_all_reduce(self, x: Array, mean: bool = False) -> Request:
         """Start ``all_reduce``, whose report ``wait()`` of the handle gives. Over a Group only.
 
             started = [total.start_all_reduce(x) for total, x in zip(sums, arrays)]
@@ -89,11 +89,11 @@ class Sum(_library.Handle):
         """
         return self._start("hcomp_all_reduce_start_sized", x, mean)
 
-    def start_reduce_scatter(self, x: Array, mean: bool = False) -> Started:
+    def start_reduce_scatter(self, x: Array, mean: bool = False) -> Request:
         """Start ``reduce_scatter``, as ``start_all_reduce`` does."""
         return self._start("hcomp_reduce_scatter_start_sized", x, mean)
 
-    def start_all_gather(self, x: Array) -> Started:
+    def start_all_gather(self, x: Array) -> Request:
         """Start ``all_gather``, as ``start_all_reduce`` does."""
         return self._start("hcomp_all_gather_start_sized", x, False)
 
@@ -165,9 +165,9 @@ class Sum(_library.Handle):
         self._library.check(code)
         return Report.of(report)
 
-    def _start(self, function: str, x: Array, mean: bool) -> Started:
+    def _start(self, function: str, x: Array, mean: bool) -> Request:
         wrong, arguments = self._arguments(x, mean)
-        started = Started(self._library, function, *arguments, keep=x)
+        started = Request(self._library, function, *arguments, keep=x)
         started._wrong = wrong
         return started
 

@@ -127,7 +127,7 @@ template <class F> void run(settings const& o, F const& make_transport) {
           computation(steps).all();
         }));
   auto const start_all = [&](concurrent_transport& over, bundle& of) {
-    std::vector<started<void>> all;
+    std::vector<hcomp::request<void>> all;
     for (std::size_t i = 0; i < count; ++i)
       all.push_back(over.start([&of, i] { of.sum(i); }, {.priority = -static_cast<int>(i)}));
     return all;

@@ -14,7 +14,7 @@ import numpy
 import torch
 import torch.distributed as dist
 
-from .. import Group, HcompError, Started, Sum
+from .. import Group, HcompError, Request, Sum
 from ._queue import WorkQueue
 
 Tensor = torch.Tensor
@@ -274,7 +274,7 @@ class SumState:
         self._room.acquire()
         self._begin()
         try:
-            started: Started = getattr(over, f"start_{call}")(*arguments)
+            started: Request = getattr(over, f"start_{call}")(*arguments)
         except BaseException as error:
             errors.append(error)
             self._end()

@@ -38,7 +38,7 @@ class _Call:
 _dropped: set[_Call] = set()
 
 
-class Started:
+class Request:
     """A call that was started. Arrays that it works on are not to be touched until ``wait`` returns.
 
     Where the handle is dropped, the call is made all the same, and its errors are lost.
