@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
 
     bool const may_have_thread = provided >= MPI_THREAD_SERIALIZED;
     hcomp::concurrent_transport over(
-        transport, may_have_thread ? hcomp::progress::by_thread : hcomp::progress::by_caller);
+        transport, may_have_thread ? hcomp::progress_mode::thread : hcomp::progress_mode::caller);
     std::vector<hcomp::any_plan<float>> plans;
     for (std::size_t layer = 0; layer < layers; ++layer)
       plans.push_back(hcomp::make_plan<float>("fp16", values, over, executor));

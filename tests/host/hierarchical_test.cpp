@@ -246,10 +246,10 @@ TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
 }
 
 TEST_CASE("hierarchical: many at a time have the bits of one by one") {
-  for (auto const how : {progress::by_caller, progress::by_thread})
+  for (auto const how : {progress_mode::caller, progress_mode::thread})
     for (int const ranks : {2, 4, 5}) {
       CAPTURE(ranks);
-      CAPTURE(how == progress::by_thread);
+      CAPTURE(mode == progress_mode::thread);
       std::mutex one_at_a_time;
       std::string differences;
       on_ranks(inputs(static_cast<std::size_t>(ranks), 1),
@@ -263,7 +263,7 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
 }
 
 TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the others go on") {
-  for (auto const how : {progress::by_caller, progress::by_thread}) {
+  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
     auto const x = inputs(4);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       concurrent_transport over(transport, how);

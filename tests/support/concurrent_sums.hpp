@@ -44,7 +44,7 @@ inline std::vector<std::size_t> const sizes_of_sums = {5000, 1, 20'000, 777, 0, 
 /// Sums of all sizes at a time, on ranks that are not equally quick.
 /// @return  what differs from the same sums one by one; empty: nothing
 template <class C, Transport T>
-std::string difference_of_concurrent_sums(T& transport, progress how) {
+std::string difference_of_concurrent_sums(T& transport, progress_mode mode) {
   auto const& sizes = sizes_of_sums;
   std::vector<std::vector<float>> expected;
   std::vector<std::uint64_t> bytes;

@@ -25,7 +25,8 @@ namespace hcomp::testing {
 /// Sums of two vectors each by several hierarchical plans at a time, on ranks that are not equally quick
 /// and prefer other ones. Two ranks are a host.
 /// @return  what differs from the same sums one by one; empty: nothing
-template <Transport T> std::string difference_of_hierarchical_sums(T& transport, progress how) {
+template <Transport T>
+std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
   struct one {
     std::string codec, algorithm;
     std::size_t values;

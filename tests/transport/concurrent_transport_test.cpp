@@ -24,7 +24,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-constexpr progress both[] = {progress::by_caller, progress::by_thread};
+constexpr progress both[] = {progress_mode::caller, progress_mode::thread};
 
 void must(bool holds, char const* what) {  // doctest's checks are for one thread
   if (!holds) throw std::runtime_error(std::string("expected: ") + what);
@@ -55,7 +55,7 @@ TEST_CASE(
   for (auto const how : both)
     for (int const ranks : {1, 2, 5}) {
       CAPTURE(ranks);
-      CAPTURE(how == progress::by_thread);
+      CAPTURE(mode == progress_mode::thread);
       run_ranks(ranks, [&](in_process& inner) {
         must(difference_of_concurrent_sums<exact>(inner, how).empty(), "the same, exactly");
         must(difference_of_concurrent_sums<sign<float>>(inner, how).empty(), "the same of signs");
@@ -66,7 +66,7 @@ TEST_CASE(
 TEST_CASE(
     "concurrent_transport: sums of one plan follow each other, more than there are channels") {
   for (auto const how : both) {
-    CAPTURE(how == progress::by_thread);
+    CAPTURE(mode == progress_mode::thread);
     run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, how);
       constexpr std::size_t values = 500;
@@ -112,7 +112,7 @@ TEST_CASE(
 
 TEST_CASE("concurrent_transport: goes on beside a computation, if a thread makes progress") {
   run_ranks(2, [&](in_process& inner) {
-    concurrent_transport over(inner, progress::by_thread);
+    concurrent_transport over(inner, progress_mode::thread);
     plans_of<exact> only(over, {20'000});
     auto x = only.inputs[0];
     auto sum = over.start([&] { return only.plans[0]->all_reduce(std::span(x)); });
@@ -277,7 +277,7 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
       must(bytes.wait() > 1, "its result");
       sum(0).wait();
       must(calls == (inner.rank() == 0 ? 2 : 1), "once");
-      must((thread == std::this_thread::get_id()) == (how == progress::by_caller), "its thread");
+      must((thread == std::this_thread::get_id()) == (how == progress_mode::caller), "its thread");
     });
 }
 
@@ -353,7 +353,7 @@ TEST_CASE("concurrent_transport: wrong use is refused") {
              "in "
              "those of `start`",
          "what follows calls no collectives");
-    concurrent_transport threaded(inner, progress::by_thread);
+    concurrent_transport threaded(inner, progress_mode::thread);
     must(text([&] { threaded.isend(0, 0, {}); }) ==
              "concurrent_transport: isend by a collective that was not started, where a thread "
              "makes "

@@ -303,8 +303,8 @@ TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, wi
 }
 
 TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of them names it") {
-  for (auto const how : {progress::by_caller, progress::by_thread}) {
-    CAPTURE(how == progress::by_thread);
+  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+    CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
@@ -341,8 +341,8 @@ TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of 
 }
 
 TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; all of them end") {
-  for (auto const how : {progress::by_caller, progress::by_thread}) {
-    CAPTURE(how == progress::by_thread);
+  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+    CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
         4,
         [&](member& self) {

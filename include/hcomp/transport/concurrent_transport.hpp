@@ -33,7 +33,7 @@
 namespace hcomp {
 
 /// Who makes collectives that have been started go on.
-enum class progress {
+enum class progress_mode {
   by_caller,  ///< `start`, `test` and `wait`, in the thread that calls them
   by_thread  ///< a thread of its own, which sleeps in turns while nothing arrives: the transport must
              ///< bear calls from it (with MPI: MPI_THREAD_SERIALIZED, if nobody else calls MPI
@@ -99,7 +99,7 @@ class idle_time {
  public:
   using clock = std::chrono::steady_clock;
 
-  explicit idle_time(progress how) : sleeps_(how == progress::by_thread) {}
+  explicit idle_time(progress_mode mode) : sleeps_(mode == progress_mode::thread) {}
   void set_sleeps(bool sleeps, clock::duration after) {
     sleeps_ = sleeps;
     after_ = after;
@@ -128,7 +128,7 @@ template <class R> class request;
 
 /// A transport over which several collectives go on at the same time.
 ///
-///     hcomp::concurrent_transport over(transport, hcomp::progress::by_thread);
+///     hcomp::concurrent_transport over(transport, hcomp::progress_mode::thread);
 ///     hcomp::any_plan<float> plan = hcomp::make_plan<float>("thc", n, over, executor);
 ///     auto sum = over.start([&] { return plan.all_reduce(gradient); }, {.exclusive = &plan});
 ///     compute();
@@ -145,13 +145,13 @@ template <class R> class request;
 /// to 30 are under way at a time. What fails throws from `wait` of its own handle; after a
 /// transport_error or wire_error all fail.
 ///
-/// With progress::by_caller calls that are not started work as over the transport itself, and what
-/// was started goes on meanwhile. With progress::by_thread everything has to be started.
+/// With progress_mode::caller calls that are not started work as over the transport itself, and what
+/// was started goes on meanwhile. With progress_mode::thread everything has to be started.
 ///
 /// Collectives that wait for anything but messages of this transport do so by wait_until, as hierarchical
 /// sums do for shared memory; otherwise they keep all others waiting, and can keep them waiting for ever.
 ///
-/// Used by one thread at a time, which starts and waits, and with progress::by_thread asks for
+/// Used by one thread at a time, which starts and waits, and with progress_mode::thread asks for
 /// bytes_sent only when nothing is under way. The transport is used, not owned; it must not
 /// be used otherwise meanwhile. Handles must not outlive this.
 /// Memory: 1 MiB of address space for each that is started, of which some pages are used.
@@ -166,19 +166,19 @@ class concurrent_transport {
   /// @throws std::invalid_argument  the transport has no `test` (see Transport)
   template <Transport T>
     requires(!std::same_as<T, concurrent_transport>)
-  explicit concurrent_transport(T& transport, progress how = progress::by_caller)
+  explicit concurrent_transport(T& transport, progress_mode mode = progress_mode::caller)
       : inner_(transport), how_(how), idle_(how) {
     if (!inner_->can_test())
       throw std::invalid_argument(
           "concurrent_transport: the transport has no `test`, which it needs to go on with one "
           "collective while another one waits");
-    if (how_ == progress::by_thread) thread_ = std::thread([this] { serve(); });
+    if (how_ == progress_mode::thread) thread_ = std::thread([this] { serve(); });
   }
   concurrent_transport(concurrent_transport const&) = delete;
   concurrent_transport& operator=(concurrent_transport const&) = delete;
   /// Waits for what is under way.
   ~concurrent_transport() {
-    if (how_ == progress::by_thread) {
+    if (how_ == progress_mode::thread) {
       {
         std::lock_guard const lock(mutex_);
         quits_ = true;
@@ -196,11 +196,11 @@ class concurrent_transport {
   template <class F>
   hcomp::request<std::invoke_result_t<F&>> start(F collective, start_options how = {});
 
-  /// With progress::by_caller: whether who waits sleeps in turns while nothing arrives, as the thread of
-  /// progress::by_thread does, for a caller's thread beside others that calculate. At first it does not.
+  /// With progress_mode::caller: whether who waits sleeps in turns while nothing arrives, as the thread of
+  /// progress_mode::thread does, for a caller's thread beside others that calculate. At first it does not.
   /// @param after  of waiting, before the first sleep
   void set_sleeps(bool sleeps, std::chrono::nanoseconds after = std::chrono::nanoseconds(0)) {
-    idle_.set_sleeps(sleeps || how_ == progress::by_thread, after);
+    idle_.set_sleeps(sleeps || how_ == progress_mode::thread, after);
   }
 
   int rank() const { return inner_->rank(); }
@@ -254,12 +254,12 @@ class concurrent_transport {
   /// The collective that calls.
   collective* here() const {
     bool const may_be =
-        how_ == progress::by_caller || std::this_thread::get_id() == thread_.get_id();
+        how_ == progress_mode::caller || std::this_thread::get_id() == thread_.get_id();
     return may_be ? current_ : nullptr;
   }
   /// Nothing was started that has to go on while the caller waits.
   bool is_alone() const {
-    return how_ == progress::by_caller && !current_ && under_way_.empty() && new_.empty();
+    return how_ == progress_mode::caller && !current_ && under_way_.empty() && new_.empty();
   }
   void require_outside(char const* call) const {
     if (here())
@@ -267,7 +267,7 @@ class concurrent_transport {
                              std::string(call));
   }
   void require_place(char const* call) const {
-    if (how_ == progress::by_thread && !here())
+    if (how_ == progress_mode::thread && !here())
       throw std::logic_error(
           "concurrent_transport: " + std::string(call) +
           " by a collective that was not started, where a thread makes progress");
@@ -295,10 +295,10 @@ class concurrent_transport {
       new_.push_back(&one);
     }
     changed_.notify_all();
-    if (how_ == progress::by_caller) step();
+    if (how_ == progress_mode::caller) step();
   }
   bool test(collective const& one) {
-    if (how_ == progress::by_caller)
+    if (how_ == progress_mode::caller)
       while (!one.is_done && step()) {
       }
     std::lock_guard const lock(mutex_);
@@ -310,7 +310,7 @@ class concurrent_transport {
       if (one.is_done) return;
     }
     require_outside("wait");
-    if (how_ == progress::by_thread) {
+    if (how_ == progress_mode::thread) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return one.is_done; });
     } else {
@@ -391,7 +391,7 @@ class concurrent_transport {
   }
 
   detail::kept_transport inner_;
-  progress how_;
+  progress_mode how_;
   detail::idle_time idle_;
   std::vector<collective*> under_way_;  ///< in the order in which they go on
   collective* current_ = nullptr;       ///< that runs now
@@ -416,7 +416,7 @@ template <class R> class [[nodiscard]] request {
     if (one_) over_->await(*one_);
   }
 
-  /// Whether it is done; `wait` returns at once then. With progress::by_caller everything goes on as
+  /// Whether it is done; `wait` returns at once then. With progress_mode::caller everything goes on as
   /// far as it can.
   bool test() {
     require_there("test");
@@ -430,7 +430,7 @@ template <class R> class [[nodiscard]] request {
   ///       update(parameters, gradient);
   ///     });
   ///
-  /// Called by who makes progress: the thread of progress::by_thread, or `start`, `test` and `wait`
+  /// Called by who makes progress: the thread of progress_mode::thread, or `start`, `test` and `wait`
   /// in the caller's, at the priority of this one. It may call no collectives, and each rank decides
   /// for itself whether something follows. This handle is not to be used any more.
   /// @return  a handle of what it returns, as if it had been started; the destructor waits

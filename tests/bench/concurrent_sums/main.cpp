@@ -132,11 +132,11 @@ template <class F> void run(settings const& o, F const& make_transport) {
       all.push_back(over.start([&of, i] { of.sum(i); }, {.priority = -static_cast<int>(i)}));
     return all;
   };
-  for (auto const how : {progress::by_caller, progress::by_thread}) {
+  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
     auto const transport = make_transport();
     concurrent_transport over(*transport, how);
     bundle of(o, over);
-    bool const by_thread = how == progress::by_thread;
+    bool const by_thread = mode == progress_mode::thread;
     print(by_thread ? "sums, started, by a thread" : "sums, started, by the caller",
           seconds_of(o.turns, [&] {
             for (auto& one : start_all(over, of)) one.wait();
