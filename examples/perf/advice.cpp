@@ -74,7 +74,7 @@ double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
                   hcomp::allowed_ways const& ways, std::size_t value_bytes) {
   auto const pays = [&](double rate) {
     costs.link.seconds_per_byte = 8 / rate;
-    if (costs.hosts) costs.hosts->between.seconds_per_byte = costs.hosts->ranks * 8 / rate;
+    if (costs.nodes) costs.nodes->between.seconds_per_byte = costs.nodes->ranks * 8 / rate;
     return hcomp::choose(costs, ranks, values, ways).front().seconds() <
            library(costs, ranks, values, value_bytes);
   };
@@ -100,7 +100,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     auto const ways = hcomp::choose(costs, ranks, values, allowed);
     auto const next = std::ranges::find_if(ways, [&](auto const& way) {  // more than another shape
       return way.codec != ways[0].codec || way.how.kind != ways[0].how.kind ||
-             way.how.by_hosts != ways[0].how.by_hosts;
+             way.how.hierarchical != ways[0].how.hierarchical;
     });
     double const own = library(costs, ranks, values, value_bytes);
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),

@@ -39,7 +39,7 @@ transports::transports(options const& o) : costs(o) {
 
 namespace {
 
-int count_hosts() {
+int count_nodes() {
   std::array<char, MPI_MAX_PROCESSOR_NAME> mine{};
   int length = 0;
   MPI_Get_processor_name(mine.data(), &length);
@@ -193,7 +193,7 @@ void run(options const& o) {
   all.mpi = mpi_library();
   all.machine = this_machine();
   all.ranks = example::ranks();
-  all.hosts = count_hosts();
+  all.nodes = count_nodes();
   all.rate = o.rate.value_or(0);
   all.latency = o.latency.value_or(0);
   all.label = o.label;

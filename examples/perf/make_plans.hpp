@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
-#include <hcomp/host/hierarchical.hpp>
 #include <hcomp/model.hpp>
+#include <hcomp/node/hierarchical.hpp>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -51,13 +51,13 @@ template <class T> class plan_contender final : public contender<T> {
                      static_cast<double>(it.values)),
         says_bits_(codec.row->promise == hcomp::sum_promise::bounded &&
                    how.kind != hcomp::algorithm_kind::aggregator && transport.size() > 1),
-        plan_(hcomp::host::make_plan<T>(codec.text(), it.values, transport, executor_,
+        plan_(hcomp::node::make_plan<T>(codec.text(), it.values, transport, executor_,
                                         {.how = how})) {
     if (codec.row->has_magnitude() && codec.row->is_called(name.codec))
       plan_.set_magnitude(it.typical);
     this->name = std::move(name);
     this->accuracy = promise_of<T>(*codec.row, codec.settings, transport.size(), it.o.mean);
-    if (how.by_hosts && codec.settings.text().find("rel=") != std::string::npos)
+    if (how.hierarchical && codec.settings.text().find("rel=") != std::string::npos)
       this->accuracy.largest_error = {};  // a share of the hosts' sums, which nobody knows here
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
@@ -117,10 +117,10 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
     if (!codec.row->measure) continue;
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
     if (!cost.algorithms.contains(how.kind)) continue;
-    if (how.by_hosts) {
-      if (auto const& hosts = it.by.costs.hosts<T>(transport_name, transport))
+    if (how.hierarchical) {
+      if (auto const& nodes = it.by.costs.nodes<T>(transport_name, transport))
         list.back()->predicted_seconds =
-            hcomp::predict_by_hosts(how, transport.size(), it.values, cost, *hosts).seconds();
+            hcomp::predict_by_nodes(how, transport.size(), it.values, cost, *nodes).seconds();
     } else {
       list.back()->predicted_seconds = hcomp::predicted_seconds(
           how, transport.size(), it.values, cost, it.by.costs.link(transport_name, transport));
@@ -145,8 +145,8 @@ template <class T> hcomp::cost_table cost_table_of(job const& it, std::string co
   auto& transport = it.by.at(over);
   hcomp::cost_table table;
   table.link = it.by.costs.link(over, transport);
-  if (std::ranges::any_of(it.o.algorithms, &hcomp::algorithm::by_hosts))
-    table.hosts = it.by.costs.hosts<T>(over, transport);
+  if (std::ranges::any_of(it.o.algorithms, &hcomp::algorithm::hierarchical))
+    table.nodes = it.by.costs.nodes<T>(over, transport);
   for (auto const& name : codecs_to_choose_from<T>(it.o))
     table.codecs.push_back(
         {name, it.by.costs.codec(hcomp::codec_from(codecs<T>(), name), it.values, transport)});

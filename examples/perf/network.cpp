@@ -32,7 +32,7 @@ std::string curve::name() const {
 bool network::has(result const& run) const {
   auto const& mine = first();
   bool const measured = mine.rate_was_measured || run.rate_was_measured;
-  return mine.ranks == run.ranks && mine.hosts == run.hosts && mine.label == run.label &&
+  return mine.ranks == run.ranks && mine.nodes == run.nodes && mine.label == run.label &&
          mine.device == run.device && mine.input == run.input && mine.mean == run.mean &&
          type() == type_of(run) && are_near(mine.rate, run.rate, measured ? 1.1 : 1) &&
          (!mine.label.empty() || are_near(mine.latency, run.latency, 1.5));
@@ -44,7 +44,7 @@ std::string network::name() const {
   if (!run.label.empty()) text = run.label + ": " + text;
   if (run.latency > 0) text += ", " + seconds_text(run.latency);
   return text +
-         fmt::format(", {} ranks on {} host{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s") +
+         fmt::format(", {} ranks on {} node{}", run.ranks, run.nodes, run.nodes == 1 ? "" : "s") +
          (run.device.empty() ? "" : ", vectors on " + run.device);
 }
 
@@ -143,7 +143,7 @@ std::vector<rate_series> rate_series_of(std::vector<network> const& networks) {
   std::map<likeness, std::vector<network const*>> alike;
   auto const like = [](network const& n, std::string const& label) {
     auto const& run = n.first();
-    return likeness{run.ranks, run.hosts, run.device, run.input, run.mean, n.type(), label};
+    return likeness{run.ranks, run.nodes, run.device, run.input, run.mean, n.type(), label};
   };
   for (auto const& n : networks)
     if (n.first().rate > 0) alike[like(n, "")].push_back(&n);

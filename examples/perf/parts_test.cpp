@@ -75,7 +75,7 @@ perf::result make_result(std::string mpi, double rate) {
   all.mpi = std::move(mpi);
   all.machine = "a processor, 2 cores";
   all.ranks = 4;
-  all.hosts = 2;
+  all.nodes = 2;
   all.rate = rate;
   all.latency = 5e-5;
   all.label = "a \"lab\" & <more>";
@@ -544,7 +544,7 @@ TEST_CASE("network: measured rates may differ a little, stated ones not at all")
   one.label = other.label = "";
   CHECK_FALSE(first.has(other));
   for (auto change :
-       {+[](perf::result& r) { r.ranks = 8; }, +[](perf::result& r) { r.hosts = 4; },
+       {+[](perf::result& r) { r.ranks = 8; }, +[](perf::result& r) { r.nodes = 4; },
         +[](perf::result& r) { r.label = "x"; }, +[](perf::result& r) { r.mean = true; },
         +[](perf::result& r) { r.rows[0].type = "double"; }}) {
     auto another = one;

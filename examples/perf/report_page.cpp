@@ -156,7 +156,7 @@ class writer {
 
   static std::string place_of(result const& run) {
     return (run.label.empty() ? "" : run.label + ": ") +
-           fmt::format("{} ranks on {} host{}{}", run.ranks, run.hosts, run.hosts == 1 ? "" : "s",
+           fmt::format("{} ranks on {} node{}{}", run.ranks, run.nodes, run.nodes == 1 ? "" : "s",
                        run.is_complete ? "" : ", interrupted");
   }
   static std::string link_of(result const& run) {
@@ -266,9 +266,9 @@ class writer {
         "part, compression costs more time than it saves.</p>\n<div class=\"charts\">\n");
     for (auto const& series : all) {
       auto const& run = series.networks.front()->first();
-      auto const name = html(fmt::format("{} of {}, {} ranks on {} host{}", size_text(series.bytes),
-                                         series.networks.front()->type(), run.ranks, run.hosts,
-                                         run.hosts == 1 ? "" : "s"));
+      auto const name = html(fmt::format("{} of {}, {} ranks on {} node{}", size_text(series.bytes),
+                                         series.networks.front()->type(), run.ranks, run.nodes,
+                                         run.nodes == 1 ? "" : "s"));
       add("<figure role=\"img\" aria-label=\"Speed-up over rate, {}\"><figcaption>{}</figcaption>\n"
           "{}\n</figure>\n",
           name, name, speed_up_chart(series, look_, next_id()));

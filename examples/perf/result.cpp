@@ -45,8 +45,8 @@ std::string table_head(result const& all, std::string const& type) {
                                                all.rate_was_measured ? "measured" : "given")
                                  : "of unknown rate";
   auto text =
-      fmt::format("# {}, {} rank{} on {} host{}{}, link {}, {}, {} of {}{}\n", all.mpi, all.ranks,
-                  all.ranks == 1 ? "" : "s", all.hosts, all.hosts == 1 ? "" : "s",
+      fmt::format("# {}, {} rank{} on {} node{}{}, link {}, {}, {} of {}{}\n", all.mpi, all.ranks,
+                  all.ranks == 1 ? "" : "s", all.nodes, all.nodes == 1 ? "" : "s",
                   all.device.empty() ? "" : ", vectors on " + all.device, link, all.input,
                   all.mean ? "mean" : "sum", type, all.label.empty() ? "" : ", " + all.label);
   text += fmt::format(columns, "size", "codec by algorithm", "", "time", "most", "busbw", "sent",
@@ -76,7 +76,7 @@ nlohmann::ordered_json to_json(result const& all) {
                               {"mpi", all.mpi},
                               {"machine", all.machine},
                               {"ranks", all.ranks},
-                              {"hosts", all.hosts},
+                              {"nodes", all.nodes},
                               {"rate_bit_per_s", all.rate},
                               {"rate_was_measured", all.rate_was_measured},
                               {"latency_s", all.latency},
@@ -124,7 +124,7 @@ result read_json(std::string const& file) {
     all.machine = json.value("machine", "");
     all.device = json.value("device", "");
     json.at("ranks").get_to(all.ranks);
-    json.at("hosts").get_to(all.hosts);
+    json.at("nodes").get_to(all.nodes);
     json.at("rate_bit_per_s").get_to(all.rate);
     json.at("rate_was_measured").get_to(all.rate_was_measured);
     json.at("latency_s").get_to(all.latency);
@@ -163,7 +163,7 @@ result read_json(std::string const& file) {
 
 std::string to_csv(result const& all) {
   std::string text =
-      "mpi,ranks,hosts,rate_bit_per_s,label,bytes,count,type,codec,algorithm,transport,seconds,"
+      "mpi,ranks,nodes,rate_bit_per_s,label,bytes,count,type,codec,algorithm,transport,seconds,"
       "seconds_min,seconds_max,bytes_sent,bytes_on_wire,vs_mpi,bound_s,predicted_s,error,"
       "same_bits\n";
   auto const number = [](double v) { return fmt::format("{:.9g}", v); };
@@ -176,7 +176,7 @@ std::string to_csv(result const& all) {
     text += fmt::format(
         "{},{},{},{:.9g},{},{},{},{},{},{},{},{:.9g},{:.9g},{:.9g},{},{},"
         "{:.6g},{},{},{:.6g},{}\n",
-        quoted(all.mpi), all.ranks, all.hosts, all.rate, quoted(all.label), r.bytes, r.count,
+        quoted(all.mpi), all.ranks, all.nodes, all.rate, quoted(all.label), r.bytes, r.count,
         r.type, r.name.codec, r.name.algorithm, r.name.transport, r.seconds.median, r.seconds.least,
         r.seconds.most, r.bytes_sent ? number(*r.bytes_sent) : "",
         r.bytes_on_wire ? number(*r.bytes_on_wire) : "", r.vs_mpi, r.bound ? number(*r.bound) : "",

@@ -52,7 +52,7 @@ struct result {
   std::string mpi;      ///< library and version
   std::string machine;  ///< of rank 0: its processor
   std::string device;   ///< of rank 0, where the vectors lie; empty: in host memory
-  int ranks = 0, hosts = 0;
+  int ranks = 0, nodes = 0;
   double rate = 0;     ///< bit/s of a rank's link
   double latency = 0;  ///< seconds, one way
   bool rate_was_measured = false;

@@ -8,7 +8,7 @@
 #include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/measure.hpp>
+#include <hcomp/node/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <map>
 #include <optional>
@@ -37,11 +37,11 @@ class measured_costs {
   /// For hierarchical sums; none where they cannot be made, or not on all ranks alike. A rate that is said
   /// is that of a host, whose ranks share it.
   template <class T>
-  std::optional<hcomp::host_cost> const& hosts(std::string const& transport_name,
+  std::optional<hcomp::node_cost> const& nodes(std::string const& transport_name,
                                                hcomp::any_transport& transport) {
-    auto const [at, is_new] = hosts_.try_emplace(transport_name);
+    auto const [at, is_new] = nodes_.try_emplace(transport_name);
     if (is_new) {
-      at->second = hcomp::host::measure_hosts<T>(transport, {.values = std::size_t{1} << 20});
+      at->second = hcomp::node::measure_nodes<T>(transport, {.values = std::size_t{1} << 20});
       if (at->second) say_link(at->second->between, at->second->ranks);
     }
     return at->second;
@@ -77,7 +77,7 @@ class measured_costs {
 
   options const* options_;
   std::map<std::string, hcomp::link_cost> links_;
-  std::map<std::string, std::optional<hcomp::host_cost>> hosts_;
+  std::map<std::string, std::optional<hcomp::node_cost>> nodes_;
   std::map<std::pair<std::string, std::size_t>, hcomp::codec_cost> codecs_;
 };
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <hcomp/hcomp.hpp>
-#include <hcomp/host/hierarchical.hpp>
 #include <hcomp/mpi/mpi.hpp>
+#include <hcomp/node/hierarchical.hpp>
 #include <vector>
 
 int main(int argc, char** argv) {
@@ -15,13 +15,13 @@ int main(int argc, char** argv) {
   {
     hcomp::mpi::transport transport(MPI_COMM_WORLD);
     // This example runs on one host, and makes believe that it is two.
-    std::vector<std::uint64_t> hosts;
-    for (int r = 0; r < transport.size(); ++r) hosts.push_back(r < transport.size() / 2 ? 1 : 2);
+    std::vector<std::uint64_t> nodes;
+    for (int r = 0; r < transport.size(); ++r) nodes.push_back(r < transport.size() / 2 ? 1 : 2);
     std::vector<float> gradient(1'000'000, static_cast<float>(transport.rank()));
 
     hcomp::host_executor executor;
-    hcomp::host::hierarchical_plan<float> plan("thc:bits=4", gradient.size(), transport, executor,
-                                               {.host_of = hosts});  // {}: found out
+    hcomp::node::hierarchical_plan<float> plan("thc:bits=4", gradient.size(), transport, executor,
+                                               {.node_of = nodes});  // {}: found out
     hcomp::error_feedback<float> feedback(plan.share().count);
     auto const report =
         plan.all_reduce(gradient, feedback, {.seed = 42, .result = hcomp::reduction::mean});
@@ -29,9 +29,9 @@ int main(int argc, char** argv) {
     bool const same = hcomp::digest(gradient, transport).same();
     if (transport.rank() == 0)
       std::printf(
-          "%d hosts, %.1f kB sent by this rank for %zu values, a mean of %.2f, the same "
+          "%d nodes, %.1f kB sent by this rank for %zu values, a mean of %.2f, the same "
           "bits everywhere: %s\n",
-          plan.ranks().hosts, 1e-3 * static_cast<double>(report.bytes_sent), plan.share().count,
+          plan.ranks().nodes, 1e-3 * static_cast<double>(report.bytes_sent), plan.share().count,
           static_cast<double>(gradient[0]), same ? "yes" : "no");
   }
   MPI_Finalize();

@@ -292,7 +292,7 @@ options parse(int argc, char const* const* argv) {
               lost ? std::optional(share_from(*lost)) : std::nullopt);
   add_addresses(o);
   if (!algorithm.empty()) o.algorithm = hcomp::algorithm::from(algorithm);
-  if (o.algorithm && o.algorithm->by_hosts)
+  if (o.algorithm && o.algorithm->hierarchical)
     throw CLI::ValidationError("--algorithm", "train's sums are not hierarchical");
   if (o.device == "cuda") require_what_devices_can(o);
   if (o.ranks > 0) require_what_threads_can(o);

@@ -402,7 +402,7 @@ TEST_CASE("sgd: momentum sums what came before, the schedule ends above zero") {
   CHECK(train::schedule(9, 10) == doctest::Approx(0.1));
 }
 
-TEST_CASE("majority_vote: on devices the steps of hosts, bit for bit") {
+TEST_CASE("majority_vote: on devices the steps of CPUs, bit for bit") {
   constexpr std::size_t values = 40000;
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);

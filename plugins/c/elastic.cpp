@@ -105,7 +105,7 @@ class elastic_connection final : public hcomp::c_api::connection {
  private:
   template <class V>
   hcomp::any_plan<V> plan(method const& how, std::size_t values, hcomp::host_executor& executor) {
-    if (how.how.by_hosts)
+    if (how.how.hierarchical)
       throw std::invalid_argument("algorithm hierarchical is not for sums over an elastic group");
     auto const make = [how, values, &executor](hcomp::any_transport& over) {
       hcomp::detail::kept_transport kept(over);

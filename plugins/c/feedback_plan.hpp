@@ -19,8 +19,8 @@
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/host/hierarchical.hpp>
-#include <hcomp/host/some_ranks.hpp>
+#include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/some_ranks.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -136,7 +136,7 @@ template <class V> class vector_sum {
   static plan_options options(codec_info const& codec, method const& how,
                               std::size_t segment_bytes) {
     plan_options options;
-    options.how = how.how.between_hosts();
+    options.how = how.how.between_nodes();
     options.segment_bytes = segment_bytes;
     if (codec.carries_nonfinite) options.nonfinite = nonfinite_policy::ignore;
     return options;
@@ -177,18 +177,18 @@ template <class V> class vector_sum {
 };
 
 /// A vector_sum, of all ranks or of those that carry a share between hosts, as the method says.
-/// @param hosts  (), gives the host::host_ranks of the transport, which outlive the plan; called on all
+/// @param hosts  (), gives the node::node_ranks of the transport, which outlive the plan; called on all
 ///               ranks where the method is hierarchical
 /// @throws as vector_sum
-template <class V, class Hosts>
+template <class V, class Nodes>
 any_plan<V> make_vector_sum(method const& how, std::size_t values, any_transport& transport,
-                            host_executor& executor, Hosts const& hosts,
+                            host_executor& executor, Nodes const& nodes,
                             std::size_t segment_bytes = plan_options{}.segment_bytes) {
   hcomp::detail::kept_transport over(transport);
   std::unique_ptr<hcomp::detail::plan_body<V>> body;
-  if (how.how.by_hosts)
-    body = std::make_unique<hcomp::detail::some_plan<host::hierarchical_plan<V, vector_sum<V>>>>(
-        hosts(), values, [&](std::size_t count, host::some_ranks& between) {
+  if (how.how.hierarchical)
+    body = std::make_unique<hcomp::detail::some_plan<node::hierarchical_plan<V, vector_sum<V>>>>(
+        nodes(), values, [&](std::size_t count, node::some_ranks& between) {
           return std::make_unique<vector_sum<V>>(how, count, between, executor, segment_bytes);
         });
   else

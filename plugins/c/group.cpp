@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/host/addition.hpp>
-#include <hcomp/host/host_ranks.hpp>
-#include <hcomp/host/sums.hpp>
+#include <hcomp/node/addition.hpp>
+#include <hcomp/node/node_ranks.hpp>
+#include <hcomp/node/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
@@ -72,27 +72,27 @@ class ucx_connection final : public hcomp::c_api::connection {
   }
   /// Finds out who is on one host. Collective; once, within a call.
   /// @param timeout  of one wait there
-  void find_hosts(std::chrono::milliseconds timeout) {
-    hosts_ = hcomp::host::host_ranks::make(one_by_one_, 0, timeout);
+  void find_nodes(std::chrono::milliseconds timeout) {
+    nodes_ = hcomp::node::node_ranks::make(one_by_one_, 0, timeout);
   }
-  hcomp::host::host_ranks& hosts() override { return hosts_ ? *hosts_ : connection::hosts(); }
+  hcomp::node::node_ranks& nodes() override { return nodes_ ? *nodes_ : connection::nodes(); }
   /// As find_hosts found them; null: it could not.
-  hcomp::host::host_ranks* known_hosts() { return hosts_ ? &*hosts_ : nullptr; }
+  hcomp::node::node_ranks* known_nodes() { return nodes_ ? &*nodes_ : nullptr; }
   /// Null: every rank is on a host of its own, as far as memory goes.
-  hcomp::host::host_ranks* shared_hosts() {
-    return hosts_ && hosts_->ranks().hosts < any_.size() ? &*hosts_ : nullptr;
+  hcomp::node::node_ranks* shared_nodes() {
+    return nodes_ && nodes_->ranks().nodes < any_.size() ? &*nodes_ : nullptr;
   }
   /// Those that share memory, where ranks are numbered host by host, and a rank's part is so long that the
   /// links count, not the steps. Or null.
-  hcomp::host::host_ranks* blocks_of_hosts(std::size_t part_bytes) {
+  hcomp::node::node_ranks* blocks_of_nodes(std::size_t part_bytes) {
     constexpr std::size_t least = 64 * 1024;
-    auto* const shared = shared_hosts();
+    auto* const shared = shared_nodes();
     return shared && shared->ranks().is_by_blocks && part_bytes > least ? shared : nullptr;
   }
   /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
-  hcomp::host::sums* inside() {
-    auto* const shared = shared_hosts();
-    return shared && shared->ranks().hosts == 1 ? &shared->inside() : nullptr;
+  hcomp::node::sums* inside() {
+    auto* const shared = shared_nodes();
+    return shared && shared->ranks().nodes == 1 ? &shared->inside() : nullptr;
   }
   void begin(hcomp::drop_in::request_queue::work work,
              hcomp::drop_in::request_queue::manner how) override {
@@ -101,7 +101,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   /// Returns when all that was begun is done. In no call.
   void wait_for_begun() { begun_.wait_for_all(); }
   void meet(std::string const& call, turn const* started = nullptr,
-            bool by_hosts = false) override {
+            bool hierarchical = false) override {
     constexpr char const* what = "make different calls";
     auto* const memory = inside();
     if (memory && started && started->together) {
@@ -112,7 +112,7 @@ class ucx_connection final : public hcomp::c_api::connection {
       });
     } else if (memory) {
       hcomp::c_api::agree(*memory, what, call, "");
-    } else if (started && by_hosts) {
+    } else if (started && hierarchical) {
       // Others may have started what begins with other messages, where this one may wait in memory.
       hcomp::c_api::agree(any_, what, call, "");
     }
@@ -132,7 +132,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   /// While it exists, others that were started go on where one waits in memory.
   class waiting_over {
    public:
-    waiting_over(hcomp::host::sums& memory, hcomp::any_transport& over) : memory_(&memory) {
+    waiting_over(hcomp::node::sums& memory, hcomp::any_transport& over) : memory_(&memory) {
       memory_->wait_over(&over);
     }
     ~waiting_over() { memory_->wait_over(nullptr); }
@@ -140,7 +140,7 @@ class ucx_connection final : public hcomp::c_api::connection {
     waiting_over& operator=(waiting_over const&) = delete;
 
    private:
-    hcomp::host::sums* memory_;
+    hcomp::node::sums* memory_;
   };
 
   void serve() {
@@ -168,7 +168,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   hcomp::concurrent_transport over_;
   hcomp::any_transport any_;
   hcomp::drop_in::request_queue begun_{most_together};
-  std::optional<hcomp::host::host_ranks> hosts_;
+  std::optional<hcomp::node::node_ranks> nodes_;
   bool was_called_ = false;  ///< changed with the lock of enter
   std::thread server_;
 };
@@ -243,7 +243,7 @@ struct hcomp_group {
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
         sums(hcomp::any_transport(over->concurrent()), 0, over->next_handle(), residuals,
-             over->known_hosts()) {}
+             over->known_nodes()) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
@@ -355,7 +355,7 @@ std::size_t place_of(turn const* started) {
              : 0;
 }
 bool goes_together(method const& how, std::size_t values, int type) {
-  return !how.how.by_hosts &&
+  return !how.how.hierarchical &&
          values * size_of(*value_type_of(type)) <= hcomp::drop_in::most_bytes_together;
 }
 
@@ -367,14 +367,14 @@ struct all_reduce_call {
 
   bool goes_together(hcomp_group& it) const {
     if (auto const how = it.how(type, values)) return ::goes_together(*how, values, type);
-    return !it.over->shared_hosts();
+    return !it.over->shared_nodes();
   }
 
   hcomp_report operator()(hcomp_group& it, turn const* started) const {
     require_type(it, type);
     auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
-      it.over->meet(call, started, how->how.by_hosts);
+      it.over->meet(call, started, how->how.hierarchical);
       return hcomp::c_api::to_c(it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
                                                    hcomp::plan_options{}.segment_bytes,
                                                    result_of(mean), place_of(started)));
@@ -386,8 +386,8 @@ struct all_reduce_call {
                              if (auto* const inside = it.over->inside())
                                return inside->all_reduce(all, divisor);
                              if constexpr (is_added_on_the_way<V>) {
-                               if (auto* const hosts = it.over->shared_hosts())
-                                 hcomp::drop_in::all_reduce_by_hosts(*hosts, 0, all, divisor);
+                               if (auto* const nodes = it.over->shared_nodes())
+                                 hcomp::drop_in::all_reduce_by_nodes(*nodes, 0, all, divisor);
                                else
                                  hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
                              }
@@ -406,7 +406,7 @@ struct reduce_scatter_call {
     auto const all = values * static_cast<std::size_t>(it.sums.ranks());
     if (auto const how = it.how(type, all)) return ::goes_together(*how, all, type);
     auto const known = value_type_of(type);
-    return !it.over->inside() && !it.over->blocks_of_hosts(known ? values * size_of(*known) : 0);
+    return !it.over->inside() && !it.over->blocks_of_nodes(known ? values * size_of(*known) : 0);
   }
 
   hcomp_report operator()(hcomp_group& it, turn const* started) const {
@@ -424,7 +424,7 @@ struct reduce_scatter_call {
       return sum_as_they_are(it, call, type, mean, complaint, started,
                              [&]<class V>(V*) { scatter_as_they_are<V>(it); });
     }
-    it.over->meet(call, started, how->how.by_hosts);
+    it.over->meet(call, started, how->how.hierarchical);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
       // With a complaint it takes part without values: the others come back and say so, too.
@@ -446,17 +446,17 @@ struct reduce_scatter_call {
     if (auto* const inside = it.over->inside())
       return inside->reduce_scatter(given, values, mine, divisor);
     if constexpr (is_added_on_the_way<V>) {
-      auto* const hosts = it.over->blocks_of_hosts(values * sizeof(V));
+      auto* const nodes = it.over->blocks_of_nodes(values * sizeof(V));
       std::size_t const count =
-          hosts ? static_cast<std::size_t>(hosts->ranks().hosts) * values : given.size();
+          nodes ? static_cast<std::size_t>(nodes->ranks().nodes) * values : given.size();
       auto scratch = it.spare.take(count * sizeof(V));
       std::span const all(reinterpret_cast<V*>(scratch.get().data()), count);
-      if (hosts)
-        return hcomp::drop_in::reduce_scatter_by_hosts(*hosts, 0, given, all, mine, divisor);
+      if (nodes)
+        return hcomp::drop_in::reduce_scatter_by_nodes(*nodes, 0, given, all, mine, divisor);
       std::ranges::copy(given, all.begin());
       hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
       auto const own = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
-      hcomp::host::divide(own, divisor);
+      hcomp::node::divide(own, divisor);
       std::ranges::copy(own, mine.begin());
     }
   }
@@ -469,7 +469,7 @@ struct all_gather_call {
   void* all;
 
   bool goes_together(hcomp_group& it) const {
-    return !it.over->inside() && !it.over->blocks_of_hosts(bytes);
+    return !it.over->inside() && !it.over->blocks_of_nodes(bytes);
   }
 
   hcomp_report operator()(hcomp_group& it, turn const*) const {
@@ -481,8 +481,8 @@ struct all_gather_call {
     std::span const together(static_cast<std::byte*>(all), ranks * bytes);
     if (auto* const inside = it.over->inside())
       inside->all_gather(own, together);
-    else if (auto* const hosts = it.over->blocks_of_hosts(bytes))
-      hcomp::drop_in::all_gather_by_hosts(*hosts, 0, own, together);
+    else if (auto* const nodes = it.over->blocks_of_nodes(bytes))
+      hcomp::drop_in::all_gather_by_nodes(*nodes, 0, own, together);
     else
       hcomp::drop_in::all_gather_bytes(it.transport(), 0, own, together);
     return {};
@@ -554,7 +554,7 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
         [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
         hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms), .group = id});
     auto const entered = over->enter();
-    over->find_hosts(std::chrono::milliseconds(timeout_ms));
+    over->find_nodes(std::chrono::milliseconds(timeout_ms));
     place = std::make_unique<hcomp_group>(over).release();
   });
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
-#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
@@ -19,8 +19,8 @@ namespace hcomp::drop_in {
 
 /// Who is on one host. Collective. Waits there for ever, but a rank that ends is an error.
 /// @throws std::invalid_argument  ranks of one host share no memory; on all ranks alike
-inline host::host_ranks find_hosts(any_transport& transport) {
-  auto found = host::host_ranks::make(transport, 0, std::chrono::milliseconds(0));
+inline node::node_ranks find_nodes(any_transport& transport) {
+  auto found = node::node_ranks::make(transport, 0, std::chrono::milliseconds(0));
   if (!found)
     throw std::invalid_argument(
         "algorithm 'hierarchical': ranks of one host share no memory (memfd_create, /proc)");
@@ -29,15 +29,15 @@ inline host::host_ranks find_hosts(any_transport& transport) {
 
 /// all_reduce_values of all ranks. A value crosses a host's link as often as if the host had one rank.
 template <class V>
-void all_reduce_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<V> x, int divisor) {
-  auto& inside = hosts.inside();
-  if (hosts.ranks().hosts == 1) return inside.all_reduce(x, divisor);
-  std::size_t const each = hosts.ranks().share_of_each(x.size());
-  auto const [first, count] = hosts.ranks().share(x.size());
+void all_reduce_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V> x, int divisor) {
+  auto& inside = nodes.inside();
+  if (nodes.ranks().nodes == 1) return inside.all_reduce(x, divisor);
+  std::size_t const each = nodes.ranks().share_of_each(x.size());
+  auto const [first, count] = nodes.ranks().share(x.size());
   auto const share = x.subspan(first, count);
-  hosts.telling_others([&] {
+  nodes.telling_others([&] {
     inside.reduce_scatter(std::span<V const>(x), each, share);
-    if (auto* const between = hosts.between()) all_reduce_values(*between, tag, share, divisor);
+    if (auto* const between = nodes.between()) all_reduce_values(*between, tag, share, divisor);
     inside.all_gather(x, each);
   });
 }
@@ -45,8 +45,8 @@ void all_reduce_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<V> x, int
 namespace detail {
 
 /// Values of the ranks of host h, one part behind the other, in those of all ranks; see is_by_blocks.
-template <class V> std::span<V> part_of_host(host::host_ranks& hosts, std::span<V> all, int h) {
-  std::size_t const values = all.size() / static_cast<std::size_t>(hosts.ranks().hosts);
+template <class V> std::span<V> part_of_node(node::node_ranks& nodes, std::span<V> all, int h) {
+  std::size_t const values = all.size() / static_cast<std::size_t>(nodes.ranks().nodes);
   return all.subspan(static_cast<std::size_t>(h) * values, values);
 }
 
@@ -57,34 +57,34 @@ template <class V> std::span<V> part_of_host(host::host_ranks& hosts, std::span<
 /// @param x        a part for each rank, of part.size() values
 /// @param scratch  room for part.size() values for each host
 template <class V>
-void reduce_scatter_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<V const> x,
+void reduce_scatter_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V const> x,
                              std::span<V> scratch, std::span<V> part, int divisor) {
-  int const count = hosts.ranks().hosts;
-  auto const sum_of_host = [&](int h) { return detail::part_of_host(hosts, scratch, h); };
-  hosts.telling_others([&] {
+  int const count = nodes.ranks().nodes;
+  auto const sum_of_node = [&](int h) { return detail::part_of_node(nodes, scratch, h); };
+  nodes.telling_others([&] {
     for (int h = 0; h < count; ++h)
-      hosts.inside().reduce_scatter(detail::part_of_host(hosts, x, h), part.size(), sum_of_host(h));
-    reduce_scatter_values(*hosts.between(), tag, scratch);
-    auto const mine = sum_of_host(hosts.between()->rank());
-    host::divide(mine, divisor);
+      nodes.inside().reduce_scatter(detail::part_of_node(nodes, x, h), part.size(), sum_of_node(h));
+    reduce_scatter_values(*nodes.between(), tag, scratch);
+    auto const mine = sum_of_node(nodes.between()->rank());
+    node::divide(mine, divisor);
     std::copy(mine.begin(), mine.end(), part.begin());
   });
 }
 
 /// All ranks' bytes on every rank, in the order of the ranks, in blocks of hosts; as all_gather_bytes.
-inline void all_gather_by_hosts(host::host_ranks& hosts, tag_t tag, std::span<std::byte const> mine,
+inline void all_gather_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<std::byte const> mine,
                                 std::span<std::byte> all) {
   auto const place = [&](int h) {
-    return detail::part_of_host(hosts, all, h)
-        .subspan(static_cast<std::size_t>(hosts.ranks().number) * mine.size(), mine.size());
+    return detail::part_of_node(nodes, all, h)
+        .subspan(static_cast<std::size_t>(nodes.ranks().number) * mine.size(), mine.size());
   };
-  hosts.telling_others([&] {
-    auto& between = *hosts.between();
+  nodes.telling_others([&] {
+    auto& between = *nodes.between();
     auto const own = place(between.rank());
     if (own.data() != mine.data()) std::ranges::copy(mine, own.begin());
     gather_round_ring(between, tag, place);
     for (int h = 0; h < between.size(); ++h)
-      hosts.inside().all_gather(detail::part_of_host(hosts, all, h), mine.size());
+      nodes.inside().all_gather(detail::part_of_node(nodes, all, h), mine.size());
   });
 }
 

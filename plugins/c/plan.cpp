@@ -12,8 +12,8 @@
 #include <hcomp/core/version.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/host/host_ranks.hpp>
-#include <hcomp/host/sums.hpp>
+#include <hcomp/node/node_ranks.hpp>
+#include <hcomp/node/sums.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <limits>
 #include <memory>
@@ -178,8 +178,8 @@ struct hcomp_sum {
   std::shared_ptr<connection> over;
   hcomp::host_executor executor;
   std::size_t values;
-  std::string text;  ///< of what was asked for, for messages
-  bool by_hosts;     ///< its algorithm is hierarchical
+  std::string text;   ///< of what was asked for, for messages
+  bool hierarchical;  ///< its algorithm is hierarchical
   any_sum of;
   hcomp::call_options next;
   std::uint64_t step = 0;              ///< of the next call
@@ -195,7 +195,7 @@ struct hcomp_sum {
         executor(asked.how.threads),
         values(count),
         text(asked.text),
-        by_hosts(asked.how.how.by_hosts),
+        hierarchical(asked.how.how.hierarchical),
         of(make_sum(asked, count, *over, executor)) {
     next.tensor = number;
   }
@@ -258,7 +258,7 @@ hcomp_report make(char const* function, hcomp_sum& it, vector const& x,
                                  "it failed before and can only be freed: " + it.broken);
   note = x.complaint(it);
   try {
-    it.over->meet(std::string(function) + " of " + it.text, started, it.by_hosts);
+    it.over->meet(std::string(function) + " of " + it.text, started, it.hierarchical);
     auto const made = std::visit(
         [&]<class V>(sum_of<V>& one) {
           auto* first = static_cast<V*>(x.x);
@@ -315,7 +315,7 @@ template <class F> struct collective {
       auto& place = require(request, "request");
       auto const step = it.step;
       try {
-        place = hcomp::c_api::start(*it.over, function, {!it.by_hosts, &it},
+        place = hcomp::c_api::start(*it.over, function, {!it.hierarchical, &it},
                                     [one = *this, &it, x, call = it.take_next(),
                                      context = hcomp::drop_in::current_context()](
                                         std::string& note, hcomp::c_api::turn const& now) {
@@ -407,17 +407,17 @@ void connection::agree_on_sum(std::string const& text, std::string const& error)
 any_plan<float> connection::plan_of(drop_in::method const& how, std::size_t values,
                                     host_executor& executor, std::type_identity<float>) {
   return drop_in::make_vector_sum<float>(
-      how, values, transport(), executor, [&]() -> auto& { return hosts(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); });
 }
 any_plan<double> connection::plan_of(drop_in::method const& how, std::size_t values,
                                      host_executor& executor, std::type_identity<double>) {
   return drop_in::make_vector_sum<double>(
-      how, values, transport(), executor, [&]() -> auto& { return hosts(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); });
 }
 
-host::host_ranks& connection::hosts() {
-  if (!hosts_) hosts_ = std::make_unique<host::host_ranks>(drop_in::find_hosts(transport()));
-  return *hosts_;
+node::node_ranks& connection::nodes() {
+  if (!nodes_) nodes_ = std::make_unique<node::node_ranks>(drop_in::find_nodes(transport()));
+  return *nodes_;
 }
 
 std::string without(std::string_view prefix, std::string text) {
@@ -457,7 +457,7 @@ void agree(any_transport& transport, char const* what, std::string const& text,
   require_agreement(all, what, error);
 }
 
-void agree(host::sums& inside, char const* what, std::string const& text,
+void agree(node::sums& inside, char const* what, std::string const& text,
            std::string const& error) {
   text_record const mine(text);
   std::vector<text_record> all(static_cast<std::size_t>(inside.size()));

@@ -12,8 +12,8 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/host_ranks.hpp>
-#include <hcomp/host/sums.hpp>
+#include <hcomp/node/node_ranks.hpp>
+#include <hcomp/node/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <mutex>
@@ -45,7 +45,7 @@ struct connection {
 
   virtual any_transport& transport() = 0;
   /// Who is on one host. Collective when it is asked first.
-  virtual host::host_ranks& hosts();
+  virtual node::node_ranks& nodes();
   /// For a new sum. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
   /// Compares what sums all ranks ask for.
@@ -72,15 +72,15 @@ struct connection {
   /// Compares what all ranks call, where some may wait otherwise than by the transport, or by other
   /// messages. First in a call.
   /// @param started   null: it was not
-  /// @param by_hosts  it is hierarchical
+  /// @param hierarchical  it is hierarchical
   /// @throws disagreement_error  on all ranks alike
   virtual void meet(std::string const& /*call*/, turn const* /*started*/ = nullptr,
-                    bool /*by_hosts*/ = false) {}
+                    bool /*hierarchical*/ = false) {}
   /// Ranks that wait for this one otherwise than by the transport get the same error. Within a call.
   virtual void tell_others(transport_error const& /*error*/) {}
 
  private:
-  std::unique_ptr<host::host_ranks> hosts_;
+  std::unique_ptr<node::node_ranks> nodes_;
 };
 
 /// MPI or the drop-in library is not there.
@@ -153,6 +153,6 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values,
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error);
 /// The same through memory.
-void agree(host::sums& inside, char const* what, std::string const& text, std::string const& error);
+void agree(node::sums& inside, char const* what, std::string const& text, std::string const& error);
 
 }  // namespace hcomp::c_api

@@ -14,9 +14,9 @@
 namespace hcomp::drop_in {
 
 summer::summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-               residual_store& residuals, host::host_ranks* hosts, std::size_t most_planned_bytes)
+               residual_store& residuals, node::node_ranks* nodes, std::size_t most_planned_bytes)
     : transport_(std::move(transport)),
-      hosts_(hosts),
+      nodes_(nodes),
       number_(number),
       residuals_(&residuals),
       most_planned_bytes_(most_planned_bytes),
@@ -92,7 +92,7 @@ std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t v
   }
   for_type(type, [&]<class V>(V*) {
     std::get<sum_of<V>>(one->sums) = std::make_unique<any_plan<V>>(make_vector_sum<V>(
-        how, values, transport_, *one->executor, [&]() -> auto& { return hosts(); },
+        how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
         segment_bytes));
   });
   plans_.push_front(one);
@@ -100,12 +100,12 @@ std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t v
   return one;
 }
 
-host::host_ranks& summer::hosts() {
-  if (!hosts_) {
-    own_hosts_ = find_hosts(transport_);
-    hosts_ = &*own_hosts_;
+node::node_ranks& summer::nodes() {
+  if (!nodes_) {
+    own_nodes_ = find_nodes(transport_);
+    nodes_ = &*own_nodes_;
   }
-  return *hosts_;
+  return *nodes_;
 }
 
 template <class V>

@@ -10,7 +10,7 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <list>
 #include <map>
@@ -42,7 +42,7 @@ class summer {
   /// @param hosts               of the transport, and outlives this; null: found when they are needed
   /// @param most_planned_bytes  of vectors whose plans are kept
   summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-         residual_store& residuals, host::host_ranks* hosts = nullptr,
+         residual_store& residuals, node::node_ranks* nodes = nullptr,
          std::size_t most_planned_bytes = std::size_t{256} << 20);
   ~summer();
   summer(summer const&) = delete;
@@ -106,7 +106,7 @@ class summer {
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, method const& how,
                                     std::size_t segment_bytes, std::size_t place = 0);
   template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
-  host::host_ranks& hosts();
+  node::node_ranks& nodes();
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
                  void const* buffer, std::size_t segment_bytes, reduction result,
@@ -118,8 +118,8 @@ class summer {
                         int turns);
 
   any_transport transport_;
-  std::optional<host::host_ranks> own_hosts_;
-  host::host_ranks* hosts_;
+  std::optional<node::node_ranks> own_nodes_;
+  node::node_ranks* nodes_;
   std::uint64_t number_;
   residual_store* residuals_;
   std::size_t most_planned_bytes_;

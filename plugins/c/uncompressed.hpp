@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <hcomp/host/addition.hpp>
+#include <hcomp/node/addition.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <vector>
@@ -18,7 +18,7 @@ namespace detail {
 
 /// to += values; integers wrap around.
 template <class V> void add_to(std::span<V> to, V const* values) {
-  host::add(2, to.size(), 1, to.data(),
+  node::add(2, to.size(), 1, to.data(),
             [&](int summand) -> V const* { return summand == 0 ? to.data() : values; });
 }
 
@@ -101,10 +101,10 @@ void all_reduce_values(T& transport, tag_t tag, std::span<V> x, int divisor = 1)
     std::copy_n(all.data(), x.size(), x.data());
     for (int r = 1; r < size; ++r)
       detail::add_to(x, all.data() + x.size() * static_cast<std::size_t>(r));
-    return host::divide(x, divisor);
+    return node::divide(x, divisor);
   }
   reduce_scatter_values(transport, tag, x);
-  host::divide(detail::part_of(x, transport.rank(), size), divisor);
+  node::divide(detail::part_of(x, transport.rank(), size), divisor);
   gather_round_ring(transport, tag,
                     [&](int r) { return std::as_writable_bytes(detail::part_of(x, r, size)); });
 }

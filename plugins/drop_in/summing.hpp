@@ -202,7 +202,7 @@ struct summing {
   /// compared, nor where all use the same shared memory.
   bool goes_together() const {
     return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
-           !as.sum.how.by_hosts;
+           !as.sum.how.hierarchical;
   }
 
   /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot

@@ -17,8 +17,8 @@ enum { ranks = 4, most_bytes = 1 << 14, milliseconds = 20000 };
 /* ---- How ranks meet */
 
 /* Which ranks share memory: those of one user do. */
-enum hosts { one_host, hosts_of_two, one_each };
-static enum hosts hosts;
+enum nodes { one_node, nodes_of_two, one_each };
+static enum nodes nodes;
 
 static struct {
   int arrived[2];
@@ -40,7 +40,7 @@ static int exchange(void* context, void const* mine, size_t bytes, void* all) {
 }
 static hcomp_group* connected(int timeout_ms) {
   hcomp_group* group = NULL;
-  int const host = hosts == one_each ? number : hosts == hosts_of_two ? number / 2 : 0;
+  int const host = nodes == one_each ? number : nodes == nodes_of_two ? number / 2 : 0;
   if (host > 0 && setuid((uid_t)(40000 + host)) != 0) abort();
   if (host > 0) prctl(PR_SET_DUMPABLE, 1); /* others of the user may open its memory, as before */
   CHECK_OK(hcomp_group_create(number, ranks, exchange, NULL, timeout_ms, 0, &group));
@@ -253,7 +253,7 @@ static void started_calls_have_the_bits_of_others(void) {
         CHECK(read_all(one_by_one[r].pipe, a, bytes));
         CHECK(read_all(started[r].pipe, b, bytes));
         if (memcmp(a, b, bytes) != 0) {
-          printf("hosts %d, step %d, rank %d: call %d differs\n", (int)hosts, step, r, k);
+          printf("nodes %d, step %d, rank %d: call %d differs\n", (int)nodes, step, r, k);
           CHECK(!"started calls have the bits of others");
         }
         free(a), free(b);
@@ -376,8 +376,8 @@ static void partly_started(int pipe) {
   CHECK_OK(hcomp_create_over(group, 10, HCOMP_FLOAT, "identity", &sum));
   if (number != 2) CHECK_OK(hcomp_all_reduce_start(sum, x, &request));
   code = number == 2 ? hcomp_all_reduce(sum, x, NULL) : hcomp_wait(&request, NULL);
-  CHECK(code == (hosts == one_host ? HCOMP_DISAGREEMENT : HCOMP_TRANSPORT));
-  if (hosts == one_host) CHECK(strstr(hcomp_last_error(), "started hcomp_all_reduce") != NULL);
+  CHECK(code == (nodes == one_node ? HCOMP_DISAGREEMENT : HCOMP_TRANSPORT));
+  if (nodes == one_node) CHECK(strstr(hcomp_last_error(), "started hcomp_all_reduce") != NULL);
   CHECK(time(NULL) - begin < 10);
   CHECK_OK(hcomp_free(&sum));
   CHECK_OK(hcomp_group_free(&group));
@@ -471,9 +471,9 @@ static void of_an_elastic_group(int pipe) {
 }
 
 int main(void) {
-  for (hosts = one_host; hosts <= one_each; ++hosts) {
-    if (hosts != one_host && geteuid() != 0) {
-      printf("not root: ranks of several hosts are left out\n");
+  for (nodes = one_node; nodes <= one_each; ++nodes) {
+    if (nodes != one_node && geteuid() != 0) {
+      printf("not root: ranks of several nodes are left out\n");
       break;
     }
     started_calls_have_the_bits_of_others();

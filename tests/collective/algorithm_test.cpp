@@ -30,22 +30,22 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
         algorithm::from(text),
         ("no algorithm is called '" + text +
          "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, doubling, owner, "
-         "aggregator, hierarchical, hierarchical:NAME (another one between hosts)")
+         "aggregator, hierarchical, hierarchical:NAME (another one between nodes)")
             .c_str(),
         std::invalid_argument);
   }
 }
 
-TEST_CASE("algorithm: hierarchical is another one between hosts, by ring unless it says so") {
-  CHECK(algorithm::from("hierarchical") == algorithm{.by_hosts = true});
+TEST_CASE("algorithm: hierarchical is another one between nodes, by ring unless it says so") {
+  CHECK(algorithm::from("hierarchical") == algorithm{.hierarchical = true});
   CHECK(algorithm::from("hierarchical:ring").name() == "hierarchical");
-  CHECK(algorithm::from("hierarchical:torus:2x4").between_hosts() == algorithm::from("torus:2x4"));
+  CHECK(algorithm::from("hierarchical:torus:2x4").between_nodes() == algorithm::from("torus:2x4"));
   for (std::string const text : {"hierarchical:", "hierarchical:hierarchical", "hierarchical:rings",
                                  "hierarchicals", "hierarchical:torus:2x"})
     CHECK_THROWS_AS(algorithm::from(text), std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       hcomp::make_schedule(algorithm::from("hierarchical"), 0, 4),
-      "make_schedule: algorithm 'hierarchical' has a schedule for hosts, not for ranks",
+      "make_schedule: algorithm 'hierarchical' has a schedule for nodes, not for ranks",
       std::invalid_argument);
 }
 

@@ -106,16 +106,16 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "choose: hierarchical ways where it is known what hosts cost, for hosts that share a link") {
+    "choose: hierarchical ways where it is known what nodes cost, for nodes that share a link") {
   auto costs = some_costs(gbit(1), 12);
   allowed_ways const ways{{"identity"},
                           {algorithm::from("ring"), algorithm::from("hierarchical"),
                            algorithm::from("hierarchical:torus")}};
   CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
 
-  host_cost hosts{.ranks = 3, .between = costs.link, .inside = 1e-9, .call = 2e-5};
-  hosts.between.seconds_per_byte *= 3;
-  costs.hosts = hosts;
+  node_cost nodes{.ranks = 3, .between = costs.link, .inside = 1e-9, .call = 2e-5};
+  nodes.between.seconds_per_byte *= 3;
+  costs.nodes = nodes;
   auto const found = choose(costs, 12, 1 << 20, ways);
   REQUIRE(found.size() == 3);
   CHECK(found[0].how.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
@@ -127,12 +127,12 @@ TEST_CASE(
   CHECK(found[0].expected.inside == doctest::Approx(2e-5 + 1e-9 * (1 << 20)));
 
   CHECK(choose(costs, 13, 1 << 20, ways).size() == 1);  // not hosts of three
-  costs.hosts->ranks = 1;
+  costs.nodes->ranks = 1;
   CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
-  auto const on_one_host = predict_by_hosts({}, 3, 1000, costs.of("identity"), hosts);
-  CHECK(on_one_host.seconds() == doctest::Approx(2e-5 + 1e-6));  // nothing is encoded
-  CHECK_THROWS_WITH_AS(predict_by_hosts({}, 4, 1, costs.of("identity"), hosts),
-                       "predict_by_hosts: hosts of 3 ranks, there are 4 ranks",
+  auto const on_one_node = predict_by_nodes({}, 3, 1000, costs.of("identity"), nodes);
+  CHECK(on_one_node.seconds() == doctest::Approx(2e-5 + 1e-6));  // nothing is encoded
+  CHECK_THROWS_WITH_AS(predict_by_nodes({}, 4, 1, costs.of("identity"), nodes),
+                       "predict_by_nodes: nodes of 3 ranks, there are 4 ranks",
                        std::invalid_argument);
 }
 

@@ -88,7 +88,7 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
   });
 }
 template <class C>
-std::vector<std::vector<float>> sums_on_hosts(C const& codec,
+std::vector<std::vector<float>> sums_on_nodes(C const& codec,
                                               std::vector<std::vector<float>> const& x,
                                               plan_options const& options,
                                               std::vector<std::uint64_t>& sent) {
@@ -105,7 +105,7 @@ std::vector<std::vector<float>> vectors(std::size_t values, int ranks) {
 
 }  // namespace
 
-TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host touches no memory") {
+TEST_CASE("plan on devices: the bits and the bytes of plans on nodes; the host touches no memory") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
     for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
@@ -126,7 +126,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on hosts; the host t
                 .decode_on_arrival_bytes = 0};
             auto const x = vectors(values, ranks);
             std::vector<std::uint64_t> sent(x.size()), expected = sent;
-            auto const wanted = sums_on_hosts(codec, x, options, expected);
+            auto const wanted = sums_on_nodes(codec, x, options, expected);
             for (way const by : {way::host_staged, way::direct, way::host_staged_over_reaching,
                                  way::host_staged_beside_a_host}) {
               if (by == way::host_staged_over_reaching && C::codec_id != sign<>::codec_id) continue;
@@ -212,7 +212,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
     CHECK(first_difference(after[rank], x[rank]) == nowhere);
 }
 
-TEST_CASE("plan on devices: a damaged message is told as on hosts, on all ranks") {
+TEST_CASE("plan on devices: a damaged message is told as on nodes, on all ranks") {
   constexpr std::size_t values = 3 * thc<>::block_values;
   /// Rank 0 flips one bit of its first message with blocks.
   auto const damaged = [](bool on_device, bool checksum, std::size_t bit) {

@@ -42,7 +42,7 @@ struct outcome_of_run {
 
 }  // namespace
 
-TEST_CASE("marsit on devices: the updates and the compensation of hosts, bit for bit") {
+TEST_CASE("marsit on devices: the updates and the compensation of nodes, bit for bit") {
   for (std::string const name : {"ring", "direct", "owner"}) {
     CAPTURE(name);
     marsit_options const options{.sign_step = 3e-3,

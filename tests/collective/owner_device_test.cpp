@@ -81,7 +81,7 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
 
 }  // namespace
 
-TEST_CASE("owner on devices: the bits and the bytes of hosts") {
+TEST_CASE("owner on devices: the bits and the bytes of CPUs") {
   for (int const ranks : {1, 3, 4, 12})  // of the last a lot for each value
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
       for (bool const flag : {false, true}) {
@@ -137,7 +137,7 @@ TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN
   }
 }
 
-TEST_CASE("owner on devices: a damaged message is told as on hosts") {
+TEST_CASE("owner on devices: a damaged message is told as on nodes") {
   constexpr std::size_t n = 2 * block + 5;
   auto const x = values_of(3, n);
   auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {

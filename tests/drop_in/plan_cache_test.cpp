@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
-#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <limits>
@@ -193,9 +193,9 @@ TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and s
         for (std::size_t i = 0; i < one.size(); ++i) exact[i] += one[i];
       auto const totals = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         any_transport any(transport);
-        auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
+        auto nodes = node::node_ranks::make(any, 0, std::chrono::seconds(30), where);
         residual_store residuals(std::size_t{64} << 20);
-        summer all(any_transport(transport), 0, 0, residuals, &*hosts);
+        summer all(any_transport(transport), 0, 0, residuals, &*nodes);
         std::vector<float> total(mine.size()), part(30011);
         constexpr int calls = 8;
         for (int call = 0; call < calls; ++call) {

@@ -288,7 +288,7 @@ TEST_CASE("settings: a method's text names what differs from its codec's own") {
         "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical",
         "lossless algorithm=hierarchical:direct"}) {
     auto const sum = only_rule("float: " + text).sum;
-    CHECK(sum.how.by_hosts);
+    CHECK(sum.how.hierarchical);
     CHECK(sum.text() == text);
   }
   CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==

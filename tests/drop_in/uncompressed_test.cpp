@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/random.hpp>
-#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <mutex>
@@ -122,7 +122,7 @@ TEST_CASE("plain sum: vectors of different sizes are an error on all ranks") {
   CHECK(failed == 3);
 }
 
-TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of hosts, and all of them gathered", V,
+TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of nodes, and all of them gathered", V,
                    float, std::int64_t) {
   for (auto const& where : std::vector<std::vector<std::uint64_t>>{
            {0, 0, 1, 1}, {5, 5, 5, 3, 3, 3}, {0, 0, 1, 1, 2, 2}, {1, 2}, {4, 4}})
@@ -136,13 +136,13 @@ TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of hosts, and all of the
       auto const sum = exact_sum(all);
       auto const found = on_ranks(all, [&](in_process& transport, std::vector<V>& x) {
         any_transport any(transport);
-        auto hosts = host::host_ranks::make(any, 0, std::chrono::seconds(30), where);
-        REQUIRE(hosts->ranks().is_by_blocks);
-        std::vector<V> scratch(count * static_cast<std::size_t>(hosts->ranks().hosts)), part(count);
-        drop_in::reduce_scatter_by_hosts(*hosts, 3, std::span<V const>(x), std::span(scratch),
+        auto nodes = node::node_ranks::make(any, 0, std::chrono::seconds(30), where);
+        REQUIRE(nodes->ranks().is_by_blocks);
+        std::vector<V> scratch(count * static_cast<std::size_t>(nodes->ranks().nodes)), part(count);
+        drop_in::reduce_scatter_by_nodes(*nodes, 3, std::span<V const>(x), std::span(scratch),
                                          std::span(part), 1);
         std::vector<V> together(x.size());
-        drop_in::all_gather_by_hosts(*hosts, 3, std::as_bytes(std::span(part)),
+        drop_in::all_gather_by_nodes(*nodes, 3, std::as_bytes(std::span(part)),
                                      std::as_writable_bytes(std::span(together)));
         x = together;
       });

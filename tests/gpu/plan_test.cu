@@ -51,7 +51,7 @@ struct move_by_cuda {
 };
 
 template <class Make>
-std::vector<std::vector<float>> sums_on_hosts(std::vector<std::vector<float>> const& x,
+std::vector<std::vector<float>> sums_on_nodes(std::vector<std::vector<float>> const& x,
                                               Make const& make) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
     reference_executor executor;  // host_executor would take nvcc longer
@@ -65,14 +65,14 @@ void compare(std::size_t values, int ranks, Make const& make) {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
   auto const found = sums_on_gpu<T>(x, make);
-  auto const wanted = sums_on_hosts(x, make);
+  auto const wanted = sums_on_nodes(x, make);
   for (std::size_t rank = 0; rank < x.size(); ++rank)
     CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
 }
 
 }  // namespace
 
-TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on hosts") {
+TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on nodes") {
   builtin_codecs<float>::for_each([&]<class C>() {
     for (int const ranks : all_or_few<std::vector<int>>({1, 3, 4}, {3}))
       for (std::string const& name : all_or_few<std::vector<std::string>>(
@@ -111,7 +111,7 @@ TEST_CASE("gpu: a transport that reaches the device gets messages when the work 
   }
 }
 
-TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of hosts") {
+TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of nodes") {
   for (int const ranks : all_or_few<std::vector<int>>({1, 3, 8, 33}, {3, 33}))
     for (std::size_t const values : {1, all_or_few(300'001, 34'001)})
       for (bool const checksum : {false, true}) {

@@ -26,8 +26,8 @@ class cluster {
  public:
   /// @param rendezvous  messages leave when their receive is posted, as MPIs do with large ones;
   ///                    otherwise they leave at once, which takes memory for those under way
-  cluster(int hosts, hcomp::link_cost const& link, bool rendezvous)
-      : hosts_(hosts), engine_("scale"), start_line_(simgrid::s4u::Barrier::create(hosts)) {
+  cluster(int nodes, hcomp::link_cost const& link, bool rendezvous)
+      : nodes_(nodes), engine_("scale"), start_line_(simgrid::s4u::Barrier::create(nodes)) {
     using simgrid::s4u::Engine;
     // SimGrid's own factors describe real Gigabit clusters. Here latency and bandwidth are what
     // `link` says, and MPI calls and the ranks' own work take no simulated time.
@@ -42,7 +42,7 @@ class cluster {
     for (char const* limit : {"smpi/send-is-detached-thresh", "smpi/async-small-thresh"})
       Engine::set_config(limit, rendezvous ? 0 : std::numeric_limits<int>::max());
     auto* const zone = simgrid::s4u::create_star_zone("cluster");
-    for (int h = 0; h < hosts; ++h) {
+    for (int h = 0; h < nodes; ++h) {
       auto* const host = zone->create_host(name_of(h), "1Gf");
       auto* const cable =
           zone->create_split_duplex_link("cable" + name_of(h), 1 / link.seconds_per_byte);
@@ -60,10 +60,10 @@ class cluster {
   /// take turns, so they may share memory without locks.
   /// @throws std::runtime_error  ranks wait for what never comes
   void run(std::function<void()> const& rank) {
-    int running = hosts_;
+    int running = nodes_;
     SMPI_init();
-    SMPI_app_instance_register("ranks", nullptr, hosts_);
-    for (int h = 0; h < hosts_; ++h) {
+    SMPI_app_instance_register("ranks", nullptr, nodes_);
+    for (int h = 0; h < nodes_; ++h) {
       auto actor = simgrid::s4u::Actor::init(name_of(h), engine_.host_by_name(name_of(h)));
       actor->set_property("instance_id", "ranks");
       actor->set_property("rank", std::to_string(h));
@@ -77,7 +77,7 @@ class cluster {
     engine_.run();
     if (running > 0)
       throw std::runtime_error("cluster: " + std::to_string(running) + " of " +
-                               std::to_string(hosts_) + " ranks wait for ever");
+                               std::to_string(nodes_) + " ranks wait for ever");
   }
 
   /// Simulated seconds since the start.
@@ -88,7 +88,7 @@ class cluster {
  private:
   static std::string name_of(int host) { return "host" + std::to_string(host); }
 
-  int hosts_;
+  int nodes_;
   simgrid::s4u::Engine engine_;
   simgrid::s4u::BarrierPtr start_line_;
 };

@@ -92,10 +92,10 @@ hcomp::thc<> thc_of(options const& o) {
 /// What all ranks share. They take turns, so they need no locks.
 class experiment {
  public:
-  experiment(options const& o, cluster const& hosts)
+  experiment(options const& o, cluster const& nodes)
       : options_(o),
         costs_(read_costs(o.costs)),
-        cluster_(hosts),
+        cluster_(nodes),
         thc_(thc_of(o)),
         exact_(o.values) {
     for (auto const& codec : o.codecs)
@@ -196,9 +196,9 @@ class experiment {
 }  // namespace
 
 std::vector<outcome> run(options const& o) {
-  cluster hosts(o.ranks, o.link(), o.rendezvous);
-  experiment all(o, hosts);
-  hosts.run([&] { all.run_rank(); });
+  cluster nodes(o.ranks, o.link(), o.rendezvous);
+  experiment all(o, nodes);
+  nodes.run([&] { all.run_rank(); });
   return all.outcomes();
 }
 

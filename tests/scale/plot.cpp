@@ -106,7 +106,7 @@ std::string script(picture const& all, std::string const& file) {
       "set terminal svg size 1100,560 font 'Helvetica,15' background rgb 'white' rounded\n"
       "{}"
       "set multiplot layout 1,{} margins 0.075,0.868,0.12,0.79 spacing 0.165,0.1 "
-      "title \"One all-reduce of {:g} million values on {} to {} simulated hosts\" "
+      "title \"One all-reduce of {:g} million values on {} to {} simulated nodes\" "
       "font ',19' offset 0,-0.3\n"
       "set label 'points: simulated{}; lines: the formula; latency {:g} us, codecs as measured' "
       "at screen 0.5,0.9 center textcolor rgb '#666666'\n"

@@ -9,7 +9,7 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/node/hierarchical.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
@@ -38,12 +38,12 @@ std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
                               {"fp16", "hierarchical", 1}};
   constexpr std::size_t turns = 2;
   auto const rank = static_cast<std::uint64_t>(transport.rank());
-  std::vector<std::uint64_t> host_of;
-  for (int r = 0; r < transport.size(); ++r) host_of.push_back(static_cast<std::uint64_t>(r) / 2);
+  std::vector<std::uint64_t> node_of;
+  for (int r = 0; r < transport.size(); ++r) node_of.push_back(static_cast<std::uint64_t>(r) / 2);
   host_executor executor;
   auto const plan_of = [&](one const& sum, Transport auto& over) {
-    return host::make_plan<float>(sum.codec, sum.values, over, executor,
-                                  {.how = algorithm::from(sum.algorithm)}, host_of);
+    return node::make_plan<float>(sum.codec, sum.values, over, executor,
+                                  {.how = algorithm::from(sum.algorithm)}, node_of);
   };
   std::vector<std::vector<float>> found, expected;  // turns of every sum
   for (one const& sum : sums)

@@ -75,7 +75,7 @@ void compare(ucx::testing::member& self, C const& codec, std::string const& tran
   executor.wait(executor.write(memory.data(), x.data(), memory.size()));
   sum_twice(std::span(reinterpret_cast<float*>(memory.data()), x.size()), codec, over, executor);
   executor.wait(executor.read(x.data(), memory.data(), memory.size()));
-  must(first_difference(x, sum_among_threads(codec, self.rank)) == nowhere, "the bits of hosts");
+  must(first_difference(x, sum_among_threads(codec, self.rank)) == nowhere, "the bits of nodes");
 }
 
 void compare_by_processes(std::string const& transports, bool reaches) {
@@ -91,11 +91,11 @@ void compare_by_processes(std::string const& transports, bool reaches) {
 
 }  // namespace
 
-TEST_CASE("ucx: ranks that share a GPU have the bits of hosts, through pinned memory") {
+TEST_CASE("ucx: ranks that share a GPU have the bits of nodes, through pinned memory") {
   compare_by_processes("tcp,self", false);
 }
 
-TEST_CASE("ucx: ranks that share a GPU have the bits of hosts, by UCX's own ways to the device") {
+TEST_CASE("ucx: ranks that share a GPU have the bits of nodes, by UCX's own ways to the device") {
   if (!has_cuda()) {
     MESSAGE("left out: this UCX has no CUDA");
     return;

@@ -8,7 +8,7 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/node/hierarchical.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <string>
@@ -352,8 +352,9 @@ TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; 
           std::vector<any_plan<float>> plans;
           over.start([&] {
                 for (int i = 0; i < 4; ++i)
-                  plans.push_back(host::make_plan<float>(
-                      "identity", 5000, over, executor, {.how = {.by_hosts = true}}, {0, 0, 1, 1}));
+                  plans.push_back(node::make_plan<float>("identity", 5000, over, executor,
+                                                         {.how = {.hierarchical = true}},
+                                                         {0, 0, 1, 1}));
               })
               .wait();
           std::vector<started<void>> all;

@@ -61,9 +61,9 @@ namespace {
 
 /// Two network namespaces and a link between them: this thread's is `w0`, the aggregator's `a0`. Both end
 /// with this object.
-class two_hosts {
+class two_nodes {
  public:
-  two_hosts() : before_(open_mine()) {
+  two_nodes() : before_(open_mine()) {
     if (::unshare(CLONE_NEWNET) != 0) skip("a network namespace cannot be made; root can");
     theirs_ = open_mine();
     REQUIRE(::unshare(CLONE_NEWNET) == 0);
@@ -76,9 +76,9 @@ class two_hosts {
       REQUIRE(run("ip address add 10.9.0.1/24 dev a0 && ip link set a0 up && ip link set lo up"));
     });
   }
-  two_hosts(two_hosts const&) = delete;
-  two_hosts& operator=(two_hosts const&) = delete;
-  ~two_hosts() {
+  two_nodes(two_nodes const&) = delete;
+  two_nodes& operator=(two_nodes const&) = delete;
+  ~two_nodes() {
     ::setns(before_, CLONE_NEWNET);
     for (int const handle : {before_, theirs_, mine_}) ::close(handle);
   }
@@ -132,17 +132,17 @@ std::string name_of(mode how) {
 /// hcomp-aggregator on the other host, in one of its modes.
 class aggregator_there {
  public:
-  aggregator_there(two_hosts const& hosts, mode how)
+  aggregator_there(two_nodes const& nodes, mode how)
       : folder_(files::temp_directory_path() / ("hcomp_xdp_test_" + std::to_string(::getpid()))) {
     files::create_directories(folder_);
     options_ = {"--listen", "10.9.0.1:7475", "--report", (folder_ / "report.json").string()};
     if (how != mode::process)
       options_.insert(options_.end(), {"--mode", "xdp", "--interface", "a0"});
     if (how == mode::generic_xdp) options_.push_back("--generic");
-    start(hosts);
+    start(nodes);
   }
-  void start(two_hosts const& hosts) {
-    process = std::make_unique<aggregator_process>(options_, [&] { hosts.enter(); });
+  void start(two_nodes const& nodes) {
+    process = std::make_unique<aggregator_process>(options_, [&] { nodes.enter(); });
   }
   ~aggregator_there() {
     process.reset();  // which writes into the folder
@@ -176,9 +176,9 @@ class aggregator_there {
 };
 
 /// Skips the test where the kernel or this build of the command cannot do it.
-two_hosts const& hosts() {
-  static two_hosts const* const made = [] {
-    auto const* const some = new two_hosts;  // to the end of the process
+two_nodes const& nodes() {
+  static two_nodes const* const made = [] {
+    auto const* const some = new two_nodes;  // to the end of the process
     auto const said =
         files::temp_directory_path() / ("hcomp_xdp_try_" + std::to_string(::getpid()));
     int status = 0;
@@ -300,7 +300,7 @@ struct result {
 
 /// A job whose contributions are lost, doubled, and shuffled, by draws of a seed.
 result run_job(mode how, job_shape const& shape) {
-  aggregator_there aggregator(hosts(), how);
+  aggregator_there aggregator(nodes(), how);
   auto const terms = terms_of(shape);
   std::vector<std::unique_ptr<raw_worker>> all;
   for (int rank = 0; rank < workers; ++rank) {
@@ -370,7 +370,7 @@ result run_job(mode how, job_shape const& shape) {
 /// datagrams among them. Every answer is compared with the sum of what its members sent.
 class campaign {
  public:
-  explicit campaign(mode how) : aggregator_(hosts(), how), terms_(terms_of({"", 4, 30, 1024, 0})) {
+  explicit campaign(mode how) : aggregator_(nodes(), how), terms_(terms_of({"", 4, 30, 1024, 0})) {
     terms_.deadline = 1s;  // a round with all workers takes less, on a machine that is busy, too
     for (int rank = 0; rank < workers; ++rank)
       all_.push_back(std::make_unique<raw_worker>(5, rank));
@@ -534,9 +534,9 @@ class campaign {
     contributions_ = sent_ = 0;
     junk_ = {};
     CHECK(aggregator_.process->kill(SIGKILL) == -SIGKILL);
-    for (int n = 0; n < 1000 && hosts().has_programs(); ++n) std::this_thread::sleep_for(10ms);
+    for (int n = 0; n < 1000 && nodes().has_programs(); ++n) std::this_thread::sleep_for(10ms);
     drain(0ns);
-    aggregator_.start(hosts());
+    aggregator_.start(nodes());
     join();
   }
 
@@ -603,7 +603,7 @@ class campaign {
 }  // namespace
 
 TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sums in every mode") {
-  hosts();
+  nodes();
   auto const* const asked = std::getenv("HCOMP_AGGREGATION_PACKETS");
   auto const packets = asked ? std::strtoull(asked, nullptr, 10) : 4000;
   auto const rounds =
@@ -623,7 +623,7 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
     all.check_counts();
 #ifdef HCOMP_INFO
     if (how != mode::process)
-      hosts().there([] {
+      nodes().there([] {
         CHECK(std::system(HCOMP_INFO
                           " | grep -A 3 'hcomp-aggregator adds at 10.9.0.1:7475 by a0, jobs: 1$' | "
                           "grep -q 'sums: [1-9][0-9]* whole, 64 partial'") == 0);
@@ -639,7 +639,7 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
 
 TEST_CASE(
     "xdp: sums are those of the process, bit by bit, of 10,000 packets lost, doubled, shuffled") {
-  hosts();
+  nodes();
   for (job_shape const& shape : {job_shape{"THC, 8 bits", 4, 30, 1024, 80},
                                  {"THC, 16 bits", 4, 255, 512, 6},
                                  {"sign counts", 1, 1, 1024, 6},
@@ -680,12 +680,12 @@ TEST_CASE(
 }
 
 TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
-  hosts();
+  nodes();
   std::vector<std::vector<packet>> answers;
   std::vector<nlohmann::json> reports;
   for (mode const how : {mode::process, mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(hosts(), how);
+    aggregator_there aggregator(nodes(), how);
     auto terms = terms_of({"", 4, 30, 64, 0});
     terms.quota = 3;
     terms.deadline = 200ms;
@@ -768,11 +768,11 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
 }
 
 TEST_CASE("xdp: a mean over the kernel is that of the workers' blocks") {
-  hosts();
+  nodes();
   constexpr std::size_t values = 100'000;
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(hosts(), how);
+    aggregator_there aggregator(nodes(), how);
     std::vector<std::vector<float>> x;
     for (int rank = 0; rank < workers; ++rank) x.push_back(uniform_values(values, 9, rank));
     thc<float> const codec;
@@ -802,11 +802,11 @@ TEST_CASE("xdp: a mean over the kernel is that of the workers' blocks") {
 }
 
 TEST_CASE("xdp: a worker is killed, and sums go out without it, none wrong") {
-  hosts();
+  nodes();
   using place = nlohmann::json::json_pointer;
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(hosts(), how);
+    aggregator_there aggregator(nodes(), how);
     worker_processes all("10.9.0.1:7475");
     REQUIRE(wait_until([&] { return all.rounds(workers - 1) >= 20; }));
     aggregator.await([](auto const& it) { return it.value(place("/jobs/0/in_kernel"), false); });
@@ -820,15 +820,15 @@ TEST_CASE("xdp: a worker is killed, and sums go out without it, none wrong") {
 }
 
 TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged ones are counted") {
-  hosts();
+  nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(hosts(), how);
+    aggregator_there aggregator(nodes(), how);
     auto const terms = terms_of({"", 4, 30, 1024, 0});
     raw_worker one(5, 0);
     one.join(terms);
     std::unique_ptr<udp::socket> other_port;
-    hosts().there(
+    nodes().there(
         [&] { other_port = std::make_unique<udp::socket>(udp::address("10.9.0.1:7000")); });
     // To another port: contributions, and datagrams of several frames.
     udp::socket from{udp::address("10.9.0.2:0")};
@@ -887,16 +887,16 @@ TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged o
 }
 
 TEST_CASE("xdp: answers arrive whoever makes checksums, on the way there and on the way back") {
-  hosts();
+  nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp})
     for (bool const there : {false, true})
       for (bool const back : {false, true}) {
         CAPTURE(name_of(how));
         CAPTURE(there);
         CAPTURE(back);
-        two_hosts::let_interface_make_checksums("w0", there);
-        hosts().there([&] { two_hosts::let_interface_make_checksums("a0", back); });
-        aggregator_there aggregator(hosts(), how);
+        two_nodes::let_interface_make_checksums("w0", there);
+        nodes().there([&] { two_nodes::let_interface_make_checksums("a0", back); });
+        aggregator_there aggregator(nodes(), how);
         auto terms = terms_of({"", 4, 30, 1024, 0});
         std::vector<std::unique_ptr<raw_worker>> all;
         for (int rank = 0; rank < workers; ++rank) {
@@ -910,27 +910,27 @@ TEST_CASE("xdp: answers arrive whoever makes checksums, on the way there and on 
           for (auto& one : all) REQUIRE(one->receive(2s).size() == 56 + 1024 + 1);
         }
       }
-  two_hosts::let_interface_make_checksums("w0", true);
-  hosts().there([] { two_hosts::let_interface_make_checksums("a0", true); });
+  two_nodes::let_interface_make_checksums("w0", true);
+  nodes().there([] { two_nodes::let_interface_make_checksums("a0", true); });
 }
 
 TEST_CASE("xdp: nothing stays attached, also after SIGKILL, and the next one starts") {
   for (mode const how : {mode::xdp, mode::generic_xdp})
     for (int const signal : {SIGTERM, SIGKILL}) {
       CAPTURE(name_of(how));
-      CHECK_FALSE(hosts().has_programs());
-      aggregator_there aggregator(hosts(), how);
-      CHECK(hosts().has_programs());
+      CHECK_FALSE(nodes().has_programs());
+      aggregator_there aggregator(nodes(), how);
+      CHECK(nodes().has_programs());
       // A second one is refused, and harms nothing.
-      hosts().there([] {
+      nodes().there([] {
         CHECK(std::system(HCOMP_AGGREGATOR
                           " --mode xdp --interface a0 --listen 10.9.0.1:7476 2>&1 | "
                           "grep -q 'xdp: attaching to a0: .* (1[67])'") == 0);
       });
-      CHECK(hosts().has_programs());
+      CHECK(nodes().has_programs());
       CHECK(aggregator.process->kill(signal) == (signal == SIGTERM ? 0 : -SIGKILL));
       // The kernel frees the links of a process that was killed a little later.
-      for (int n = 0; n < 100 && hosts().has_programs(); ++n) std::this_thread::sleep_for(10ms);
-      CHECK_FALSE(hosts().has_programs());
+      for (int n = 0; n < 100 && nodes().has_programs(); ++n) std::this_thread::sleep_for(10ms);
+      CHECK_FALSE(nodes().has_programs());
     }
 }

@@ -158,7 +158,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
       device.at("device").get<std::string>().c_str(), device.at("driver").get<int>(),
       device.at("runtime").get<int>());
   for (auto const& one : columns) std::printf(" %s |", one.head.c_str());
-  std::printf(" bytes of hosts |\n|---|---:|---:|");
+  std::printf(" bytes of CPUs |\n|---|---:|---:|");
   for (std::size_t i = 0; i < columns.size(); ++i) std::printf("---:|");
   std::printf("---|\n| a copy, GB/s | | |");
   for (auto const& one : columns) std::printf(" %.0f |", 1e-9 * one.copy_rate);

@@ -14,9 +14,9 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/hierarchical.hpp>
-#include <hcomp/host/sums.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/sums.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -48,7 +48,7 @@ std::vector<double> medians(std::vector<std::function<void()>> const& calls, int
 
 void measure(int turns, std::size_t most_bytes) {
   hcomp::mpi::transport transport(MPI_COMM_WORLD);
-  auto sums = hcomp::host::sums::make(transport, 0, std::chrono::seconds(30));
+  auto sums = hcomp::node::sums::make(transport, 0, std::chrono::seconds(30));
   if (!sums) throw std::runtime_error("the ranks share no memory");
   std::vector<float> x(most_bytes / sizeof(float), 1.0f), y(x.size(), 1.0f);
   if (transport.rank() == 0)
@@ -75,21 +75,21 @@ void measure_between(int turns, std::size_t bytes, std::string const& codec) {
   hcomp::host_executor executor;
   std::size_t const n = bytes / sizeof(float);
   std::vector<float> x(n, 1.0f);
-  hcomp::host::hierarchical_plan<float> by_hosts(codec, n, transport, executor);
+  hcomp::node::hierarchical_plan<float> hierarchical(codec, n, transport, executor);
   auto flat = hcomp::make_plan<float>(codec, n, transport, executor);
   double sent[2] = {};
   hcomp::call_options const mean{.result = hcomp::reduction::mean};
   auto const times =
-      medians({[&] { sent[0] = static_cast<double>(by_hosts.all_reduce(x, mean).bytes_sent); },
+      medians({[&] { sent[0] = static_cast<double>(hierarchical.all_reduce(x, mean).bytes_sent); },
                [&] { sent[1] = static_cast<double>(flat.all_reduce(x, mean).bytes_sent); }},
               turns);
   MPI_Allreduce(MPI_IN_PLACE, sent, 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   if (transport.rank() != 0) return;
-  int const hosts = by_hosts.ranks().hosts;
-  for (double& one : sent) one /= 1e6 * hosts;
+  int const nodes = hierarchical.ranks().nodes;
+  for (double& one : sent) one /= 1e6 * nodes;
   std::printf("%-12s %10.1f %10.1f %8.2f %12.2f %12.2f %12.2f\n", codec.c_str(), times[0], times[1],
               times[1] / times[0], sent[0], sent[1],
-              2e-6 * (hosts - 1) / hosts * static_cast<double>(bytes));
+              2e-6 * (nodes - 1) / nodes * static_cast<double>(bytes));
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   std::vector<std::string> codecs;
   app.add_option("--codecs", codecs,
-                 "between hosts: hierarchical sums beside the ring of all ranks");
+                 "between nodes: hierarchical sums beside the ring of all ranks");
   CLI11_PARSE(app, argc, argv);
   MPI_Init(&argc, &argv);
   try {
@@ -117,7 +117,7 @@ int main(int argc, char** argv) {
       std::printf(
           "vectors of %zu bytes, medians of %d turns; ms, and MB sent by a host: hierarchical, "
           "ring, "
-          "and what float takes between hosts\n",
+          "and what float takes between nodes\n",
           most_bytes, turns);
     for (auto const& codec : codecs) measure_between(turns, most_bytes, codec);
   } catch (std::exception const& error) {

@@ -87,16 +87,16 @@ cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string
 }
 
 /// What an automatic_plan needs to take hierarchical ways, too. By whoever knows hosts, see
-/// hcomp::host::automatic_plan.
-template <class V> class ways_by_hosts {
+/// hcomp::node::automatic_plan.
+template <class V> class ways_by_nodes {
  public:
-  ways_by_hosts() = default;
-  ways_by_hosts(ways_by_hosts const&) = delete;
-  ways_by_hosts& operator=(ways_by_hosts const&) = delete;
-  virtual ~ways_by_hosts() = default;
+  ways_by_nodes() = default;
+  ways_by_nodes(ways_by_nodes const&) = delete;
+  ways_by_nodes& operator=(ways_by_nodes const&) = delete;
+  virtual ~ways_by_nodes() = default;
 
   /// For cost_table::hosts. Collective; the same on all ranks.
-  virtual std::optional<host_cost> measure(any_transport& transport,
+  virtual std::optional<node_cost> measure(any_transport& transport,
                                            measure_options const& options) = 0;
   /// Collective.
   /// @param codec    as codec_from reads it
@@ -146,12 +146,12 @@ template <class V> class automatic_plan {
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_registry<V> const& codecs,
-                 ways_by_hosts<V>* hosts = nullptr)
+                 ways_by_nodes<V>* nodes = nullptr)
       : transport_(transport),
         executor_(&executor),
         values_(values),
         options_(options),
-        hosts_(hosts) {
+        nodes_(nodes) {
     choose_plan(codecs);
   }
   template <Transport T>
@@ -185,19 +185,19 @@ template <class V> class automatic_plan {
   /// @throws std::invalid_argument  on all ranks alike: some ways are hierarchical, which lose
   ///                                something of a share alone
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
-    refuse_feedback_by_hosts();
+    refuse_feedback_by_nodes();
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
   report all_reduce(std::span<V> x, global_compensation<V>& feedback,
                     call_options const& call = {}) {
-    refuse_feedback_by_hosts();
+    refuse_feedback_by_nodes();
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
   }
 
  private:
   void choose_plan(codec_registry<V> const& codecs) {
     any_transport& transport = *transport_;
-    detail::agree_on(transport, values_, options_, hosts_ != nullptr);
+    detail::agree_on(transport, values_, options_, nodes_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))
       throw std::invalid_argument("automatic_plan: watching is " +
                                   detail::to_text(options_.watching) +
@@ -210,12 +210,13 @@ template <class V> class automatic_plan {
     costs_ = options_.costs ? *options_.costs
                             : measure_costs(codecs, options_.allowed.codecs, *executor_, transport,
                                             measuring, total_weight_);
-    bool const has_hosts = hosts_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
-                           std::ranges::any_of(options_.allowed.algorithms, &algorithm::by_hosts);
-    if (!has_hosts)
-      costs_.hosts.reset();
-    else if (!costs_.hosts)
-      costs_.hosts = hosts_->measure(transport, measuring);
+    bool const has_nodes =
+        nodes_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
+        std::ranges::any_of(options_.allowed.algorithms, &algorithm::hierarchical);
+    if (!has_nodes)
+      costs_.nodes.reset();
+    else if (!costs_.nodes)
+      costs_.nodes = nodes_->measure(transport, measuring);
     if (!options_.plan.narrow)
       for (auto& row : costs_.codecs) row.cost = row.cost.wide();
     double const exchange =
@@ -290,17 +291,17 @@ template <class V> class automatic_plan {
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
     sum_.reset();  // its memory first
-    if (plan.how.by_hosts)
-      sum_ = hosts_->make(chosen().codec, values_, *transport_, *executor_, plan);
+    if (plan.how.hierarchical)
+      sum_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
     else
       sum_ =
           named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
     if (options_.magnitude) sum_->set_magnitude(*options_.magnitude);
   }
 
-  void refuse_feedback_by_hosts() const {
+  void refuse_feedback_by_nodes() const {
     auto const& ways = ways_->costs().ways();
-    if (std::ranges::any_of(ways, [](choice const& one) { return one.how.by_hosts; }))
+    if (std::ranges::any_of(ways, [](choice const& one) { return one.how.hierarchical; }))
       throw std::invalid_argument(
           "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
           "rank's share alone; a feedback of all values does not go with them");
@@ -312,7 +313,7 @@ template <class V> class automatic_plan {
   host_executor* executor_;
   std::size_t values_;
   automatic_options options_;
-  ways_by_hosts<V>* hosts_;
+  ways_by_nodes<V>* nodes_;
   std::uint32_t total_weight_ = 0;
   std::vector<named_codec<V>> named_;  ///< those allowed
   cost_table costs_;

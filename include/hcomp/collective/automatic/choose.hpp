@@ -91,15 +91,15 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
     for (auto const& how : allowed.algorithms) {
       if (!cost.algorithms.contains(how.kind)) continue;
       int sharers = ranks;  // hosts, or ranks
-      if (how.by_hosts) {
-        if (!costs.hosts || costs.hosts->ranks < 2 || ranks % costs.hosts->ranks != 0) continue;
-        sharers = ranks / costs.hosts->ranks;
+      if (how.hierarchical) {
+        if (!costs.nodes || costs.nodes->ranks < 2 || ranks % costs.nodes->ranks != 0) continue;
+        sharers = ranks / costs.nodes->ranks;
       }
       if (sharers > detail::facts_of(how.kind).most_ranks) continue;
       for (auto const& shape : detail::shapes_of(how, sharers))
         ways.push_back({codec, shape,
-                        how.by_hosts
-                            ? predict_by_hosts(shape, ranks, values, cost, *costs.hosts, options)
+                        how.hierarchical
+                            ? predict_by_nodes(shape, ranks, values, cost, *costs.nodes, options)
                             : predict(shape, ranks, values, cost, costs.link, options)});
     }
   }

@@ -215,19 +215,19 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
 /// and before what happens inside them; on one host that alone, since nothing is encoded there.
 /// @param how  between hosts; a torus is one of hosts
 /// @throws std::invalid_argument  hosts.ranks does not divide the ranks, or as predict
-inline prediction predict_by_hosts(algorithm const& how, int ranks, std::size_t values,
-                                   codec_cost const& codec, host_cost const& hosts,
+inline prediction predict_by_nodes(algorithm const& how, int ranks, std::size_t values,
+                                   codec_cost const& codec, node_cost const& nodes,
                                    plan_options const& options = {}) {
-  detail::require_ranks("predict_by_hosts", ranks);
-  if (hosts.ranks < 1 || ranks % hosts.ranks != 0)
+  detail::require_ranks("predict_by_nodes", ranks);
+  if (nodes.ranks < 1 || ranks % nodes.ranks != 0)
     throw std::invalid_argument(detail::error_text(
-        {"predict_by_hosts: hosts of ", hosts.ranks, " ranks, there are ", ranks, " ranks"}));
+        {"predict_by_nodes: nodes of ", nodes.ranks, " ranks, there are ", ranks, " ranks"}));
   prediction p;
-  auto const each = static_cast<std::size_t>(hosts.ranks);
-  if (ranks > hosts.ranks)
-    p = predict(how.between_hosts(), ranks / hosts.ranks, (values + each - 1) / each, codec,
-                hosts.between, options);
-  p.inside = hosts.call + static_cast<double>(values) * hosts.inside;
+  auto const each = static_cast<std::size_t>(nodes.ranks);
+  if (ranks > nodes.ranks)
+    p = predict(how.between_nodes(), ranks / nodes.ranks, (values + each - 1) / each, codec,
+                nodes.between, options);
+  p.inside = nodes.call + static_cast<double>(values) * nodes.inside;
   return p;
 }
 

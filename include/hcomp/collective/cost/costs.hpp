@@ -120,7 +120,7 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
 }
 
 /// What hierarchical sums cost besides, on hosts that have equally many ranks each.
-struct host_cost {
+struct node_cost {
   int ranks = 1;           ///< of a host
   link_cost between = {};  ///< of every rank to its peer on another host, all at the same time
   double inside = 0;  ///< seconds per value of the vector: adding in a host, and giving all the sum
@@ -135,7 +135,7 @@ struct cost_table {
   };
   link_cost link = {};
   std::vector<row> codecs = {};
-  std::optional<host_cost> hosts = {};  ///< none: nobody knows, and no sum is hierarchical
+  std::optional<node_cost> nodes = {};  ///< none: nobody knows, and no sum is hierarchical
 
   /// @throws std::invalid_argument  no costs of that codec; the text lists those that there are
   codec_cost const& of(std::string_view codec) const {

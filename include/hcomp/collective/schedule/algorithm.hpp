@@ -31,8 +31,8 @@ struct algorithm {
   int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
   int columns = 0;  ///< torus only
   /// Ranks of one host sum exactly, and each exchanges a share with other hosts in this way. For
-  /// hcomp::host::make_plan, which knows hosts.
-  bool by_hosts = false;
+  /// hcomp::node::make_plan, which knows hosts.
+  bool hierarchical = false;
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
@@ -43,9 +43,9 @@ struct algorithm {
   std::string name() const;
 
   /// What hosts do among each other.
-  algorithm between_hosts() const {
+  algorithm between_nodes() const {
     auto how = *this;
-    how.by_hosts = false;
+    how.hierarchical = false;
     return how;
   }
   /// False: ranks ship what was drawn from them, and nothing is merged.
@@ -161,12 +161,12 @@ inline constexpr std::string_view hierarchical_name = "hierarchical";
 }  // namespace detail
 
 [[gnu::cold]] inline algorithm algorithm::from(std::string_view text) {
-  if (text == detail::hierarchical_name) return {.by_hosts = true};
+  if (text == detail::hierarchical_name) return {.hierarchical = true};
   if (std::string_view rest = text; rest.starts_with(detail::hierarchical_name)) {
     rest.remove_prefix(detail::hierarchical_name.size());
     if (rest.starts_with(":") && !rest.substr(1).starts_with(detail::hierarchical_name)) {
       auto how = from(rest.substr(1));
-      how.by_hosts = true;
+      how.hierarchical = true;
       return how;
     }
   }
@@ -187,7 +187,7 @@ inline constexpr std::string_view hierarchical_name = "hierarchical";
     names += (names.empty() ? "" : ", ") + std::string(row.name);
     if (row.kind == algorithm_kind::torus) names += ", torus:RxC (such as torus:2x4)";
   }
-  names += ", hierarchical, hierarchical:NAME (another one between hosts)";
+  names += ", hierarchical, hierarchical:NAME (another one between nodes)";
   throw std::invalid_argument(detail::error_text(
       {"no algorithm is called '", detail::printable(text), "'; hcomp has: ", names}));
 }
@@ -195,7 +195,7 @@ inline constexpr std::string_view hierarchical_name = "hierarchical";
 [[gnu::cold]] inline std::string algorithm::name() const {
   std::string text(detail::facts_of(kind).name);
   if (rows != 0) text += ":" + std::to_string(rows) + "x" + std::to_string(columns);
-  if (!by_hosts) return text;
+  if (!hierarchical) return text;
   std::string const all(detail::hierarchical_name);
   return kind == algorithm_kind::ring ? all : all + ":" + text;
 }
@@ -221,9 +221,9 @@ inline bool algorithm::shares_the_sum() const { return detail::facts_of(kind).sh
 /// @throws std::invalid_argument  a torus that does not have `ranks` places, or an algorithm that
 ///                                merges nothing
 [[gnu::cold]] inline schedule make_schedule(algorithm const& how, int rank, int ranks) {
-  if (how.by_hosts)
+  if (how.hierarchical)
     throw std::invalid_argument("make_schedule: algorithm '" + how.name() +
-                                "' has a schedule for hosts, not for ranks");
+                                "' has a schedule for nodes, not for ranks");
   auto const shape = how.fitted(ranks);
   auto const& row = detail::facts_of(how.kind);
   if (row.of_rank) return row.of_rank(shape, rank, ranks);

@@ -29,7 +29,7 @@ struct automatic_record {
 };
 
 inline automatic_record describe(std::size_t values, automatic_options const& options,
-                                 bool knows_hosts) {
+                                 bool knows_nodes) {
   automatic_record mine{values, options.magnitude.value_or(1), options.total_weight, 0, {}, {}};
   std::string settings;
   auto const add = [&](auto const&... numbers) {
@@ -47,12 +47,12 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
     add(link.seconds_per_message, link.seconds_per_byte, link.seconds_between_messages,
         link.seconds_of_rendezvous, link.eager_bytes);
   };
-  add(knows_hosts);
+  add(knows_nodes);
   if (options.costs) {
     add_link(options.costs->link);
-    if (auto const& hosts = options.costs->hosts) {
-      add(hosts->ranks, hosts->inside, hosts->call);
-      add_link(hosts->between);
+    if (auto const& nodes = options.costs->nodes) {
+      add(nodes->ranks, nodes->inside, nodes->call);
+      add_link(nodes->between);
     }
     for (auto const& [name, c] : options.costs->codecs) {
       settings += name;
@@ -105,9 +105,9 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
 /// @throws disagreement_error  on all ranks alike
 template <Transport T>
 void agree_on(T& transport, std::size_t values, automatic_options const& options,
-              bool knows_hosts) {
+              bool knows_nodes) {
   std::vector<automatic_record> all;
-  all_gather_records(transport, options.plan.tag, describe(values, options, knows_hosts), all);
+  all_gather_records(transport, options.plan.tag, describe(values, options, knows_nodes), all);
   require_agreement(all);
 }
 

@@ -47,7 +47,7 @@ class running_costs {
         measured_(link_per_byte_) {
     auto const place = [&](choice const& way) {
       auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec);
-      return std::tuple(codec, way.how.kind, way.how.by_hosts, way.how.rows);
+      return std::tuple(codec, way.how.kind, way.how.hierarchical, way.how.rows);
     };
     std::sort(ways_.begin(), ways_.end(),
               [&](auto const& a, auto const& b) { return place(a) < place(b); });
@@ -57,7 +57,7 @@ class running_costs {
   cost_table now() const {
     cost_table costs = costs_;
     costs.link = link_at(per_byte());
-    if (costs.hosts) costs.hosts = hosts_at(per_byte());
+    if (costs.nodes) costs.nodes = nodes_at(per_byte());
     for (auto& row : costs.codecs) row.cost = loaded(row.cost);
     return costs;
   }
@@ -203,8 +203,8 @@ class running_costs {
   prediction prediction_of(std::size_t way, double per_byte, plan_options const& options) const {
     auto const& how = ways_[way].how;
     auto const cost = loaded(costs_.of(ways_[way].codec));
-    if (!how.by_hosts) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
-    return predict_by_hosts(how, ranks_, values_, cost, hosts_at(per_byte), options);
+    if (!how.hierarchical) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
+    return predict_by_nodes(how, ranks_, values_, cost, nodes_at(per_byte), options);
   }
   link_cost link_at(double per_byte) const {
     auto link = costs_.link;
@@ -213,13 +213,13 @@ class running_costs {
     return link;
   }
   /// Links between hosts change as others do, and sums inside hosts are work.
-  host_cost hosts_at(double per_byte) const {
-    auto hosts = *costs_.hosts;
-    hurry(hosts.between, per_byte);
-    hosts.between.seconds_per_byte *=
+  node_cost nodes_at(double per_byte) const {
+    auto nodes = *costs_.nodes;
+    hurry(nodes.between, per_byte);
+    nodes.between.seconds_per_byte *=
         per_byte / std::max(costs_.link.seconds_per_byte, least_per_byte);
-    hosts.inside *= load_;
-    return hosts;
+    nodes.inside *= load_;
+    return nodes;
   }
   /// On a link that has become quicker messages wait less for those before them, too.
   void hurry(link_cost& link, double per_byte) const {
@@ -231,10 +231,10 @@ class running_costs {
   double work_of(std::size_t way) const {
     auto const& how = ways_[way].how;
     auto const& cost = costs_.of(ways_[way].codec);
-    if (!how.by_hosts) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
-    auto hosts = *costs_.hosts;
-    hosts.between = {};
-    return predict_by_hosts(how, ranks_, values_, cost, hosts, options_).seconds();
+    if (!how.hierarchical) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
+    auto nodes = *costs_.nodes;
+    nodes.between = {};
+    return predict_by_nodes(how, ranks_, values_, cost, nodes, options_).seconds();
   }
   /// The cost of a byte with which sums by `way` take `seconds`.
   double per_byte_at(std::size_t way, double seconds) const {

@@ -28,9 +28,9 @@ inline constexpr algorithm_kind usual_algorithm =
 /// @throws std::invalid_argument  the codec has no such algorithm
 [[gnu::cold]] inline void require_algorithm(std::string_view codec, algorithm_set has,
                                             algorithm const& how) {
-  if (how.by_hosts)
+  if (how.hierarchical)
     throw std::invalid_argument(error_text(
-        {"plan: algorithm '", how.name(), "' needs to know hosts; hcomp::host::make_plan does"}));
+        {"plan: algorithm '", how.name(), "' needs to know nodes; hcomp::node::make_plan does"}));
   if (!has.contains(how.kind))
     throw std::invalid_argument(error_text(
         {"plan: codec '", codec, "' has no algorithm '", how.name(), "'; it has: ", has.names()}));

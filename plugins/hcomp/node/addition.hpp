@@ -9,7 +9,7 @@
 #include <span>
 #include <type_traits>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Halves are added in float; integers wrap around.
 template <class V> [[gnu::always_inline]] inline auto summand(V value) {
@@ -83,4 +83,4 @@ template <class V> void divide(std::span<V> x, double divisor) {
   for (V& value : x) value = static_cast<V>(summand(value) / static_cast<number>(divisor));
 }
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

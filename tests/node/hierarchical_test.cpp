@@ -10,8 +10,8 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
-#include <hcomp/host/hierarchical.hpp>
-#include <hcomp/host/measure.hpp>
+#include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/transport/in_process.hpp>
@@ -27,12 +27,12 @@
 
 using namespace hcomp;
 using namespace hcomp::testing;
-using host::hierarchical_plan;
+using node::hierarchical_plan;
 
 namespace {
 
 constexpr std::size_t many = 5000;
-using hosts = std::vector<std::uint64_t>;
+using nodes = std::vector<std::uint64_t>;
 
 std::vector<std::vector<float>> inputs(std::size_t ranks, std::size_t values = many) {
   std::vector<std::vector<float>> x;
@@ -47,15 +47,15 @@ double exact_mean(std::vector<std::vector<float>> const& x, std::size_t i) {
 }
 
 /// As many ranks on every host, fewer on some, one rank on each, and one host.
-std::vector<hosts> const clusters{{0, 0, 1, 1, 2, 2}, {7, 8, 7, 8}, {1, 1, 1, 5, 5},
+std::vector<nodes> const clusters{{0, 0, 1, 1, 2, 2}, {7, 8, 7, 8}, {1, 1, 1, 5, 5},
                                   {1, 2, 3},          {4, 4, 4},    {9}};
 
 }  // namespace
 
 TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
-  hosts const where{7, 8, 7, 8, 7};
-  auto const of = [&](int rank) { return host::hierarchy::from(where, rank); };
-  CHECK(of(0).hosts == 2);
+  nodes const where{7, 8, 7, 8, 7};
+  auto const of = [&](int rank) { return node::hierarchy::from(where, rank); };
+  CHECK(of(0).nodes == 2);
   CHECK(of(0).carriers == 2);
   CHECK(of(0).inside == std::vector{0, 2, 4});
   CHECK(of(3).inside == std::vector{1, 3});
@@ -63,9 +63,9 @@ TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
   CHECK(of(3).between == std::vector{2, 3});
   CHECK(of(4).between.empty());
   CHECK(!of(0).is_by_blocks);
-  CHECK(!host::hierarchy::from(hosts{7, 8, 7, 8}, 0).is_by_blocks);
-  CHECK(!host::hierarchy::from(hosts{7, 7, 7, 8}, 0).is_by_blocks);
-  CHECK(host::hierarchy::from(hosts{7, 7, 3, 3}, 2).is_by_blocks);
+  CHECK(!node::hierarchy::from(nodes{7, 8, 7, 8}, 0).is_by_blocks);
+  CHECK(!node::hierarchy::from(nodes{7, 7, 7, 8}, 0).is_by_blocks);
+  CHECK(node::hierarchy::from(nodes{7, 7, 3, 3}, 2).is_by_blocks);
 }
 
 TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
@@ -79,7 +79,7 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
           auto const x = inputs(ranks, values);
           auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
             host_executor executor;
-            hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
+            hierarchical_plan<float> sum(codec, values, transport, executor, {.node_of = where});
             auto const report = sum.all_reduce(mine, {.result = result});
             CHECK(report.weight == ranks);
           });
@@ -109,7 +109,7 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
         std::mutex one_at_a_time;
         auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
-          hierarchical_plan<float> sum(codec, values, transport, executor, {.host_of = where});
+          hierarchical_plan<float> sum(codec, values, transport, executor, {.node_of = where});
           auto const part = sum.owned();
           {
             std::lock_guard const lock(one_at_a_time);
@@ -137,10 +137,10 @@ TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
       host_executor executor;
       auto const plan_of = [&](std::size_t values) {
         return std::make_unique<hierarchical_plan<float>>(
-            "fp16", values, transport, executor, host::hierarchical_options{.host_of = where});
+            "fp16", values, transport, executor, node::hierarchical_options{.node_of = where});
       };
       auto const unit = plan_of(0)->part_unit();
-      CHECK((unit == 0) == (where == hosts{1, 1, 1, 5, 5}));
+      CHECK((unit == 0) == (where == nodes{1, 1, 1, 5, 5}));
       for (std::size_t const times : {1, 3})
         if (unit > 0) CHECK(plan_of(times * unit * ranks)->owned().count == times * unit);
     });
@@ -153,7 +153,7 @@ TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
     host_executor executor;
     hierarchical_plan<float> sum("thc:bits=2", many, transport,
                                  executor);  // it finds out where it is
-    CHECK(sum.ranks().hosts == 1);
+    CHECK(sum.ranks().nodes == 1);
     error_feedback<float> feedback(sum.share().count), other(sum.share().count + 1);
     auto const before = mine;
     CHECK_THROWS_WITH_AS(sum.all_reduce(mine, other), doctest::Contains("has a feedback of"),
@@ -166,7 +166,7 @@ TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
 }
 
 TEST_CASE("hierarchical: what was lost of a share comes later") {
-  hosts const where{0, 0, 1, 1, 2};
+  nodes const where{0, 0, 1, 1, 2};
   auto const x = inputs(where.size());
   constexpr int steps = 20;
   std::vector<std::vector<float>> totals(where.size(), std::vector<float>(many));
@@ -174,7 +174,7 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     auto const r = static_cast<std::size_t>(transport.rank());
     host_executor executor;
-    hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.host_of = where});
+    hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.node_of = where});
     error_feedback<float> feedback(sum.share().count);
     for (std::uint64_t step = 0; step < steps; ++step) {
       auto y = mine;
@@ -198,40 +198,42 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
   CHECK(std::sqrt(error / exact) < 0.02);
 }
 
-TEST_CASE("hierarchical: host::make_plan takes it among algorithms, a plan of ranks refuses it") {
-  hosts const where{0, 0, 1, 1};
+TEST_CASE("hierarchical: node::make_plan takes it among algorithms, a plan of ranks refuses it") {
+  nodes const where{0, 0, 1, 1};
   auto const x = inputs(4);
   for (std::string const name : {"ring", "hierarchical", "hierarchical:direct"}) {
     CAPTURE(name);
     auto const how = algorithm::from(name);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
-      auto sum = host::make_plan<float>("error_bounded:1e-3", many, transport, executor,
+      auto sum = node::make_plan<float>("error_bounded:1e-3", many, transport, executor,
                                         {.how = how}, where);
       CHECK(sum.codec() == "error_bounded:bound=0.001");
-      CHECK(sum.encoded().count == (how.by_hosts ? (transport.rank() % 2 ? 2440 : 2560) : many));
+      CHECK(sum.encoded().count ==
+            (how.hierarchical ? (transport.rank() % 2 ? 2440 : 2560) : many));
       sum.all_reduce(mine, {.result = reduction::mean});
       global_compensation<float> compensation(many);
-      if (how.by_hosts) CHECK_THROWS_AS(sum.all_reduce(mine, compensation), std::invalid_argument);
+      if (how.hierarchical)
+        CHECK_THROWS_AS(sum.all_reduce(mine, compensation), std::invalid_argument);
     });
     for (std::size_t i = 0; i < many; ++i)
       REQUIRE(std::fabs(static_cast<double>(found[0][i]) - exact_mean(x, i)) <= 1e-3);
   }
   auto const outcomes = outcomes_on(2, [&](in_process& transport) {
     host_executor executor;
-    make_plan<float>("fp16", many, transport, executor, {.how = {.by_hosts = true}});
+    make_plan<float>("fp16", many, transport, executor, {.how = {.hierarchical = true}});
   });
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
   CHECK(outcomes[0].text ==
-        "plan: algorithm 'hierarchical' needs to know hosts; hcomp::host::make_plan does");
+        "plan: algorithm 'hierarchical' needs to know nodes; hcomp::node::make_plan does");
 }
 
 TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
   std::mutex one_at_a_time;
-  std::vector<host_cost> all;
+  std::vector<node_cost> all;
   on_ranks(inputs(3, 1), [&](in_process& transport, std::vector<float>&) {
     any_transport any(transport);
-    auto const cost = host::measure_hosts<float>(any, {.values = 4096, .link_seconds = 0.01});
+    auto const cost = node::measure_nodes<float>(any, {.values = 4096, .link_seconds = 0.01});
     REQUIRE(cost);
     std::lock_guard const lock(one_at_a_time);
     all.push_back(*cost);
@@ -273,7 +275,7 @@ TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the
         over.start([&] {
               plans.push_back(std::make_unique<hierarchical_plan<float>>(
                   "fp16", many, over, executor,
-                  host::hierarchical_options{.host_of = {0, 0, 1, 1}}));
+                  node::hierarchical_options{.node_of = {0, 0, 1, 1}}));
             })
             .wait();
       auto wrong = mine, other = mine;
@@ -294,7 +296,7 @@ TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the
 TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
   auto const outcomes = outcomes_on(4, [&](in_process& transport) {
     host_executor executor;
-    hierarchical_plan<float> sum("fp16", many, transport, executor, {.host_of = {0, 0, 1, 1}});
+    hierarchical_plan<float> sum("fp16", many, transport, executor, {.node_of = {0, 0, 1, 1}});
     auto x = uniform_values(many, 4, transport.rank());
     auto const unchanged = x;
     try {
@@ -310,7 +312,7 @@ TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
 }
 
 TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothing") {
-  hosts const where{0, 0, 1, 1};
+  nodes const where{0, 0, 1, 1};
   struct fault {
     std::string what, error, elsewhere, words;
   };
@@ -324,7 +326,7 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
       host_executor executor;
       bool const is_wrong = transport.rank() == 1;
       auto x = uniform_values(many, 4, transport.rank());
-      hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.host_of = where});
+      hierarchical_plan<float> sum("thc:bits=4", many, transport, executor, {.node_of = where});
       error_feedback<float> feedback(sum.share().count +
                                      (is_wrong && wrong.what == "feedback" ? 1 : 0));
       auto other = x;
@@ -355,14 +357,14 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
 }
 
 TEST_CASE("hierarchical: what cannot be made is refused by all ranks, who carry something or not") {
-  auto const made = [](hosts const& where, auto const& codec_of) {
+  auto const made = [](nodes const& where, auto const& codec_of) {
     return outcomes_on(5, [&](in_process& transport) {
       host_executor executor;
       hierarchical_plan<float> const sum(codec_of(transport.rank()), many, transport, executor,
-                                         {.host_of = where});
+                                         {.node_of = where});
     });
   };
-  hosts const where{0, 0, 0, 1, 1};  // rank 2 has no peer
+  nodes const where{0, 0, 0, 1, 1};  // rank 2 has no peer
   auto const differ = made(where, [](int rank) { return rank == 2 ? "fp16" : "bf16"; });
   CAPTURE(to_text(differ));
   CHECK(all_ended_alike(differ, "disagreement_error"));
@@ -374,5 +376,5 @@ TEST_CASE("hierarchical: what cannot be made is refused by all ranks, who carry 
   auto const too_few = made({0, 1}, [](int) { return "fp16"; });
   CAPTURE(to_text(too_few));
   CHECK(all_ended_alike(too_few, "invalid_argument"));
-  CHECK(too_few[0].text.find("hosts of 2 ranks, there are 5") != std::string::npos);
+  CHECK(too_few[0].text.find("nodes of 2 ranks, there are 5") != std::string::npos);
 }

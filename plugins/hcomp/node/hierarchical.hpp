@@ -21,8 +21,8 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/host/host_ranks.hpp>
-#include <hcomp/host/some_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
+#include <hcomp/node/some_ranks.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -37,14 +37,14 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// How a hierarchical_plan is made.
 struct hierarchical_options {
   /// Of the plans between hosts; none: the algorithm is the first of the codec's row.
   std::optional<plan_options> between = {};
   /// Of every rank, any numbers; none: those of one place are on one host.
-  std::vector<std::uint64_t> host_of = {};
+  std::vector<std::uint64_t> node_of = {};
   /// Of one wait inside a host; 0: for ever.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
@@ -54,13 +54,13 @@ struct hierarchical_options {
 /// all read the result: a value crosses a host's link as often as if the host had one rank, and all ranks
 /// of it encode. Where there is one host, nothing is encoded.
 ///
-///     hcomp::host::hierarchical_plan<float> sum("thc:bits=4", gradient.size(), transport, executor);
+///     hcomp::node::hierarchical_plan<float> sum("thc:bits=4", gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient, {.result = hcomp::reduction::mean});
 ///
 /// Errors as for plan::all_reduce, on all ranks alike, x unchanged; of a wrong argument other hosts hear
 /// as a memory_error. Transport and executor are used, not owned, and must outlive this. Collective, the
 /// constructor too. Over a concurrent_transport sums of several plans can be under way at the same time;
-/// of plans with the same host_ranks they follow each other: `exclusive` of start_options is that.
+/// of plans with the same node_ranks they follow each other: `exclusive` of start_options is that.
 /// Memory: that of sums, of a plan for the share, and the share.
 /// @tparam Between  plans of shares between hosts: any_plan, or what looks like one
 template <class V, class Between = any_plan<V>> class hierarchical_plan {
@@ -68,7 +68,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   using value_type = V;
 
   /// @param codec  between hosts, as make_plan takes it
-  /// @throws std::invalid_argument  as make_plan, or host_of has not a number for every rank
+  /// @throws std::invalid_argument  as make_plan, or node_of has not a number for every rank
   /// @throws disagreement_error     ranks pass different codecs, numbers of values or lists of hosts
   /// @throws std::runtime_error     ranks of a host cannot share memory; on all ranks alike
   template <Transport T>
@@ -77,15 +77,15 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       : values_(values), own_transport_(std::in_place, transport) {
     auto& all = **own_transport_;
     auto const tag = options.between ? options.between->tag : plan_options{}.tag;
-    require_same(all, codec, values, options.host_of, tag);
+    require_same(all, codec, values, options.node_of, tag);
     codec_from(registered_codecs<V>(), codec);
-    if (auto const given = options.host_of.size();
+    if (auto const given = options.node_of.size();
         given > 0 && given != static_cast<std::size_t>(all.size()))
       throw std::invalid_argument(detail::error_text(
-          {"hierarchical_plan: hosts of ", given, " ranks, there are ", all.size()}));
-    own_hosts_ = host_ranks::make(all, tag, options.timeout, std::move(options.host_of));
-    if (!own_hosts_) throw std::runtime_error("hierarchical_plan: ranks of a host share no memory");
-    hosts_ = &*own_hosts_;
+          {"hierarchical_plan: nodes of ", given, " ranks, there are ", all.size()}));
+    own_nodes_ = node_ranks::make(all, tag, options.timeout, std::move(options.node_of));
+    if (!own_nodes_) throw std::runtime_error("hierarchical_plan: ranks of a host share no memory");
+    nodes_ = &*own_nodes_;
     make_plans([&](std::size_t count, some_ranks& between) {
       return std::make_unique<Between>(
           options.between ? hcomp::make_plan<V>(codec, count, between, executor, *options.between)
@@ -96,15 +96,15 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   /// @param make  (values of a share, ranks that carry it), gives a std::unique_ptr<Between>
   /// @throws what make throws on any rank of this host
   template <class Make>
-  hierarchical_plan(host_ranks& hosts, std::size_t values, Make const& make)
-      : values_(values), hosts_(&hosts) {
+  hierarchical_plan(node_ranks& nodes, std::size_t values, Make const& make)
+      : values_(values), nodes_(&nodes) {
     make_plans(make);
   }
   hierarchical_plan(hierarchical_plan const&) = delete;
   hierarchical_plan& operator=(hierarchical_plan const&) = delete;
 
   std::size_t values() const { return values_; }
-  hierarchy const& ranks() const { return hosts_->ranks(); }
+  hierarchy const& ranks() const { return nodes_->ranks(); }
   /// The values that this rank sums with other hosts; none, where another host has fewer ranks.
   value_range share() const { return ranks().share(values_); }
   /// Those of which an error_feedback keeps what was lost.
@@ -174,10 +174,10 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   template <class F>
   report sum(operation what, std::span<V> x, call_options const& call, F const& between,
              error_feedback<V>* feedback = nullptr) {
-    auto& inside = hosts_->inside();
+    auto& inside = nodes_->inside();
     // The plan divides by the hosts.
-    double const divisor = call.result == reduction::mean ? ranks_of_a_host() : 1;
-    if (what == operation::all_reduce && ranks().hosts == 1)
+    double const divisor = call.result == reduction::mean ? ranks_of_a_node() : 1;
+    if (what == operation::all_reduce && ranks().nodes == 1)
       return steps(
           what, x, call, feedback, [] {}, between, [&] { inside.all_reduce(x, divisor); });
     return steps(
@@ -197,7 +197,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   /// Gives all ranks of this host all shares.
   void spread(std::span<V> x) {
     std::ranges::copy(sum_, x.data() + share().first);
-    hosts_->inside().all_gather(x, ranks().share_of_each(values_));
+    nodes_->inside().all_gather(x, ranks().share_of_each(values_));
   }
   /// @param gather   (), fills sum_
   /// @param between  (share), by the plan
@@ -206,7 +206,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   report steps(operation what, std::span<V> x, call_options const& call,
                error_feedback<V>* feedback, Gather const& gather, F const& between,
                Scatter const& scatter) {
-    return hosts_->telling_others([&] {
+    return nodes_->telling_others([&] {
       double adding = 0, waiting = 0;
       detail::stopwatch watch;
       outcome const before =
@@ -233,7 +233,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       watch.add_to(adding);
       figures.seconds_merge += adding;
       figures.seconds_communicate += waiting;
-      figures.weight = static_cast<std::uint64_t>(hosts_->all().size());
+      figures.weight = static_cast<std::uint64_t>(nodes_->all().size());
       figures.seconds_of_last = 0;  // ranks of other shares had other ones
       return figures;
     });
@@ -242,15 +242,15 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   std::span<V> no_values() const {
     return {static_cast<V*>(nullptr), std::max<std::size_t>(sum_.size(), 1)};
   }
-  double ranks_of_a_host() const {
-    return static_cast<double>(hosts_->all().size()) / ranks().hosts;
+  double ranks_of_a_node() const {
+    return static_cast<double>(nodes_->all().size()) / ranks().nodes;
   }
   /// What is wrong with this rank's arguments.
   outcome complaint(operation what, std::span<V const> x, error_feedback<V> const* feedback,
                     call_options const& call) const {
     using detail::error_text;
     constexpr auto who = "hierarchical_plan: rank ";
-    int const rank = hosts_->all().rank();
+    int const rank = nodes_->all().rank();
     if (x.size() != values_)
       return {error_kind::argument,
               error_text({who, rank, " has ", x.size(), " values in x, the plan ", values_})};
@@ -278,14 +278,14 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   }
   /// @throws disagreement_error  ranks ask for different plans
   static void require_same(any_transport& ranks, std::string_view codec, std::size_t values,
-                           std::span<std::uint64_t const> host_of, tag_t tag) {
+                           std::span<std::uint64_t const> node_of, tag_t tag) {
     struct request {
       std::uint64_t print, values;
     };
     request mine{mix(values), values};
     for (char const letter : codec)
       mine.print = mix(mine.print ^ static_cast<std::uint64_t>(letter));
-    for (std::uint64_t const host : host_of) mine.print = mix(mine.print ^ host);
+    for (std::uint64_t const host : node_of) mine.print = mix(mine.print ^ host);
     std::vector<request> all;
     all_gather_records(ranks, tag, mine, all);
     auto const other = std::ranges::find_if(
@@ -294,14 +294,14 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       throw disagreement_error(detail::error_text(
           {"hierarchical_plan: ranks ask for different sums: rank 0 for one of ",
            all.front().values, " values, rank ", other - all.begin(), " for one of ", other->values,
-           "; the codec and the list of hosts have to be the same, too"}));
+           "; the codec and the list of nodes have to be the same, too"}));
   }
   /// Not all ranks make a plan, but all have to know that it cannot be made.
   template <class Make> void make_plans(Make const& make) {
     sum_.resize(share().count);
     together(detail::outcome_of([&] {
-      auto* const between = hosts_->between();
-      if (between && ranks().hosts > 1) plan_ = make(sum_.size(), *between);
+      auto* const between = nodes_->between();
+      if (between && ranks().nodes > 1) plan_ = make(sum_.size(), *between);
     })).raise();
   }
   /// The first of this host's that went wrong.
@@ -309,7 +309,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   outcome together(outcome mine, std::uint64_t call = 0) {
     mine.call = call;
     std::vector<outcome> all(ranks().inside.size());
-    hosts_->inside().all_gather(std::as_bytes(std::span(&mine, 1)),
+    nodes_->inside().all_gather(std::as_bytes(std::span(&mine, 1)),
                                 std::as_writable_bytes(std::span(all)));
     for (outcome const& one : all)
       if (one.has_failed()) return one;
@@ -321,8 +321,8 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   }
   std::size_t values_;
   std::optional<detail::kept_transport> own_transport_;
-  std::optional<host_ranks> own_hosts_;
-  host_ranks* hosts_ = nullptr;
+  std::optional<node_ranks> own_nodes_;
+  node_ranks* nodes_ = nullptr;
   std::unique_ptr<Between> plan_;
   std::vector<V> sum_;  ///< of the share
 };
@@ -330,23 +330,23 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
 /// A plan by the names of its codec and its algorithm, as hcomp::make_plan makes it, also where the
 /// algorithm is hierarchical: then as hierarchical_plan, which must not outlive transport and executor.
 ///
-///     auto sum = hcomp::host::make_plan<float>("thc:bits=4", gradient.size(), transport, executor,
+///     auto sum = hcomp::node::make_plan<float>("thc:bits=4", gradient.size(), transport, executor,
 ///                                              {.how = hcomp::algorithm::from("hierarchical")});
 ///
-/// @param host_of  see hierarchical_options; other algorithms do not look at it
+/// @param node_of  see hierarchical_options; other algorithms do not look at it
 /// @throws as hierarchical_plan and hcomp::make_plan
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options options,
-                      std::vector<std::uint64_t> host_of = {}) {
-  if (!options.how.by_hosts)
+                      std::vector<std::uint64_t> node_of = {}) {
+  if (!options.how.hierarchical)
     return hcomp::make_plan<V>(codec, values, transport, executor, options);
-  options.how = options.how.between_hosts();
+  options.how = options.how.between_nodes();
   detail::kept_transport over(transport);
   auto body = std::make_unique<detail::some_plan<hierarchical_plan<V>>>(
       codec, values, *over, executor,
-      hierarchical_options{.between = options, .host_of = std::move(host_of)});
+      hierarchical_options{.between = options, .node_of = std::move(node_of)});
   return {codec_from(registered_codecs<V>(), codec).text(), std::move(over), std::move(body)};
 }
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

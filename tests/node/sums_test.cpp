@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/half.hpp>
-#include <hcomp/host/sums.hpp>
+#include <hcomp/node/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <limits>
@@ -23,9 +23,9 @@ using namespace std::chrono_literals;
 
 namespace {
 
-host::sums connected(in_process& transport, std::chrono::milliseconds timeout = 30s) {
+node::sums connected(in_process& transport, std::chrono::milliseconds timeout = 30s) {
   any_transport over(transport);
-  auto made = host::sums::make(over, 3, timeout);
+  auto made = node::sums::make(over, 3, timeout);
   REQUIRE(made);
   return std::move(*made);
 }

@@ -11,14 +11,14 @@
 #include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/collective/by_name/detail/codec_probe.hpp>
 #include <hcomp/collective/cost/costs.hpp>
-#include <hcomp/host/host_ranks.hpp>
+#include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// For cost_table::hosts: the links between hosts, which ranks of a host share, as measure_link measures
 /// them, and sums inside hosts, the median of some. Collective; every rank gets the same figures, those
@@ -26,29 +26,29 @@ namespace hcomp::host {
 /// None on all ranks alike where hosts have different numbers of ranks, or ranks of one share no memory.
 /// @tparam V       of the values
 /// @param options  of which codec_seconds does not matter
-/// @param host_of  see hierarchical_options
+/// @param node_of  see hierarchical_options
 template <class V>
-std::optional<host_cost> measure_hosts(any_transport& transport,
+std::optional<node_cost> measure_nodes(any_transport& transport,
                                        measure_options const& options = {},
-                                       std::vector<std::uint64_t> host_of = {}) {
-  auto hosts =
-      host_ranks::make(transport, options.tag, std::chrono::seconds(30), std::move(host_of));
-  if (!hosts || !hosts->ranks().all_carry()) return std::nullopt;
-  host_cost cost;
-  cost.ranks = static_cast<int>(hosts->ranks().inside.size());
-  cost.between = measure_link(*hosts->between(), options.link_seconds, options.tag);
+                                       std::vector<std::uint64_t> node_of = {}) {
+  auto nodes =
+      node_ranks::make(transport, options.tag, std::chrono::seconds(30), std::move(node_of));
+  if (!nodes || !nodes->ranks().all_carry()) return std::nullopt;
+  node_cost cost;
+  cost.ranks = static_cast<int>(nodes->ranks().inside.size());
+  cost.between = measure_link(*nodes->between(), options.link_seconds, options.tag);
 
   auto const seconds_of = [&](std::size_t values) {
     constexpr int turns = 7;
     std::vector<V> x(values);
-    std::size_t const each = hosts->ranks().share_of_each(values);
-    auto const [first, count] = hosts->ranks().share(values);
+    std::size_t const each = nodes->ranks().share_of_each(values);
+    auto const [first, count] = nodes->ranks().share(values);
     std::vector<double> times;
     for (int turn = 0; turn < turns; ++turn) {
       hcomp::detail::stopwatch watch;
-      hosts->inside().reduce_scatter(std::span<V const>(x), each,
+      nodes->inside().reduce_scatter(std::span<V const>(x), each,
                                      std::span(x).subspan(first, count));
-      hosts->inside().all_gather(std::span(x), each);
+      nodes->inside().all_gather(std::span(x), each);
       watch.add_to(times.emplace_back());
     }
     return hcomp::detail::median(times);
@@ -58,7 +58,7 @@ std::optional<host_cost> measure_hosts(any_transport& transport,
     cost.inside =
         std::max(0.0, seconds_of(options.values) - cost.call) / static_cast<double>(options.values);
 
-  unite_records(transport, options.tag, cost, [](host_cost& a, host_cost const& b) {
+  unite_records(transport, options.tag, cost, [](node_cost& a, node_cost const& b) {
     a.inside = std::max(a.inside, b.inside);
     a.call = std::max(a.call, b.call);
     for (auto const figure :
@@ -70,4 +70,4 @@ std::optional<host_cost> measure_hosts(any_transport& transport,
   return cost;
 }
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -10,7 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
-#include <hcomp/host/place.hpp>
+#include <hcomp/node/place.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <span>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Memory of all ranks of a transport, who are on one host. It has no name in any file system: nobody
 /// else can open it, and it is gone with the last of them, however they end.
@@ -133,4 +133,4 @@ class shared_segment {
   std::vector<std::int64_t> processes_;
 };
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -13,7 +13,7 @@
 #include <hcomp/core/random.hpp>
 #include <string>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Equal for processes of one user on one host, in one container and network namespace; another one for
 /// others, and for every process where it cannot be told.
@@ -32,4 +32,4 @@ inline std::uint64_t place_of_this_process() {
   return place;
 }
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/host/addition.hpp>
-#include <hcomp/host/rounds.hpp>
+#include <hcomp/node/addition.hpp>
+#include <hcomp/node/rounds.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Collectives of ranks on one host, without a message: values pass through shared memory, in chunks
 /// that stay in the processor's caches, and are added as they are, in the order of the ranks; halves in
@@ -210,4 +210,4 @@ class sums {
   rounds rounds_;
 };
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/host/place.hpp>
-#include <hcomp/host/some_ranks.hpp>
-#include <hcomp/host/sums.hpp>
+#include <hcomp/node/place.hpp>
+#include <hcomp/node/some_ranks.hpp>
+#include <hcomp/node/sums.hpp>
 #include <hcomp/op/code_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Which ranks are on one host, and who of them carries what to the others.
 struct hierarchy {
@@ -27,14 +27,14 @@ struct hierarchy {
   std::vector<int> between;
   int number = 0;    ///< of this rank in its host
   int carriers = 1;  ///< of every host: as many as the smallest has ranks, and its first ones
-  int hosts = 1;
+  int nodes = 1;
   int ranks = 1;  ///< of all hosts
   /// Hosts have equally many ranks each, with numbers that follow each other.
   bool is_by_blocks = true;
 
   bool is_carrier() const { return number < carriers; }
   /// True: all hosts have as many ranks.
-  bool all_carry() const { return carriers * hosts == ranks; }
+  bool all_carry() const { return carriers * nodes == ranks; }
   /// Values of a vector that each carrier has, the last ones fewer or none: whole words of codes.
   std::size_t share_of_each(std::size_t values) const {
     auto const all = static_cast<std::size_t>(carriers);
@@ -48,30 +48,30 @@ struct hierarchy {
     return {first, std::min(values - first, each)};
   }
 
-  /// @param host_of  of every rank, any numbers
-  static hierarchy from(std::span<std::uint64_t const> host_of, int rank) {
+  /// @param node_of  of every rank, any numbers
+  static hierarchy from(std::span<std::uint64_t const> node_of, int rank) {
     std::vector<std::uint64_t> names;
     std::vector<std::vector<int>> members;
-    for (std::size_t r = 0; r < host_of.size(); ++r) {
-      auto const known = std::ranges::find(names, host_of[r]);
+    for (std::size_t r = 0; r < node_of.size(); ++r) {
+      auto const known = std::ranges::find(names, node_of[r]);
       auto const host = static_cast<std::size_t>(known - names.begin());
       if (known == names.end()) {
-        names.push_back(host_of[r]);
+        names.push_back(node_of[r]);
         members.emplace_back();
       }
       members[host].push_back(static_cast<int>(r));
     }
     hierarchy found;
-    found.ranks = static_cast<int>(host_of.size());
-    found.hosts = static_cast<int>(members.size());
+    found.ranks = static_cast<int>(node_of.size());
+    found.nodes = static_cast<int>(members.size());
     found.carriers = static_cast<int>(
         std::ranges::min_element(members, {}, [](auto const& one) { return one.size(); })->size());
     for (auto const& one : members)
       if (std::ranges::find(one, rank) != one.end()) found.inside = one;
     found.number = static_cast<int>(std::ranges::find(found.inside, rank) - found.inside.begin());
-    auto const each = host_of.size() / members.size();
-    for (std::size_t r = 0; r < host_of.size(); ++r)
-      found.is_by_blocks &= found.all_carry() && host_of[r] == names[r / each];
+    auto const each = node_of.size() / members.size();
+    for (std::size_t r = 0; r < node_of.size(); ++r)
+      found.is_by_blocks &= found.all_carry() && node_of[r] == names[r / each];
     if (found.is_carrier())
       for (auto const& one : members)
         found.between.push_back(one[static_cast<std::size_t>(found.number)]);
@@ -80,23 +80,23 @@ struct hierarchy {
 };
 
 /// The ranks of this host, and this one's peers on others. Refers to the transport of all ranks. Over a
-/// concurrent_transport collectives of different host_ranks can be under way at the same time.
-class host_ranks {
+/// concurrent_transport collectives of different node_ranks can be under way at the same time.
+class node_ranks {
  public:
   /// None on all ranks alike where some of a host share no memory. Collective.
   /// @param timeout  of one wait inside a host; 0: for ever
-  /// @param host_of  of every rank, any numbers; none: those of one place are on one host
-  static std::optional<host_ranks> make(any_transport& all, tag_t tag,
+  /// @param node_of  of every rank, any numbers; none: those of one place are on one host
+  static std::optional<node_ranks> make(any_transport& all, tag_t tag,
                                         std::chrono::milliseconds timeout,
-                                        std::vector<std::uint64_t> host_of = {}) {
-    if (host_of.empty()) all_gather_records(all, tag, place_of_this_process(), host_of);
-    auto ranks = hierarchy::from(host_of, all.rank());
+                                        std::vector<std::uint64_t> node_of = {}) {
+    if (node_of.empty()) all_gather_records(all, tag, place_of_this_process(), node_of);
+    auto ranks = hierarchy::from(node_of, all.rank());
     some_ranks own(all, ranks.inside);
     auto inside = sums::make(own, tag, timeout, ranks.inside);
     std::uint64_t has_failed = !inside;
     unite_records(all, tag, has_failed, [](auto& a, auto b) { a |= b; });
     if (has_failed) return std::nullopt;
-    return host_ranks(all, std::move(ranks), std::move(*inside));
+    return node_ranks(all, std::move(ranks), std::move(*inside));
   }
 
   any_transport& all() { return *all_; }
@@ -122,7 +122,7 @@ class host_ranks {
   }
 
  private:
-  host_ranks(any_transport& all, hierarchy ranks, sums inside)
+  node_ranks(any_transport& all, hierarchy ranks, sums inside)
       : all_(&all), ranks_(std::move(ranks)), inside_(std::move(inside)) {
     if (all.can_wait_until()) inside_.wait_over(&all);
     if (ranks_.is_carrier()) between_.emplace(all, ranks_.between);
@@ -134,4 +134,4 @@ class host_ranks {
   std::optional<some_ranks> between_;
 };
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// Ranks of another transport, which must outlive this, under numbers of their own. Errors name ranks
 /// of the other one. Two of them that share no pair of ranks do not get into each other's way.
@@ -56,4 +56,4 @@ class some_ranks {
 };
 static_assert(Transport<some_ranks>);
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

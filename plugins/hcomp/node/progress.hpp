@@ -16,7 +16,7 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// A count in shared memory that one rank raises and others wait for. Zeros are a count of 0.
 class progress {
@@ -79,4 +79,4 @@ class progress {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

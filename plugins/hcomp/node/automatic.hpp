@@ -13,8 +13,8 @@
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/host/hierarchical.hpp>
-#include <hcomp/host/measure.hpp>
+#include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/measure.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
@@ -23,60 +23,60 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// The same, and each algorithm that is allowed also between hosts.
 inline automatic_options with_hierarchical(automatic_options options) {
   auto& all = options.allowed.algorithms;
   for (std::size_t i = 0, given = all.size(); i < given; ++i)
-    if (auto how = all[i]; how.merges() && !how.by_hosts) {
-      how.by_hosts = true;
+    if (auto how = all[i]; how.merges() && !how.hierarchical) {
+      how.hierarchical = true;
       all.push_back(how);
     }
   return options;
 }
 
 /// Hierarchical ways for an hcomp::automatic_plan.
-template <class V> class hierarchical_ways : public ways_by_hosts<V> {
+template <class V> class hierarchical_ways : public ways_by_nodes<V> {
  public:
-  /// @param host_of  see hierarchical_options
-  explicit hierarchical_ways(std::vector<std::uint64_t> host_of = {})
-      : host_of_(std::move(host_of)) {}
+  /// @param node_of  see hierarchical_options
+  explicit hierarchical_ways(std::vector<std::uint64_t> node_of = {})
+      : node_of_(std::move(node_of)) {}
 
-  std::optional<host_cost> measure(any_transport& transport,
+  std::optional<node_cost> measure(any_transport& transport,
                                    measure_options const& options) override {
-    return measure_hosts<V>(transport, options, host_of_);
+    return measure_nodes<V>(transport, options, node_of_);
   }
   std::unique_ptr<hcomp::detail::plan_body<V>> make(std::string const& codec, std::size_t values,
                                                     any_transport& transport,
                                                     host_executor& executor,
                                                     plan_options const& options) override {
     auto between = options;
-    between.how = options.how.between_hosts();
+    between.how = options.how.between_nodes();
     return std::make_unique<hcomp::detail::some_plan<hierarchical_plan<V>>>(
         codec, values, transport, executor,
-        hierarchical_options{.between = between, .host_of = host_of_});
+        hierarchical_options{.between = between, .node_of = node_of_});
   }
 
  private:
-  std::vector<std::uint64_t> host_of_;
+  std::vector<std::uint64_t> node_of_;
 };
 
 /// An automatic_plan that chooses among hierarchical ways, too, where hosts have equally many ranks each:
 /// every algorithm that is allowed is so between hosts as well. It takes no feedback.
 ///
-///     hcomp::host::automatic_plan<float> sum(gradient.size(), transport, executor);
+///     hcomp::node::automatic_plan<float> sum(gradient.size(), transport, executor);
 ///
 /// Arguments and errors as of hcomp::automatic_plan.
 template <class V>
 class automatic_plan : private hierarchical_ways<V>, public hcomp::automatic_plan<V> {
  public:
-  /// @param host_of  see hierarchical_options
+  /// @param node_of  see hierarchical_options
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_registry<V> const& codecs,
-                 std::vector<std::uint64_t> host_of = {})
-      : hierarchical_ways<V>(std::move(host_of)),
+                 std::vector<std::uint64_t> node_of = {})
+      : hierarchical_ways<V>(std::move(node_of)),
         hcomp::automatic_plan<V>(values, transport, executor, with_hierarchical(options), codecs,
                                  this) {}
   template <Transport T>
@@ -85,4 +85,4 @@ class automatic_plan : private hierarchical_ways<V>, public hcomp::automatic_pla
       : automatic_plan(values, transport, executor, options, hcomp::detail::rounding_codecs<V>()) {}
 };
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

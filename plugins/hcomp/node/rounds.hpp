@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/host/progress.hpp>
-#include <hcomp/host/shared_segment.hpp>
+#include <hcomp/node/progress.hpp>
+#include <hcomp/node/shared_segment.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-namespace hcomp::host {
+namespace hcomp::node {
 
 /// A slot for each rank and one for their result, of which all ranks say how far they are. What passes
 /// through the slots at once is a round; two of them may be under way.
@@ -176,4 +176,4 @@ class rounds {
   std::uint32_t round_ = 0;
 };
 
-}  // namespace hcomp::host
+}  // namespace hcomp::node

@@ -11,8 +11,8 @@
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/host/automatic.hpp>
-#include <hcomp/host/hierarchical.hpp>
+#include <hcomp/node/automatic.hpp>
+#include <hcomp/node/hierarchical.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <mutex>
 #include <stdexcept>
@@ -25,7 +25,7 @@ using namespace hcomp::testing;
 namespace {
 
 constexpr std::size_t many = 5000;
-std::vector<std::uint64_t> const two_hosts{0, 0, 1, 1};
+std::vector<std::uint64_t> const two_nodes{0, 0, 1, 1};
 
 /// Of identity, where a byte on a rank's link takes a microsecond.
 /// @param inside  seconds per value that adding in a host takes
@@ -38,7 +38,7 @@ automatic_options costs_with(double inside) {
   link_cost const link{.seconds_per_message = 1e-6, .seconds_per_byte = 1e-6};
   return {.costs = cost_table{.link = link,
                               .codecs = {{"identity", identity}},
-                              .hosts = host_cost{.ranks = 2, .between = link, .inside = inside}},
+                              .nodes = node_cost{.ranks = 2, .between = link, .inside = inside}},
           .watching = 0};
 }
 
@@ -50,20 +50,20 @@ std::vector<std::vector<float>> inputs() {
 
 }  // namespace
 
-TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest, with its bits") {
+TEST_CASE("node::automatic_plan: takes a hierarchical way where that is quickest, with its bits") {
   auto const expected = on_ranks(inputs(), [](in_process& transport, std::vector<float>& x) {
     host_executor executor;
-    host::hierarchical_plan<float> sum("identity", many, transport, executor,
-                                       {.host_of = two_hosts});
+    node::hierarchical_plan<float> sum("identity", many, transport, executor,
+                                       {.node_of = two_nodes});
     sum.all_reduce(x);
   });
   for (double const inside : {1e-9, 1.0}) {
     CAPTURE(inside);
     auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& x) {
       host_executor executor;
-      host::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
-                                      registered_codecs<float>(), two_hosts);
-      CHECK(sum.chosen().how.by_hosts == (inside < 1));
+      node::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
+                                      registered_codecs<float>(), two_nodes);
+      CHECK(sum.chosen().how.hierarchical == (inside < 1));
       CHECK(sum.choices().size() > 6);
       sum.all_reduce(x);
       error_feedback<float> feedback(many);
@@ -75,13 +75,13 @@ TEST_CASE("host::automatic_plan: takes a hierarchical way where that is quickest
   }
 }
 
-TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may find none") {
-  for (auto const& where : {two_hosts, {0, 0, 0, 1}}) {
+TEST_CASE("node::automatic_plan: measures nodes, follows real times, and may find none") {
+  for (auto const& where : {two_nodes, {0, 0, 0, 1}}) {
     std::mutex one_at_a_time;
     std::vector<std::string> choices;
     auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& x) {
       host_executor executor;
-      host::automatic_plan<float> sum(
+      node::automatic_plan<float> sum(
           many, transport, executor,
           {.measuring = {.values = 5000, .codec_seconds = 1e-3, .link_seconds = 1e-2},
            .watching = 1},
@@ -93,9 +93,9 @@ TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may fin
       }
       x = y;
       std::string text;
-      bool has_hosts = false;
-      for (auto const& one : sum.choices()) has_hosts |= one.how.by_hosts;
-      CHECK(has_hosts == (where == two_hosts));
+      bool has_nodes = false;
+      for (auto const& one : sum.choices()) has_nodes |= one.how.hierarchical;
+      CHECK(has_nodes == (where == two_nodes));
       std::lock_guard const lock(one_at_a_time);
       choices.push_back(to_text(sum.chosen()));
     });
@@ -104,42 +104,42 @@ TEST_CASE("host::automatic_plan: measures hosts, follows real times, and may fin
   }
 }
 
-TEST_CASE("running_costs: links between hosts change as others do, and then the quickest way") {
-  auto const asked = host::with_hierarchical(costs_with(1e-5));
+TEST_CASE("running_costs: links between nodes change as others do, and then the quickest way") {
+  auto const asked = node::with_hierarchical(costs_with(1e-5));
   detail::running_costs costs(*asked.costs, 4, many, asked.allowed, {});
   auto const fast = costs.quickest();
-  CHECK(!costs.ways()[fast].how.by_hosts);
+  CHECK(!costs.ways()[fast].how.hierarchical);
   costs.learn_link(1e-5);  // ten times as slow
   auto const slow = costs.best(fast);
-  REQUIRE(costs.ways()[slow].how.by_hosts);
+  REQUIRE(costs.ways()[slow].how.hierarchical);
   auto now = *asked.costs;
-  now.hosts->between.seconds_per_byte = 1e-5;
-  auto const expected = predict_by_hosts(costs.ways()[slow].how, 4, many, now.of("identity"),
-                                         *now.hosts, {.check = false})
+  now.nodes->between.seconds_per_byte = 1e-5;
+  auto const expected = predict_by_nodes(costs.ways()[slow].how, 4, many, now.of("identity"),
+                                         *now.nodes, {.check = false})
                             .seconds();
   CHECK(costs.seconds(slow) == doctest::Approx(expected).epsilon(1e-6));
 }
 
-TEST_CASE("host::automatic_plan: ranks of which some know no hosts, or other costs, are told") {
+TEST_CASE("node::automatic_plan: ranks of which some know no nodes, or other costs, are told") {
   for (bool const of_costs : {false, true}) {
     auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
       bool const is_other = transport.rank() == 2;
-      auto const options = host::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
-      host::hierarchical_ways<float> hosts(two_hosts);
+      auto const options = node::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
+      node::hierarchical_ways<float> nodes(two_nodes);
       automatic_plan<float> const sum(many, transport, executor, options,
                                       registered_codecs<float>(),
-                                      is_other && !of_costs ? nullptr : &hosts);
+                                      is_other && !of_costs ? nullptr : &nodes);
     });
     CAPTURE(to_text(outcomes));
     CHECK(all_ended_alike(outcomes, "disagreement_error"));
   }
 }
 
-TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows hosts") {
+TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows nodes") {
   on_ranks(inputs(), [](in_process& transport, std::vector<float>&) {
     host_executor executor;
-    automatic_plan<float> sum(many, transport, executor, host::with_hierarchical(costs_with(1e-9)));
-    for (auto const& one : sum.choices()) CHECK(!one.how.by_hosts);
+    automatic_plan<float> sum(many, transport, executor, node::with_hierarchical(costs_with(1e-9)));
+    for (auto const& one : sum.choices()) CHECK(!one.how.hierarchical);
   });
 }
