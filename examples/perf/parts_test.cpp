@@ -429,18 +429,20 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--latency=-1ms"}, "--latency -0.001 is no number above 0");
   says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
   says({"--codec", "fp16", "--algorithm", "owner"},
-       "--codec fp16 has no algorithm: there are ring, torus, direct, doubling, aggregator");
+       "--codec fp16 has no algorithm: there are ring, torus, direct, recursive_doubling, "
+       "aggregator");
   says({"--codec", "lossless:fixed=32", "--type", "double"},
        "--codec lossless:fixed=32, --type double: no codec is called 'lossless'; hcomp has: ");
   says({"--codec", "lossless", "--algorithm", "owner"},
-       "--codec lossless has no algorithm: there are direct, ring, torus, doubling, aggregator");
+       "--codec lossless has no algorithm: there are direct, ring, torus, recursive_doubling, "
+       "aggregator");
   says({"--codec", "inceptionn:6", "--type", "double"},
        "--codec inceptionn:6, --type double: no codec is called 'inceptionn'; hcomp has: ");
   says({"--codec", "inceptionn:15"}, "'E=15': E is a whole number from 1 to 14");
   says({"--codec", "error_bounded"}, "it needs bound, most that a value of the sum may be off");
   for (std::string const bound : {"", "0", "-1e-3", "1e-3x", "inf"})
     says({"--codec", ("error_bounded:" + bound).c_str()}, "codec 'error_bounded:");
-  says({"--codec", "inceptionn", "--algorithm", "doubling"},
+  says({"--codec", "inceptionn", "--algorithm", "recursive_doubling"},
        "--codec inceptionn has no algorithm: there are ring, torus, direct, aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
@@ -556,7 +558,8 @@ TEST_CASE("network: measured rates may differ a little, stated ones not at all")
 TEST_CASE("charts: every algorithm has a mark of its own, as a point and as a character") {
   std::vector<int> points;
   std::vector<std::string> symbols;
-  for (auto const* name : {"ring", "torus:2x2", "direct", "doubling", "owner", "MPI", "another"}) {
+  for (auto const* name :
+       {"ring", "torus:2x2", "direct", "recursive_doubling", "owner", "MPI", "another"}) {
     points.push_back(perf::looks::mark_of(name).point);
     symbols.emplace_back(perf::looks::mark_of(name).symbol);
   }

@@ -195,10 +195,11 @@ options parse(int argc, char const* const* argv) {
                  "Epochs after which replicas are averaged that lost packets let drift apart;\n"
                  "0: only at the end")
       ->check(example::from_zero());
-  app.add_option("--algorithm", algorithm,
-                 "Which way a sum goes: ring, torus, torus:RxC, direct, doubling, or owner,\n"
-                 "with which marsit sends half the bytes and the others use ring; by itself\n"
-                 "direct for sparse, sparse_fixed and top_k, ring for the others")
+  app.add_option(
+         "--algorithm", algorithm,
+         "Which way a sum goes: ring, torus, torus:RxC, direct, recursive_doubling, or owner,\n"
+         "with which marsit sends half the bytes and the others use ring; by itself\n"
+         "direct for sparse, sparse_fixed and top_k, ring for the others")
       ->check(example::algorithm_name());
   app.add_option(
          "--device", o.device,

@@ -142,8 +142,9 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   };
   // Of a plan for nothing, which takes no memory.
   auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
-  std::size_t const unit =
-      how.how.kind == algorithm_kind::doubling ? 0 : for_nothing->template of<V>().part_unit();
+  std::size_t const unit = how.how.kind == algorithm_kind::recursive_doubling
+                               ? 0
+                               : for_nothing->template of<V>().part_unit();
   bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // of all others
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();

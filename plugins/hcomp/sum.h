@@ -60,7 +60,7 @@ typedef struct hcomp_report {
 HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
 
 /// The same, but each rank has only its part of the sum in x, see hcomp_owned.
-/// Not with algorithms doubling and owner.
+/// Not with algorithms recursive_doubling and owner.
 HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
 /// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
 HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);

@@ -288,10 +288,10 @@ class block_sums {
       add(sum, chain(row * columns, columns, 1, rounds), rounds, false);
     return sum;
   }
-  code doubling(int first, int count, bool rounds) const {
+  code recursive_doubling(int first, int count, bool rounds) const {
     if (count == 1) return encoded(first);
-    code sum = doubling(first, count / 2, rounds);
-    add(sum, doubling(first + count / 2, count / 2, rounds), rounds, true);
+    code sum = recursive_doubling(first, count / 2, rounds);
+    add(sum, recursive_doubling(first + count / 2, count / 2, rounds), rounds, true);
     return sum;
   }
   code rounded(code block, bool rounds) const {
@@ -333,7 +333,7 @@ void compare_ways(sizes const& size) {
   std::printf(
       "\nSums rounded on their way (hop_bits): what is lost besides the %.4f of exact sums, as a\n"
       "share of the energy of the sum of independent vectors; expected / measured.\n\n"
-      "| ranks | bits | exact sums have | ring | torus | doubling | direct |\n"
+      "| ranks | bits | exact sums have | ring | torus | recursive_doubling | direct |\n"
       "|---|---|---|---|---|---|---|\n",
       expected_error(hcomp::thc<>().table()));
   for (int const ranks : size.values > 4096 ? std::vector{64, 256, 1024} : std::vector{16})
@@ -353,7 +353,7 @@ void compare_ways(sizes const& size) {
       cell("ring", sums.rounded(sums.chain(0, ranks, 1, true), true));
       cell(("torus:" + std::to_string(other) + "x" + std::to_string(side)).c_str(),
            sums.rounded(sums.torus(other, side, true), true));
-      cell("doubling", sums.doubling(0, ranks, true));
+      cell("recursive_doubling", sums.recursive_doubling(0, ranks, true));
       cell("direct", sums.rounded(exact, true));
       std::printf("\n");
     }

@@ -83,8 +83,8 @@ static void means_and_doubles(void) {
 
 /* Of whole numbers that every codec here carries exactly. */
 static void means_by_all_ways(void) {
-  char const* const methods[] = {"identity", "identity algorithm=doubling", "fp16", "lossless",
-                                 "error_bounded 1e-6"};
+  char const* const methods[] = {"identity", "identity algorithm=recursive_doubling", "fp16",
+                                 "lossless", "error_bounded 1e-6"};
   size_t m, i, first, count;
   for (m = 0; m < 5; ++m) {
     hcomp_sum* sum = NULL;
@@ -95,7 +95,7 @@ static void means_by_all_ways(void) {
     CHECK_OK(hcomp_all_reduce(sum, x, NULL));
     for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
     check(exact, __LINE__, methods[m]);
-    if (strstr(methods[m], "doubling") == NULL) {
+    if (strstr(methods[m], "recursive_doubling") == NULL) {
       for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
       CHECK_OK(hcomp_reduce_scatter(sum, x, NULL));
       CHECK_OK(hcomp_owned(sum, &first, &count));

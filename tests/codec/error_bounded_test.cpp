@@ -233,7 +233,8 @@ TEST_CASE("error_bounded: every level makes the same bytes of all widths") {
     error_bounded const codec(options, level);
     CHECK(encoded(codec, x) == code);
     auto sum = code, expected = code;
-    for (int doubling = 0; doubling < 6; ++doubling) {  // up to 28 bits
+    for (int recursive_doubling = 0; recursive_doubling < 6;
+         ++recursive_doubling) {  // up to 28 bits
       sum = merged(codec, sum, sum);
       expected = merged(plain, expected, expected);
       CHECK(sum == expected);
@@ -456,7 +457,8 @@ TEST_CASE("error_bounded: sums that its ranks cannot have are refused, not wrapp
     floats x(32, static_cast<float>(200'000 * codec.step()));
     x[5] = other;
     auto sum = encoded(codec, x);
-    for (int doubling = 0; doubling < 2; ++doubling) sum = merged(codec, sum, sum);
+    for (int recursive_doubling = 0; recursive_doubling < 2; ++recursive_doubling)
+      sum = merged(codec, sum, sum);
     hcomp::store(sum.data() + 40, 0, std::uint32_t{1});  // of 4 ranks, it says of 1,
     hcomp::store(sum.data() + 44, 0, std::uint32_t{0});  // without an error
     bytes out(codec.capacity(32));

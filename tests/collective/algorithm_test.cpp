@@ -11,8 +11,8 @@ using hcomp::algorithm_kind;
 
 TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
   for (std::string const text :
-       {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "doubling", "owner",
-        "aggregator", "hierarchical", "hierarchical:direct", "hierarchical:torus:2x4"}) {
+       {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "recursive_doubling",
+        "owner", "aggregator", "hierarchical", "hierarchical:direct", "hierarchical:torus:2x4"}) {
     CAPTURE(text);
     CHECK(algorithm::from(text).name() == text);
     CHECK(algorithm::from(algorithm::from(text).name()) == algorithm::from(text));
@@ -26,13 +26,13 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
                                  "torus:x2", "torus:2x4x1", "torus:0x4", "torus:4x0", "torus:-2x-2",
                                  "torus:2X4", "torus: 2x4", "torus:99999999999x1"}) {
     CAPTURE(text);
-    CHECK_THROWS_WITH_AS(
-        algorithm::from(text),
-        ("no algorithm is called '" + text +
-         "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, doubling, owner, "
-         "aggregator, hierarchical, hierarchical:NAME (another one between nodes)")
-            .c_str(),
-        std::invalid_argument);
+    CHECK_THROWS_WITH_AS(algorithm::from(text),
+                         ("no algorithm is called '" + text +
+                          "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, "
+                          "recursive_doubling, owner, "
+                          "aggregator, hierarchical, hierarchical:NAME (another one between nodes)")
+                             .c_str(),
+                         std::invalid_argument);
   }
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("algorithm: a torus with a shape fits exactly its number of ranks") {
 }
 
 TEST_CASE("algorithm: ring, direct and owner fit any number of ranks unchanged") {
-  for (std::string const text : {"ring", "direct", "doubling", "owner"})
+  for (std::string const text : {"ring", "direct", "recursive_doubling", "owner"})
     for (int ranks = 1; ranks < 10; ++ranks)
       CHECK(algorithm::from(text).fitted(ranks) == algorithm::from(text));
 }

@@ -354,7 +354,8 @@ TEST_CASE("automatic_plan: ranks that want different things learn on what they d
        [](auto&, auto& options) { options.allowed.codecs.push_back("sign"); }},
       {"the allowed codecs: rank 0 has identity, rank 2 has gzip",
        [](auto&, auto& options) { options.allowed.codecs = {"gzip"}; }},
-      {"the allowed algorithms: rank 0 has ring, torus, direct, doubling, owner, rank 2 has ring, "
+      {"the allowed algorithms: rank 0 has ring, torus, direct, recursive_doubling, owner, rank 2 "
+       "has ring, "
        "torus, "
        "direct",
        [](auto&, auto& options) { options.allowed.algorithms.pop_back(); }},

@@ -144,7 +144,7 @@ TEST_CASE("choose: of equally quick ways that which is allowed first") {
   std::reverse(ways.codecs.begin(), ways.codecs.end());
   std::reverse(ways.algorithms.begin(), ways.algorithms.end());
   CHECK(choose(costs, 1, 0, ways).front().codec == "reproducible");
-  CHECK(choose(costs, 1, 0, ways).front().how.name() == "doubling");
+  CHECK(choose(costs, 1, 0, ways).front().how.name() == "recursive_doubling");
 }
 
 TEST_CASE("choose: no owner selection on more ranks than it can choose among") {
@@ -163,7 +163,7 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
         "float_cast:bf16, sign, sign_count, thc, uniform_thc, reproducible");
   CHECK(text({{}, all_algorithms()}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: none; algorithms "
-        "allowed: ring, torus, direct, doubling, owner");
+        "allowed: ring, torus, direct, recursive_doubling, owner");
   CHECK(text({{"identity"}, {{algorithm_kind::owner}}}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: identity; algorithms "
         "allowed: owner");

@@ -27,7 +27,7 @@ namespace {
 algorithm const ring_way = algorithm::from("ring");
 algorithm const torus_way = algorithm::from("torus");
 algorithm const direct_way = algorithm::from("direct");
-algorithm const doubling_way = algorithm::from("doubling");
+algorithm const recursive_doubling_way = algorithm::from("recursive_doubling");
 algorithm const owner_way = algorithm::from("owner");
 
 /// Blocks of 100 values and 400 bytes, no headers: figures that can be calculated by hand.
@@ -105,8 +105,8 @@ TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     std::size_t most = 0;  // ranks that pair up make one hop more, or two in all
     for (int rank = 0; rank < ranks; ++rank)
-      most = std::max(most, make_schedule(doubling_way, rank, ranks).reduce.size());
-    REQUIRE(hops_of(doubling_way, ranks) == static_cast<int>(most));
+      most = std::max(most, make_schedule(recursive_doubling_way, rank, ranks).reduce.size());
+    REQUIRE(hops_of(recursive_doubling_way, ranks) == static_cast<int>(most));
   }
   CHECK(hops_of(algorithm::from("torus:3x4"), 12) == 10);
   CHECK(hops_of(owner_way, 1) == 0);
@@ -117,7 +117,7 @@ TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ra
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
       auto const layout = layout_of(identity<>{}, values, ranks);
-      std::vector<algorithm> ways{ring_way, torus_way, direct_way, doubling_way};
+      std::vector<algorithm> ways{ring_way, torus_way, direct_way, recursive_doubling_way};
       if (ranks % 3 == 0)
         for (auto const& [rows, columns] : {std::pair{3, ranks / 3}, std::pair{ranks / 3, 3}})
           ways.push_back({algorithm_kind::torus, rows, columns});
@@ -155,7 +155,7 @@ TEST_CASE("cost model: bytes are those that the transports count, with and witho
     CHECK(counted == expected);
   };
   for (int const ranks : {1, 2, 3, 4, 6, 7})
-    for (auto const& how : {ring_way, torus_way, direct_way, doubling_way})
+    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way})
       for (bool const flag : {false, true}) {
         compare(sign<>{}, ranks, {.how = how, .check = flag});
         compare(fit(thc<>{}, static_cast<std::uint32_t>(ranks)), ranks,
@@ -210,7 +210,7 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
   for (int const ranks : {1, 2, 3, 8, 12}) {
     CAPTURE(ranks);
     double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
-    for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way}) {
+    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way}) {
       CAPTURE(how.name());
       // direct's messages travel at once, there and back
       int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
@@ -314,7 +314,7 @@ TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws f
 
 TEST_CASE("cost model: one rank sends nothing, and no values cost what messages cost") {
   link_cost const link{1e-3, 1e-6, 0};
-  for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way}) {
+  for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way}) {
     CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
     CHECK(bytes_sent_per_rank(plain_codec(), 12'000, 0, 1, {how}) == 0);
   }
@@ -335,7 +335,7 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
                        row{{1e-3, 1e-9, 0}, 0}})                      // far away
     for (int const ranks : played_ranks)
       for (std::size_t const segment : {1u << 14, 1u << 18})
-        for (auto const& how : {ring_way, torus_way, direct_way, doubling_way}) {
+        for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
           CAPTURE(r.link.seconds_per_message);
           CAPTURE(ranks);
           CAPTURE(segment);
@@ -348,7 +348,7 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
           std::size_t const values = 12 * 5 * 4096;  // as many blocks on every rank
           bool const check = ranks % 2 == 0;
           // ranks that pair up before others are not alike, as the model has them
-          bool const pairs_up = how == doubling_way && !detail::is_power_of_two(ranks);
+          bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
           for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
             CAPTURE(early);
             CHECK(
@@ -365,7 +365,7 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
 TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
   for (link_cost const& link : {link_cost{1e-5, 1e-9, 0}, link_cost{5e-5, 8e-9, 1e-6}})
     for (int const ranks : played_ranks)
-      for (auto const& how : {ring_way, torus_way, direct_way, doubling_way}) {
+      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
         CAPTURE(link.seconds_per_byte);
         CAPTURE(ranks);
         CAPTURE(how.name());
@@ -381,7 +381,7 @@ TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
         cost.widen_one = 4e-10;
         cost.widen = 2e-10;
         std::size_t const values = 12 * 5 * 16384;  // as many blocks on every rank
-        bool const pairs_up = how == doubling_way && !detail::is_power_of_two(ranks);
+        bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
         for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
           CAPTURE(early);
           CHECK(predicted_seconds(
@@ -405,7 +405,7 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
   cost.unpack = 3e-11;
   for (int const ranks : {3, 5, 8})
     for (std::size_t const values : {1000, 70'000, 4 * 32768, 1'000'000})
-      for (auto const& how : {ring_way, torus_way, direct_way, doubling_way, owner_way})
+      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way})
         for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(ranks);
           CAPTURE(values);

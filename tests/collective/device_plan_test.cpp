@@ -109,7 +109,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on nodes; the host t
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
     for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
-      for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"})
+      for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
         for (std::size_t const values : {std::size_t{1}, block + 1, 4 * block + 7})
           for (bool const flag : {false, true}) {
             CAPTURE(std::string(C::name));

@@ -79,17 +79,18 @@ TEST_CASE("hop_variance: what is rounded how often, by schedule") {
   CHECK(of("ring", 64) == doctest::Approx(ring));
   CHECK(of("direct", 64) == v(64));
   CHECK(of("aggregator", 64) == v(64));
-  CHECK(of("doubling", 64) ==
+  CHECK(of("recursive_doubling", 64) ==
         doctest::Approx(32 * v(2) + 16 * v(4) + 8 * v(8) + 4 * v(16) + 2 * v(32)));
   double torus = 0;
   for (int weight = 2; weight < 16; ++weight) torus += 4 * v(weight);
   torus += v(16) + v(32) + v(48) + v(64);
   CHECK(of("torus:4x16", 64) == doctest::Approx(torus));
   // 48 ranks: 16 pairs and 16 single ones; sums of 2 and 1, ..., and what the pairs get back
-  CHECK(of("doubling", 48) == doctest::Approx(
-                                  // places 0 to 15 are pairs: 2, 4, 8, 16 ranks; 16 to 31: 1, ...
-                                  16 * v(2) + 8 * v(4) + 4 * v(8) + 2 * v(16) + v(32) +  //
-                                  16 * v(1) + 8 * v(2) + 4 * v(4) + 2 * v(8) + v(16) + v(48)));
+  CHECK(of("recursive_doubling", 48) ==
+        doctest::Approx(
+            // places 0 to 15 are pairs: 2, 4, 8, 16 ranks; 16 to 31: 1, ...
+            16 * v(2) + 8 * v(4) + 4 * v(8) + 2 * v(16) + v(32) +  //
+            16 * v(1) + 8 * v(2) + 4 * v(4) + 2 * v(8) + v(16) + v(48)));
   CHECK(of("ring", 1) == 0);
   CHECK(hop_error(codec, named("direct"), 64) ==
         doctest::Approx(v(64) * std::pow(2 * codec.table().limit / 15, 2) / 64));
@@ -101,7 +102,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
   std::size_t const values = 20'000;
   auto const counts = few_cases ? std::vector{3, 8} : std::vector{2, 3, 4, 5, 6, 7, 8, 9, 12};
   for (int const ranks : counts)
-    for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"}) {
+    for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
       CAPTURE(ranks);
       CAPTURE(how);
       auto const codec = codec_of(4, ranks);
@@ -138,7 +139,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
 }
 
 TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling"}) {
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling"}) {
     CAPTURE(how);
     auto const codec = codec_of(5, 36);
     auto const x = signs(6, 9000);
@@ -166,7 +167,7 @@ TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
 TEST_CASE("sums rounded on their way: as many bytes as the model says, and no more bits") {
   std::size_t const values = 72 * 1024;  // whole transforms
   for (int const ranks : {3, 8, 24})
-    for (std::string const how : {"ring", "torus", "direct", "doubling"})
+    for (std::string const how : {"ring", "torus", "direct", "recursive_doubling"})
       for (int const bits : {4, 6}) {
         CAPTURE(ranks);
         CAPTURE(how);
@@ -205,10 +206,13 @@ TEST_CASE("sums rounded on their way: their error is what the formula says, and 
     std::string how;
     int ranks, bits, hop_bits, steps;
   };
-  std::vector<way> ways{{"ring", 32, 4, 6, 2},     {"direct", 32, 4, 6, 2},
-                        {"doubling", 32, 4, 6, 2}, {"torus", 32, 4, 6, 2},
-                        {"doubling", 12, 4, 5, 2}, {"ring", 8, 2, 4, 64},
-                        {"doubling", 8, 4, 4, 64}};
+  std::vector<way> ways{{"ring", 32, 4, 6, 2},
+                        {"direct", 32, 4, 6, 2},
+                        {"recursive_doubling", 32, 4, 6, 2},
+                        {"torus", 32, 4, 6, 2},
+                        {"recursive_doubling", 12, 4, 5, 2},
+                        {"ring", 8, 2, 4, 64},
+                        {"recursive_doubling", 8, 4, 4, 64}};
   if (few_cases) ways = {{"ring", 8, 4, 4, 4}};
   for (auto const& one : ways) {
     auto const& how = one.how;

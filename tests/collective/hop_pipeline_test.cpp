@@ -116,7 +116,7 @@ static_assert(Transport<watching_transport>);
 }  // namespace
 
 TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the segments") {
-  for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (int const ranks : {1, 2, 3, 4, 6, 8})
       for (std::size_t const blocks : {0, 1, 5, 48})
         for (std::size_t const most : {1, 3, 100}) {

@@ -125,7 +125,7 @@ bool is_full(std::size_t t, marsit_options const& options) {  // t counts from 0
 TEST_CASE(
     "marsit: the model lags behind the exact one by the mean compensation, after every round") {
   // 1e-6 t max(|x|, |c|): some ten roundings of 2^-24 per round
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "owner"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "owner"})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (std::uint64_t const period : {0, 1, 7}) {
         CAPTURE(how);
@@ -214,7 +214,7 @@ TEST_CASE("marsit: c of two ranks differs by their updates, whatever the random 
 }
 
 TEST_CASE("marsit: after a full round c is exactly 0 and g the mean in single precision") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "owner"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "owner"})
     for (int const ranks : {1, 2, 3, 4, 5}) {
       CAPTURE(how);
       CAPTURE(ranks);

@@ -100,7 +100,7 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
     CHECK((coarse.merge > 0) == (ranks > 1));
     CHECK(coarse.decode > 0);
     CHECK(coarse.algorithms.contains(algorithm_kind::ring));
-    CHECK(!coarse.algorithms.contains(algorithm_kind::doubling));
+    CHECK(!coarse.algorithms.contains(algorithm_kind::recursive_doubling));
   }
 }
 

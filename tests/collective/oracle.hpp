@@ -34,9 +34,10 @@ template <class C> class oracle {
     auto const shape = how.fitted(ranks);
     for (int chunk = 0; chunk < ranks; ++chunk) {
       block_range const blocks = chunk_of(chunk);
-      code const part = how.kind == algorithm_kind::owner      ? tree(blocks, 0, ranks)
-                        : how.kind == algorithm_kind::doubling ? cube(blocks)
-                                                               : chunk_sum(shape, blocks, chunk);
+      code const part = how.kind == algorithm_kind::owner ? tree(blocks, 0, ranks)
+                        : how.kind == algorithm_kind::recursive_doubling
+                            ? cube(blocks)
+                            : chunk_sum(shape, blocks, chunk);
       std::copy_n(part.data() + layout_.offset(blocks.first), layout_.bytes(blocks),
                   total.data() + layout_.offset(blocks.first));
     }

@@ -131,7 +131,8 @@ TEST_CASE("the allocation counter of this program counts") {
 TEST_CASE("plan: after the first call nothing is allocated, with every codec and algorithm") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 2, 4, 5})
-      for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"}) {
+      for (std::string const name :
+           {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);

@@ -72,7 +72,7 @@ void check_thrown(result const& run, std::size_t at, float special, std::string 
 
 TEST_CASE(
     "nonfinite throw_error: NaN or infinity on one rank throws the same on all, x unchanged") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     builtin_codecs<float>::for_each([&]<class C>() {
       constexpr std::size_t values = 4 * C::block_values + 1;
       std::size_t const block = layout_of(C{}, values, ranks).block_values;
@@ -304,7 +304,7 @@ TEST_CASE("nonfinite ignore: NaN and -infinity count as negative, infinity as po
 
 TEST_CASE(
     "nonfinite: a sum that overflows fp16 on the way is noticed though every input is finite") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"}) {
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
     CAPTURE(how);
     std::vector<std::vector<float>> x(4, std::vector<float>(10000, 1.f));
     for (auto& of_rank : x) of_rank[9000] = 20000.f;  // 4 x 20000 > 65504

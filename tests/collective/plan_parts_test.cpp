@@ -44,7 +44,7 @@ auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algori
 TEST_CASE(
     "reduce_scatter: owned ranges partition the vector, hold all_reduce's bits, rest unchanged") {
   for (int const ranks : few_cases ? std::vector{1, 3, 6} : std::vector{1, 2, 3, 4, 6, 8})
-    for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"})
+    for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
       builtin_codecs<float>::for_each([&]<class C>() {
         constexpr std::size_t block = C::block_values;
         for (std::size_t const values : {std::size_t{0}, std::size_t{1}, block + 1,
@@ -82,7 +82,7 @@ TEST_CASE(
 
 TEST_CASE("reduce_scatter then all_gather with identity equals all_reduce bit for bit") {
   for (int const ranks : up_to_8_ranks())
-    for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"}) {
+    for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
       CAPTURE(ranks);
       CAPTURE(name);
       auto const x = [&] {
@@ -108,7 +108,8 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
   // what encoding makes of a value, one rank alone shows
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : few_cases ? std::vector{6} : std::vector{1, 3, 6})
-      for (std::string const name : {"ring", "torus", "direct", "doubling", "aggregator"}) {
+      for (std::string const name :
+           {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);

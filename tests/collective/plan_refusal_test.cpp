@@ -325,7 +325,8 @@ TEST_CASE(
   host_executor executor;
   CHECK_THROWS_WITH_AS(
       plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("owner")}),
-      "plan: codec 'sign_count' has no algorithm 'owner'; it has: ring, torus, direct, doubling, "
+      "plan: codec 'sign_count' has no algorithm 'owner'; it has: ring, torus, direct, "
+      "recursive_doubling, "
       "aggregator",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(
@@ -340,7 +341,7 @@ TEST_CASE(
 }
 
 TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all ranks") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (bool const other_seed : {false, true})
       builtin_codecs<float>::for_each([&]<class C>() {
         CAPTURE(how);
@@ -382,7 +383,7 @@ TEST_CASE("plan without checks: another codec of the same size ends in a wire_er
 }
 
 TEST_CASE("plan: a rank that dies between two calls is named on all others, which do not wait") {
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (int dying = 0; dying < ranks; ++dying) {
       CAPTURE(how);
       CAPTURE(dying);

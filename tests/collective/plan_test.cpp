@@ -96,7 +96,7 @@ template <class C> void check_against_oracle(sum_case<C> const& work) {
   }
 }
 
-std::string const algorithm_names[] = {"ring", "direct", "torus", "doubling"};
+std::string const algorithm_names[] = {"ring", "direct", "torus", "recursive_doubling"};
 
 }  // namespace
 

@@ -76,7 +76,7 @@ std::vector<typename C::value_type> by_plan(C const& codec,
   return results[0];
 }
 
-char const* const algorithms[] = {"ring", "torus", "direct", "doubling", "aggregator"};
+char const* const algorithms[] = {"ring", "torus", "direct", "recursive_doubling", "aggregator"};
 
 }  // namespace
 

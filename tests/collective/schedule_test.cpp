@@ -170,10 +170,11 @@ TEST_CASE("torus: every rank's values reach every part once, and every part ever
                      static_cast<std::size_t>(rows + columns - 2));
 }
 
-TEST_CASE("doubling: every rank ends with every rank's values once, in pairs that exchange") {
+TEST_CASE(
+    "recursive_doubling: every rank ends with every rank's values once, in pairs that exchange") {
   for (int size = 1; size <= 33; ++size) {
     CAPTURE(size);
-    auto const all = schedules_of(algorithm::from("doubling"), size);
+    auto const all = schedules_of(algorithm::from("recursive_doubling"), size);
     // A rank holds sets of ranks; hops are made as soon as both partners have come to them.
     auto const ranks = static_cast<std::size_t>(size);
     std::vector<contributions> state(ranks, contributions(ranks, 0));

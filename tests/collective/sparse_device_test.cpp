@@ -142,7 +142,7 @@ template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
     for (std::size_t const n :
          {std::size_t{0}, std::size_t{1}, std::size_t{65}, 2 * run - 1, 2 * run, 2 * run + 100})
       for (double const density : {0.0, 0.02, 0.6})
-        for (std::string const name : {"ring", "torus", "doubling"}) {
+        for (std::string const name : {"ring", "torus", "recursive_doubling"}) {
           CAPTURE(ranks);
           CAPTURE(n);
           CAPTURE(density);
@@ -160,7 +160,7 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
   for (int const ranks : all_ranks)
     for (double const density : {0.0, 0.001, 0.2, 1.0})
       for (double const cells_per_value : {0.0, 1.21, 1.0})
-        for (std::string const name : {"ring", "torus", "direct", "doubling"}) {
+        for (std::string const name : {"ring", "torus", "direct", "recursive_doubling"}) {
           if (name != "ring" && (density != 0.2 || cells_per_value == 1.0)) continue;
           CAPTURE(ranks);
           CAPTURE(density);

@@ -45,7 +45,7 @@ namespace {
 using sparse::plan_of;
 using sparse::settings;
 
-std::vector<std::string> const algorithms{"ring", "torus", "direct", "doubling"};
+std::vector<std::string> const algorithms{"ring", "torus", "direct", "recursive_doubling"};
 constexpr int rank_counts[] = {1, 2, 3, 4, 7};
 
 /// Vectors of all ranks; the second rank's is all zeros.
@@ -111,7 +111,7 @@ TEST_CASE("sparse plan: one dense word among zeros, and one value, arrive where 
   }
 }
 
-TEST_CASE("sparse plan: floats by doubling equal those of a dense plan, others nearly") {
+TEST_CASE("sparse plan: floats by recursive_doubling equal those of a dense plan, others nearly") {
   for (int const ranks : rank_counts)
     for (double const density : {0.01, 0.9})
       for (auto const& how : algorithms) {
@@ -127,7 +127,7 @@ TEST_CASE("sparse plan: floats by doubling equal those of a dense plan, others n
           sum.all_reduce(std::span(mine));
         });
         CHECK(all_are(found, found[0]));
-        if (how == "doubling") CHECK(found[0] == dense[0]);
+        if (how == "recursive_doubling") CHECK(found[0] == dense[0]);
         // P values of at most 1: every addition is off by half a unit of a sum up to P
         double const bound = ranks * data::half_unit<float>(ranks) * 2;
         double most = 0;
@@ -588,7 +588,7 @@ TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the co
   in_process transport(world, 0);
   host_executor executor;
   for (auto const kind : {algorithm_kind::ring, algorithm_kind::torus, algorithm_kind::direct,
-                          algorithm_kind::doubling, algorithm_kind::aggregator}) {
+                          algorithm_kind::recursive_doubling, algorithm_kind::aggregator}) {
     auto sum = plan_of<float>(1000, transport, executor, {.plan = {.how = {kind}}});
     CHECK(sum.part_unit() == 64);
     CHECK(sum.owned().count == 1000);
@@ -645,7 +645,8 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
   CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   CHECK(text_of(10, {.plan = {.how = algorithm::from("owner")}}) ==
-        "plan: codec 'lossless' has no algorithm 'owner'; it has: ring, torus, direct, doubling, "
+        "plan: codec 'lossless' has no algorithm 'owner'; it has: ring, torus, direct, "
+        "recursive_doubling, "
         "aggregator");
 }
 
@@ -757,7 +758,7 @@ flipped_run run_with_flip(operation what, std::size_t n, plan_options const& opt
 
 TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and x is unchanged") {
   for (auto const what : operations)
-    for (std::string const how : {"ring", "doubling", "direct"})
+    for (std::string const how : {"ring", "recursive_doubling", "direct"})
       for (int message = 0; message < 8; ++message)
         for (std::size_t const byte : {4, 20, 40, 300}) {
           CAPTURE(detail::to_text(what));

@@ -119,7 +119,7 @@ TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, a
   std::size_t const values = std::size_t{9 * 8} * 8192;  // whole blocks for every number of ranks
   auto const bits_of = [](int ranks) { return std::bit_width(static_cast<unsigned>(ranks)); };
   for (int ranks = 2; ranks <= 9; ++ranks)
-    for (std::string const how : {"ring", "direct", "doubling"}) {
+    for (std::string const how : {"ring", "direct", "recursive_doubling"}) {
       CAPTURE(ranks);
       CAPTURE(how);
       std::uint64_t sent = 0;

@@ -111,7 +111,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       {1, 0, 0},         {16384, 16384, 16384}, {32768, 32768, 32768}, {20000, 20000, 20000},
       {0, 40000, 39000}, {90000, 10, 10},       {30001, 29999, 30011}};
   for (std::string const text :
-       {"identity", "identity algorithm=direct", "identity algorithm=doubling",
+       {"identity", "identity algorithm=direct", "identity algorithm=recursive_doubling",
         "identity algorithm=torus", "identity algorithm=aggregator", "lossless algorithm=ring",
         "error_bounded 1e-3 algorithm=aggregator", "fp16", "lossless", "error_bounded 1e-3",
         "inceptionn E=12", "thc bits=8", "thc bits=8 feedback=no", "sign", "sign feedback=no",
@@ -169,8 +169,8 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       }
       std::uint64_t scattered = 0, whole = 0;
       for (std::size_t r = 0; r < ranks; ++r) scattered += sent[r], whole += sent_by_all[r];
-      bool const never = text.find("doubling") != text.npos || text.find("owner") != text.npos ||
-                         text.find("aggregator") != text.npos ||
+      bool const never = text.find("recursive_doubling") != text.npos ||
+                         text.find("owner") != text.npos || text.find("aggregator") != text.npos ||
                          text.find("hierarchical") != text.npos;
       if (counts[0] == 32768 && !never && text.find("ring") == text.npos)
         CHECK(scattered <= 0.52 * static_cast<double>(whole));
@@ -381,8 +381,8 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
   std::size_t const n = 40000;
   std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
   for (std::string const text :
-       {"identity", "identity algorithm=doubling", "fp16", "lossless", "error_bounded 1e-3",
-        "inceptionn E=12", "thc", "sign feedback=no", "sign algorithm=owner"})
+       {"identity", "identity algorithm=recursive_doubling", "fp16", "lossless",
+        "error_bounded 1e-3", "inceptionn E=12", "thc", "sign feedback=no", "sign algorithm=owner"})
     for (auto const* counts : {&even, &uneven}) {
       CAPTURE(text);
       auto const x = vectors(n);

@@ -228,7 +228,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                       " algorithm=torus",
                                       " algorithm=torus:3x2",
                                       " algorithm=direct",
-                                      " algorithm=doubling",
+                                      " algorithm=recursive_doubling",
                                       " algorithm=owner"};
   std::vector<std::string> const keys{"",
                                       " bits=4",
@@ -369,13 +369,14 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "it is for no vector"},
       {"float: lossless algorithm=owner",
        "HCOMP_CONFIG: clause 1 'float: lossless algorithm=owner': 'algorithm=owner': codec "
-       "'lossless' goes by direct, ring, torus, torus:RxC, doubling, aggregator"},
-      {"float: inceptionn algorithm=doubling",
-       "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=doubling': 'algorithm=doubling': codec "
+       "'lossless' goes by direct, ring, torus, torus:RxC, recursive_doubling, aggregator"},
+      {"float: inceptionn algorithm=recursive_doubling",
+       "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=recursive_doubling': "
+       "'algorithm=recursive_doubling': codec "
        "'inceptionn' goes by ring, torus, torus:RxC, direct, aggregator"},
       {"float: thc algorithm=owner",
        "HCOMP_CONFIG: clause 1 'float: thc algorithm=owner': 'algorithm=owner': codec 'thc' goes "
-       "by ring, torus, torus:RxC, direct, doubling, aggregator"},
+       "by ring, torus, torus:RxC, direct, recursive_doubling, aggregator"},
       {"float: error_bounded",
        "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, most "
        "that a value of the sum may be off: a number from 8.08e-28 to 1.27e+30; or rel, bound by "

@@ -76,7 +76,7 @@ TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on nodes"
   builtin_codecs<float>::for_each([&]<class C>() {
     for (int const ranks : all_or_few<std::vector<int>>({1, 3, 4}, {3}))
       for (std::string const& name : all_or_few<std::vector<std::string>>(
-               {"ring", "torus", "direct", "doubling"}, {"ring", "direct"}))
+               {"ring", "torus", "direct", "recursive_doubling"}, {"ring", "direct"}))
         for (std::size_t const values : {1, all_or_few(300'001, 34'001)})
           for (bool const checksum : {false, true}) {
             if (!takes_all_cases() && checksum == (name == "ring")) continue;

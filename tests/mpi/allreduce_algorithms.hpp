@@ -39,12 +39,12 @@ struct forced_algorithm {
 };
 
 /// Calls test(algorithm) for every all-reduce algorithm that Open MPI's coll/tuned has; once, for
-/// "default", with other libraries (MPICH always uses recursive doubling for user-defined ops).
+/// "default", with other libraries (MPICH always uses recursive recursive_doubling for user-defined ops).
 /// Needs OMPI_MCA_coll_tuned_use_dynamic_rules=1 in the environment.
 template <class F> void for_each_allreduce_algorithm(F const& test) {
   std::vector<std::string> names{"default"};
 #ifdef OPEN_MPI
-  names = {"default", "linear",         "reduce + bcast", "recursive doubling",
+  names = {"default", "linear",         "reduce + bcast", "recursive recursive_doubling",
            "ring",    "segmented ring", "Rabenseifner"};
 #endif
   for (std::size_t i = 0; i < names.size(); ++i) {

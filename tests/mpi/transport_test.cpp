@@ -39,7 +39,7 @@ std::vector<float> in_process_result(int ranks, std::size_t values, plan_options
 TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
-  for (char const* how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (char const* how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);

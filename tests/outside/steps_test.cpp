@@ -49,7 +49,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
   auto exact = x[0];
   for (int rank = 1; rank < 4; ++rank)
     for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += x[static_cast<std::size_t>(rank)][i];
-  for (std::string const how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (bool const by_name : {false, true}) {
       CAPTURE(how);
       CAPTURE(by_name);

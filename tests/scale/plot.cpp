@@ -70,7 +70,7 @@ char const* color_of(std::string_view algorithm) {
   if (algorithm == "ring") return "#0072B2";
   if (algorithm == "torus") return "#009E73";
   if (algorithm == "direct") return "#D55E00";
-  if (algorithm == "doubling") return "#E69F00";
+  if (algorithm == "recursive_doubling") return "#E69F00";
   return "#CC79A7";
 }
 

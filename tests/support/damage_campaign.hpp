@@ -32,11 +32,16 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
   struct setup {
     char const *codec, *how;
   };
-  setup const setups[] = {{"identity", "ring"},   {"sign", "owner"},
-                          {"sign", "direct"},     {"thc", "ring"},
-                          {"thc", "doubling"},    {"lossless:fixed=32", "direct"},
-                          {"lossless", "ring"},   {"error_bounded:1e-2", "direct"},
-                          {"inceptionn", "ring"}, {"inceptionn", "aggregator"}};
+  setup const setups[] = {{"identity", "ring"},
+                          {"sign", "owner"},
+                          {"sign", "direct"},
+                          {"thc", "ring"},
+                          {"thc", "recursive_doubling"},
+                          {"lossless:fixed=32", "direct"},
+                          {"lossless", "ring"},
+                          {"error_bounded:1e-2", "direct"},
+                          {"inceptionn", "ring"},
+                          {"inceptionn", "aggregator"}};
   std::size_t const values = 3000;
   auto const before = integer_values(values, 100, rank);
   auto const sum_over = [&](auto& transport, setup const& s, std::vector<float>& x) {

@@ -54,7 +54,7 @@ TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among thr
   auto transport = make_transport();
   host_executor executor;
   std::size_t const values = 200001;
-  for (char const* how : {"ring", "torus", "direct", "doubling", "aggregator"})
+  for (char const* how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);

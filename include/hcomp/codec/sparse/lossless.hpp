@@ -30,7 +30,7 @@ namespace hcomp {
 /// way and order, from all_reduce and reduce_scatter alike. Floats have the same bits on all ranks:
 /// by direct, and in shards of reduce_scatter, added up in the order of the ranks; by others as
 /// plans add them, but whose value comes first depends on where the packed array is cut. With
-/// algorithm doubling it does not, and without sketches sums equal those of plan<identity<float>>.
+/// algorithm recursive_doubling it does not, and without sketches sums equal those of plan<identity<float>>.
 /// all_gather gives every bit of a shard as it is.
 ///
 /// NaN and infinity: floats carry them unless plan_options::nonfinite is throw_error, which also

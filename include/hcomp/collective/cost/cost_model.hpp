@@ -46,13 +46,15 @@ inline void require_ranks(char const* who, int ranks) {
 /// ceil(log2 ranks): the steps of an agreement.
 inline int agreement_steps(int ranks) { return bit_length(static_cast<unsigned>(ranks) - 1); }
 
-/// floor(log2 ranks): the exchanges of recursive doubling.
-inline int doubling_steps(int ranks) { return bit_length(static_cast<unsigned>(ranks)) - 1; }
+/// floor(log2 ranks): the exchanges of recursive recursive_doubling.
+inline int recursive_doubling_steps(int ranks) {
+  return bit_length(static_cast<unsigned>(ranks)) - 1;
+}
 
 }  // namespace detail
 
 /// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
-/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, doubling floor(log2 P), and
+/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, recursive_doubling floor(log2 P), and
 /// two more if P is no power of two, owner 1, aggregator 2 (P - 1), all of them rank 0's.
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
@@ -154,7 +156,7 @@ inline std::uint64_t agreement_bytes_per_rank(int ranks) {
 /// to rank and the rest of its part, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
 /// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
 /// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
-/// 1 parts at once in each half; doubling makes hops of the whole code. Owner selection works
+/// 1 parts at once in each half; recursive_doubling makes hops of the whole code. Owner selection works
 /// through slices of the vector: it selects all, which takes values * (encode + P pack), while P - 1
 /// messages of every slice follow each other on the link, then puts back those that have arrived,
 /// values * P unpack, and decodes. With aggregator the link of rank 0 carries P - 1 codes to it and as
@@ -239,7 +241,7 @@ inline double predicted_seconds(algorithm const& how, int ranks, std::size_t val
 }
 
 /// How long an MPI library's own all-reduce of `bytes` bytes is expected to take: the quickest of
-/// recursive doubling, Rabenseifner's algorithm and the ring, without segments.
+/// recursive recursive_doubling, Rabenseifner's algorithm and the ring, without segments.
 ///
 /// With n bytes, gamma seconds to add a byte, lg P = log2 of the largest power of two below:
 /// lg P (alpha + n beta + n gamma); 2 lg P alpha + (P-1)/P n (2 beta + gamma); and the same with
@@ -253,14 +255,14 @@ inline double library_seconds(int ranks, double bytes, double add_seconds_per_by
   double const alpha = link.seconds_per_message + link.seconds_between_messages,
                transfer = bytes * link.seconds_per_byte, add = bytes * add_seconds_per_byte,
                share = static_cast<double>(ranks - 1) / ranks;
-  int const steps = detail::doubling_steps(ranks);
+  int const steps = detail::recursive_doubling_steps(ranks);
   bool const power_of_two = detail::is_power_of_two(ranks);
   double const fold = power_of_two ? 0 : 2 * (alpha + transfer) + add;
-  double const doubling = fold + steps * (alpha + transfer + add);
+  double const recursive_doubling = fold + steps * (alpha + transfer + add);
   double const parts = 1 - std::exp2(-steps);
   double const rabenseifner = fold + 2 * steps * alpha + parts * (2 * transfer + add);
   double const ring = 2 * (ranks - 1) * alpha + share * (2 * transfer + add);
-  return std::min({doubling, rabenseifner, ring});
+  return std::min({recursive_doubling, rabenseifner, ring});
 }
 
 }  // namespace hcomp

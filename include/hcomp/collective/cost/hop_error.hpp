@@ -15,7 +15,7 @@ namespace hcomp {
 /// which all ranks have alike. All roundings are independent.
 ///
 /// Of P ranks, with v(k) = codec.hop_variance(k): by ring v(2) + v(3) + ... + v(P); by direct and
-/// by aggregator v(P); by doubling, of P = 2^m, P/2 v(2) + P/4 v(4) + ... + 2 v(P/2), as none of
+/// by aggregator v(P); by recursive_doubling, of P = 2^m, P/2 v(2) + P/4 v(4) + ... + 2 v(P/2), as none of
 /// them sends what is finished. v(k) grows with k^2, so the ring's grows with P^3, the others' with
 /// P^2.
 /// @param codec  with room for all ranks

@@ -99,7 +99,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// by its finer codec, before x is changed; or at once, where a few values that a host looks at
 /// first tell. The first of these calls takes memory for its codes, up to 8.2 bytes per value.
 /// - Weights must be 1, values are those of the codec: floats, doubles or integers, and there is no
-///   feedback and no algorithm doubling or owner; options.narrow means nothing. Integers have no
+///   feedback and no algorithm recursive_doubling or owner; options.narrow means nothing. Integers have no
 ///   means.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
 ///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
@@ -183,12 +183,12 @@ template <Summable C, Transport T, Executor E> class plan {
   /// @throws transport_error        a peer failed; the transport must not be used again
   /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
   /// wrong argument is noticed only by the rank that passed it. Without options.checksum what a
-  /// message suffers on its last way, when the sum is finished, or with algorithm doubling on any
+  /// message suffers on its last way, when the sum is finished, or with algorithm recursive_doubling on any
   /// way, is noticed by its receivers alone, if at all, and an x of options.decode_on_arrival_bytes
   /// or more then holds parts of the sum. After a message of a wrong length, or damage of records,
   /// the transport must not be used again.
   ///
-  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; doubling:
+  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; recursive_doubling:
   /// log2 P hops of all of it, and memory for two codes more; aggregator: rank 0 receives P - 1
   /// codes and sends as many.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {

@@ -117,7 +117,7 @@ class SumState:
         self._group = connect(group, timeout)
         _require_at_a_time(self._group, at_a_time)
         # Of all orders of adding, the same for every value, wherever it is.
-        self._group.configure("all: identity algorithm=doubling min=0")
+        self._group.configure("all: identity algorithm=recursive_doubling min=0")
         self._at_a_time = at_a_time
         self._room = threading.Semaphore(at_a_time)  #: for sums that may be started
         self._queue = WorkQueue("hcomp.torch")

@@ -15,7 +15,7 @@ namespace hcomp::detail {
 /// The algorithms of plans of C.
 template <class C> constexpr algorithm_set algorithms_of() {
   auto some = algorithm_set::merging();
-  if constexpr (VariableRate<C>) some.remove(algorithm_kind::doubling);
+  if constexpr (VariableRate<C>) some.remove(algorithm_kind::recursive_doubling);
   if constexpr (SampledSign<C>) some.add(algorithm_kind::owner);
   return some;
 }

@@ -66,10 +66,10 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   return s;
 }
 
-/// Recursive doubling: log2 P exchanges of the whole vector with ranks 1, 2, 4, ... places away,
+/// Recursive recursive_doubling: log2 P exchanges of the whole vector with ranks 1, 2, 4, ... places away,
 /// for powers of two. Otherwise the first ranks pair up before, and one of each pair waits.
 /// Source: R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
-[[gnu::cold]] inline schedule doubling_schedule(int rank, int size) {
+[[gnu::cold]] inline schedule recursive_doubling_schedule(int rank, int size) {
   auto s = direct_schedule(rank, size);
   s.reduce.clear();
   s.reduces_all = true;
