@@ -173,7 +173,7 @@ looks::mark looks::mark_of(std::string_view algorithm) {
   if (algorithm.starts_with("torus")) return {5, "■"};
   if (algorithm == "direct") return {9, "▲"};
   if (algorithm == "recursive_doubling") return {11, "▼"};
-  if (algorithm == "owner") return {13, "◆"};
+  if (algorithm == "sampled") return {13, "◆"};
   if (algorithm.starts_with("hierarchical")) return {15, "⬟"};
   if (algorithm == "MPI") return {2, "×"};
   return {6, "○"};

@@ -151,7 +151,8 @@ options parse(int argc, char const* const* argv) {
                   "Shared objects with more codecs for --codec, with ':' between them");
   auto* const algorithm = how->add_option(
       "--algorithm", algorithms,
-      "ring, torus, torus:RxC, direct, recursive_doubling, owner (of sign), or aggregator: rank 0 "
+      "ring, torus, torus:RxC, direct, recursive_doubling, sampled (of sign), or aggregator: rank "
+      "0 "
       "sums and answers; hierarchical, hierarchical:direct, ...: exact inside nodes, by that "
       "between them; --advise is about all of them if none is said");
   algorithm->delimiter(',')->take_all()->check(example::algorithm_name());

@@ -21,7 +21,7 @@ struct options {
 
   std::vector<std::string> codecs{"identity", "fp16", "sign"};
   std::vector<hcomp::algorithm> algorithms{hcomp::algorithm::from("ring"),
-                                           hcomp::algorithm::from("owner")};
+                                           hcomp::algorithm::from("sampled")};
   std::vector<std::string> transports{"mpi"};
   std::vector<std::string> aggregators;     ///< addresses of hcomp-aggregator; none: by ranks alone
   std::vector<std::string> mpi_algorithms;  ///< besides the MPI library's own choice

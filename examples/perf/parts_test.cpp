@@ -428,12 +428,12 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--rate", "0gbit"}, "--rate 0 is no number above 0");
   says({"--latency=-1ms"}, "--latency -0.001 is no number above 0");
   says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
-  says({"--codec", "fp16", "--algorithm", "owner"},
+  says({"--codec", "fp16", "--algorithm", "sampled"},
        "--codec fp16 has no algorithm: there are ring, torus, direct, recursive_doubling, "
        "aggregator");
   says({"--codec", "lossless:fixed=32", "--type", "double"},
        "--codec lossless:fixed=32, --type double: no codec is called 'lossless'; hcomp has: ");
-  says({"--codec", "lossless", "--algorithm", "owner"},
+  says({"--codec", "lossless", "--algorithm", "sampled"},
        "--codec lossless has no algorithm: there are direct, ring, torus, recursive_doubling, "
        "aggregator");
   says({"--codec", "inceptionn:6", "--type", "double"},
@@ -559,7 +559,7 @@ TEST_CASE("charts: every algorithm has a mark of its own, as a point and as a ch
   std::vector<int> points;
   std::vector<std::string> symbols;
   for (auto const* name :
-       {"ring", "torus:2x2", "direct", "recursive_doubling", "owner", "MPI", "another"}) {
+       {"ring", "torus:2x2", "direct", "recursive_doubling", "sampled", "MPI", "another"}) {
     points.push_back(perf::looks::mark_of(name).point);
     symbols.emplace_back(perf::looks::mark_of(name).symbol);
   }
@@ -622,7 +622,7 @@ TEST_CASE("report: a page has every way and size, names what loses, and every ta
                                     {"raw", "MPI:rabenseifner", "mpi"},
                                     fp16_ring,
                                     {"fp16", "torus:2x2", "ucx"},
-                                    {"sign", "owner", "mpi"},
+                                    {"sign", "sampled", "mpi"},
                                     {"zfp:8", "MPI", "op"},
                                     {"it's <mine> & \"yours\"", "direct", "mpi"}};
   for (auto& run : all) {
@@ -642,7 +642,7 @@ TEST_CASE("report: a page has every way and size, names what loses, and every ta
   CHECK(count(page, "src=") == 0);
   CHECK(count(page, "<link") == 0);
   for (auto const* text :
-       {"MPI:rabenseifner", "torus:2x2", "owner", "zfp:8", "sign_count",
+       {"MPI:rabenseifner", "torus:2x2", "sampled", "zfp:8", "sign_count",
         "it's &lt;mine&gt; &amp; &quot;yours&quot;", "a &quot;lab&quot; &amp; &lt;more&gt;",
         "100 Mbit/s", "1 Gbit/s", "8 KiB", "64 KiB", "Open MPI 4.1.4", "MPICH 4.0.2",
         "a processor, 2 cores", "best MPI", "0.23×, slower", "3.0e-04, too much"}) {

@@ -197,7 +197,7 @@ options parse(int argc, char const* const* argv) {
       ->check(example::from_zero());
   app.add_option(
          "--algorithm", algorithm,
-         "Which way a sum goes: ring, torus, torus:RxC, direct, recursive_doubling, or owner,\n"
+         "Which way a sum goes: ring, torus, torus:RxC, direct, recursive_doubling, or sampled,\n"
          "with which marsit sends half the bytes and the others use ring; by itself\n"
          "direct for sparse, sparse_fixed and top_k, ring for the others")
       ->check(example::algorithm_name());

@@ -64,7 +64,7 @@ std::string algorithm_of(trial const& what, options const& o) {
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
   bool const is_packed = how.name == "sparse" || how.name == "sparse_fixed" || how.name == "top_k";
   if (!o.algorithm) return is_packed ? "direct" : "ring";
-  if (o.algorithm->kind == hcomp::algorithm_kind::owner && !is_marsit) return "ring";
+  if (o.algorithm->kind == hcomp::algorithm_kind::sampled && !is_marsit) return "ring";
   return o.algorithm->name();
 }
 

@@ -4,7 +4,7 @@
 
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sign/by_owner.hpp>
+#include <hcomp/codec/sign/sampled.hpp>
 #include <hcomp/codec/sparse/bloom_index.hpp>
 #include <hcomp/codec/sparse/iblt.hpp>
 #include <hcomp/codec/sparse/index.hpp>

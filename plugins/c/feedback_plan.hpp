@@ -112,7 +112,7 @@ template <class V> class vector_sum {
     return plan_.all_reduce(x, residual, call);
   }
   /// The same, but leaves each rank only its `owned()` part of the sum in x.
-  /// @throws std::invalid_argument  the method has no such thing: algorithm owner
+  /// @throws std::invalid_argument  the method has no such thing: algorithm sampled
   report reduce_scatter(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.reduce_scatter(x, call);

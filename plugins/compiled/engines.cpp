@@ -6,9 +6,9 @@ namespace hcomp::detail {
 template std::unique_ptr<sum_engine<value_work>> make_engine<block_engine, sum_engine<value_work>>(
     block_engine_settings const&, code_work&, any_transport&, plan_options const&);
 template std::unique_ptr<sum_engine<value_work>>
-make_engine<owner_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
-                                                                 host_executor&, any_transport&,
-                                                                 plan_options const&);
+make_engine<sampled_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
+                                                                   host_executor&, any_transport&,
+                                                                   plan_options const&);
 template std::unique_ptr<sum_engine<variable_rate_values>>
 make_engine<variable_rate_engine, sum_engine<variable_rate_values>>(
     variable_rate_engine_settings const&, variable_rate_work&, any_transport&, plan_options const&);

@@ -3,10 +3,10 @@
 // place.
 // For comparison: the time of reading as many fp32 values. Figures to look at; nothing is asked.
 //
-//   bench_owner_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
+//   bench_sampled_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
 
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>
@@ -27,7 +27,7 @@ struct setup {
   std::size_t ranks;
   hcomp::code_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
   std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
-  std::vector<kernels::owner::node> tree = kernels::owner::tree_of(weights);
+  std::vector<kernels::sampling::node> tree = kernels::sampling::tree_of(weights);
   std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());
   std::vector<std::byte> messages =
       std::vector<std::byte>(layout.bytes() + layout.blocks() * ranks + 64);
@@ -45,7 +45,7 @@ struct setup {
     }
   }
   kernels::owners owners() const {
-    return {tree.data(), kernels::owner::lots_of({}, ranks), ranks, key};
+    return {tree.data(), kernels::sampling::lots_of({}, ranks), ranks, key};
   }
   kernels::pack_owned_bits packing() { return {layout, owners(), 0, code.data(), counts.data()}; }
   kernels::unpack_owned_bits unpacking() {
@@ -83,12 +83,12 @@ void add(char const* level, std::shared_ptr<setup> const& s, float const* x,
                 reference});
   else
     bench::add({name("draw"), level, 0, for_blocks([s](std::size_t b) {
-                  kernels::owner::for_tiles(Group{}, s->tree, s->ranks,
-                                            hcomp::sign<>::words_of(block), b * (block / 64), key,
-                                            [](int, int, auto const& mask_of) {
-                                              benchmark::DoNotOptimize(mask_of(0));
-                                              benchmark::ClobberMemory();
-                                            });
+                  kernels::sampling::for_tiles(Group{}, s->tree, s->ranks,
+                                               hcomp::sign<>::words_of(block), b * (block / 64),
+                                               key, [](int, int, auto const& mask_of) {
+                                                 benchmark::DoNotOptimize(mask_of(0));
+                                                 benchmark::ClobberMemory();
+                                               });
                 }),
                 reference});
   bench::add({name("pack"), level, 0, for_blocks([s](std::size_t b) { s->packing()(Group{}, b); }),
@@ -108,5 +108,5 @@ int main(int argc, char** argv) {
     add<hcomp::serial_group>("scalar", s, x.data(), read);
   }
   return bench::run(argc, argv,
-                    "Time of owner selection / time of reading fp32 values; values per second");
+                    "Time of sampled selection / time of reading fp32 values; values per second");
 }

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/sign/detail/kernels.hpp>
-#include <hcomp/codec/sign/detail/owner_lots.hpp>
+#include <hcomp/codec/sign/detail/sampling_lots.hpp>
 #include <hcomp/codec/sign/detail/simd.hpp>
 #include <support/data.hpp>
 #include <support/laws.hpp>
@@ -272,18 +272,19 @@ TEST_CASE(
 TEST_CASE("draw_owners: every SIMD level gives the owners of the plain code") {
   std::vector<std::uint32_t> unequal;
   for (std::uint32_t r = 0; r < 77; ++r) unequal.push_back(r % 5 * 100 + 1);
-  auto const cells = detail::owner::cells_of(unequal);
+  auto const cells = detail::sampling::cells_of(unequal);
   for (simd_level const level : levels())
-    for (auto const& lots : {detail::owner::lots{nullptr, 11}, detail::owner::lots{nullptr, 1024},
-                             detail::owner::lots_of(cells, unequal.size())})
+    for (auto const& lots :
+         {detail::sampling::lots{nullptr, 11}, detail::sampling::lots{nullptr, 1024},
+          detail::sampling::lots_of(cells, unequal.size())})
       for (std::uint64_t const first :
            {std::uint64_t{0}, std::uint64_t{0xfffffffd}, std::uint64_t{1} << 33}) {
         CAPTURE(name_of(level));
         CAPTURE(lots.ranks);
         constexpr int count = 7;
         std::vector<std::uint16_t> expected(count * 64), owners(count * 64 + 1, 0x5a5a);
-        detail::owner::draw_owners(serial_group{}, lots, first, count, 99, expected.data());
-        detail::owner::draw_owners(lots, first, count, 99, owners.data(), level);
+        detail::sampling::draw_owners(serial_group{}, lots, first, count, 99, expected.data());
+        detail::sampling::draw_owners(lots, first, count, 99, owners.data(), level);
         REQUIRE(owners.back() == 0x5a5a);
         owners.pop_back();
         REQUIRE(owners == expected);

@@ -12,7 +12,7 @@ using hcomp::algorithm_kind;
 TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
   for (std::string const text :
        {"ring", "torus", "torus:1x1", "torus:2x4", "torus:16x3", "direct", "recursive_doubling",
-        "owner", "aggregator", "hierarchical", "hierarchical:direct", "hierarchical:torus:2x4"}) {
+        "sampled", "aggregator", "hierarchical", "hierarchical:direct", "hierarchical:torus:2x4"}) {
     CAPTURE(text);
     CHECK(algorithm::from(text).name() == text);
     CHECK(algorithm::from(algorithm::from(text).name()) == algorithm::from(text));
@@ -29,7 +29,7 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
     CHECK_THROWS_WITH_AS(algorithm::from(text),
                          ("no algorithm is called '" + text +
                           "'; hcomp has: ring, torus, torus:RxC (such as torus:2x4), direct, "
-                          "recursive_doubling, owner, "
+                          "recursive_doubling, sampled, "
                           "aggregator, hierarchical, hierarchical:NAME (another one between nodes)")
                              .c_str(),
                          std::invalid_argument);
@@ -74,8 +74,8 @@ TEST_CASE("algorithm: a torus with a shape fits exactly its number of ranks") {
   CHECK_THROWS_AS((algorithm{algorithm_kind::torus, -2, -2}.fitted(4)), std::invalid_argument);
 }
 
-TEST_CASE("algorithm: ring, direct and owner fit any number of ranks unchanged") {
-  for (std::string const text : {"ring", "direct", "recursive_doubling", "owner"})
+TEST_CASE("algorithm: ring, direct and sampled fit any number of ranks unchanged") {
+  for (std::string const text : {"ring", "direct", "recursive_doubling", "sampled"})
     for (int ranks = 1; ranks < 10; ++ranks)
       CHECK(algorithm::from(text).fitted(ranks) == algorithm::from(text));
 }

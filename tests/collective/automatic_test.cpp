@@ -75,7 +75,7 @@ TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every ra
   for (int const ranks : {1, 3, 4})
     for (auto const& name : all_codecs())
       for (auto const& how : all_algorithms()) {
-        if (how.kind == algorithm_kind::owner && name != "sign") continue;
+        if (how.kind == algorithm_kind::sampled && name != "sign") continue;
         CAPTURE(ranks);
         CAPTURE(name);
         CAPTURE(how.name());
@@ -354,7 +354,8 @@ TEST_CASE("automatic_plan: ranks that want different things learn on what they d
        [](auto&, auto& options) { options.allowed.codecs.push_back("sign"); }},
       {"the allowed codecs: rank 0 has identity, rank 2 has gzip",
        [](auto&, auto& options) { options.allowed.codecs = {"gzip"}; }},
-      {"the allowed algorithms: rank 0 has ring, torus, direct, recursive_doubling, owner, rank 2 "
+      {"the allowed algorithms: rank 0 has ring, torus, direct, recursive_doubling, sampled, rank "
+       "2 "
        "has ring, "
        "torus, "
        "direct",

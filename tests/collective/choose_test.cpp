@@ -53,7 +53,7 @@ TEST_CASE("choose: identity where the link costs nothing, sign where it is all t
   CHECK(fast.codec == "identity");
   auto const slow = choose(some_costs(gbit(0.001), 8), 8, 1 << 22, everything).front();
   CHECK(slow.codec == "sign");
-  CHECK(slow.how.name() == "owner");
+  CHECK(slow.how.name() == "sampled");
 }
 
 TEST_CASE("choose: few hops where latency is all that counts, few draws on many ranks") {
@@ -61,7 +61,7 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
   auto const quickest = [&](allowed_ways const& allowed) {
     return to_text(choose(some_costs(far, 64), 64, 1000, allowed).front());
   };
-  CHECK(quickest(everything).starts_with("sign by owner: 70"));  // one hop and six of agreement
+  CHECK(quickest(everything).starts_with("sign by sampled: 70"));  // one hop and six of agreement
   CHECK(quickest({}).starts_with("identity by direct: 80"));
   allowed_ways const neighbours{{"identity"}, {algorithm::from("ring"), algorithm::from("torus")}};
   CHECK(quickest(neighbours).starts_with("identity by torus:8x8: 340"));
@@ -80,7 +80,7 @@ TEST_CASE("choose: ways come in the order of their times, each with its predicti
     CHECK(ways[i].seconds() ==
           predicted_seconds(ways[i].how, 12, 1 << 20, costs.of(ways[i].codec), costs.link));
     if (i > 0) CHECK(ways[i - 1].seconds() <= ways[i].seconds());
-    CHECK((ways[i].how.kind != algorithm_kind::owner || ways[i].codec == "sign"));
+    CHECK((ways[i].how.kind != algorithm_kind::sampled || ways[i].codec == "sign"));
     CHECK((ways[i].how.kind != algorithm_kind::torus ||
            (ways[i].how.rows > 1 && ways[i].how.columns > 1 &&
             ways[i].how.rows * ways[i].how.columns == 12)));
@@ -147,8 +147,8 @@ TEST_CASE("choose: of equally quick ways that which is allowed first") {
   CHECK(choose(costs, 1, 0, ways).front().how.name() == "recursive_doubling");
 }
 
-TEST_CASE("choose: no owner selection on more ranks than it can choose among") {
-  allowed_ways const selection{{"sign"}, {{algorithm_kind::owner}, {algorithm_kind::ring}}};
+TEST_CASE("choose: no sampled selection on more ranks than it can choose among") {
+  allowed_ways const selection{{"sign"}, {{algorithm_kind::sampled}, {algorithm_kind::ring}}};
   CHECK(choose(some_costs(gbit(1), 1024), 1024, 100, selection).size() == 2);
   CHECK(choose(some_costs(gbit(1), 1025), 1025, 100, selection).size() == 1);
 }
@@ -163,10 +163,10 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
         "float_cast:bf16, sign, sign_count, thc, uniform_thc, reproducible");
   CHECK(text({{}, all_algorithms()}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: none; algorithms "
-        "allowed: ring, torus, direct, recursive_doubling, owner");
-  CHECK(text({{"identity"}, {{algorithm_kind::owner}}}) ==
+        "allowed: ring, torus, direct, recursive_doubling, sampled");
+  CHECK(text({{"identity"}, {{algorithm_kind::sampled}}}) ==
         "choose: nothing is left to choose from on 4 ranks; codecs allowed: identity; algorithms "
-        "allowed: owner");
+        "allowed: sampled");
   CHECK(text({{"sign"}, {algorithm::from("torus:3x3")}}) ==
         "torus: 3 rows of 3 are 9 places, the transport has 4 ranks");
   CHECK(outcome_of([] { choose({}, 4, 100); }).text ==

@@ -28,7 +28,7 @@ algorithm const ring_way = algorithm::from("ring");
 algorithm const torus_way = algorithm::from("torus");
 algorithm const direct_way = algorithm::from("direct");
 algorithm const recursive_doubling_way = algorithm::from("recursive_doubling");
-algorithm const owner_way = algorithm::from("owner");
+algorithm const sampled_way = algorithm::from("sampled");
 
 /// Blocks of 100 values and 400 bytes, no headers: figures that can be calculated by hand.
 codec_cost plain_codec() {
@@ -109,8 +109,8 @@ TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
     REQUIRE(hops_of(recursive_doubling_way, ranks) == static_cast<int>(most));
   }
   CHECK(hops_of(algorithm::from("torus:3x4"), 12) == 10);
-  CHECK(hops_of(owner_way, 1) == 0);
-  CHECK(hops_of(owner_way, 9) == 1);
+  CHECK(hops_of(sampled_way, 1) == 0);
+  CHECK(hops_of(sampled_way, 9) == 1);
 }
 
 TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ranks") {
@@ -163,7 +163,7 @@ TEST_CASE("cost model: bytes are those that the transports count, with and witho
       }
 }
 
-TEST_CASE("cost model: owner selection's bytes are within its draws' deviation of the mean") {
+TEST_CASE("cost model: sampled selection's bytes are within its draws' deviation of the mean") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
     constexpr std::size_t values = 400'000;
@@ -171,7 +171,7 @@ TEST_CASE("cost model: owner selection's bytes are within its draws' deviation o
     run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(values);
-      plan sum(values, sign<>{}, transport, executor, {.how = owner_way, .check = false});
+      plan sum(values, sign<>{}, transport, executor, {.how = sampled_way, .check = false});
       sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(x).bytes_sent;
     });
     auto const layout = layout_of(sign<>{}, values);
@@ -182,7 +182,7 @@ TEST_CASE("cost model: owner selection's bytes are within its draws' deviation o
         (ranks - 1);
     for (int rank = 0; rank < ranks; ++rank) {
       auto const mean =
-          static_cast<double>(bytes_sent_per_rank(sign<>{}, values, rank, ranks, {owner_way}));
+          static_cast<double>(bytes_sent_per_rank(sign<>{}, values, rank, ranks, {sampled_way}));
       CHECK(std::abs(static_cast<double>(sent[static_cast<std::size_t>(rank)]) - mean) <= bound);
     }
   }
@@ -210,7 +210,7 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
   for (int const ranks : {1, 2, 3, 8, 12}) {
     CAPTURE(ranks);
     double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
-    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way}) {
+    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
       CAPTURE(how.name());
       // direct's messages travel at once, there and back
       int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
@@ -295,7 +295,7 @@ TEST_CASE("cost model: encoding, decoding and every use of the executor are adde
   CHECK(predicted_seconds(ring_way, 1, 1000, cost, {}) == close_to(2e-3 + 5e-3));
 }
 
-TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws for every rank") {
+TEST_CASE("cost model: sampled selection sends P - 1 messages at once, and draws for every rank") {
   auto cost = size_of(sign<>{});
   cost.encode = 1e-6;
   cost.decode = 2e-6;
@@ -304,7 +304,7 @@ TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws f
   link_cost const link{1e-3, 1e-6, 1e-5};
   std::size_t const values = 8 * 32768;
   auto const p =
-      predict(owner_way, 8, values, cost, link, {.check = false, .segment_bytes = 1 << 18});
+      predict(sampled_way, 8, values, cost, link, {.check = false, .segment_bytes = 1 << 18});
   CHECK(p.encode == close_to(values * (1e-6 + 8e-7)));
   double const link_time = 7 * (1e-5 + (4096 + 3.5 + 32) * 1e-6), put_back = values * 24e-7;
   CHECK(p.all_gather == close_to(1e-3 + link_time + put_back));
@@ -314,7 +314,7 @@ TEST_CASE("cost model: owner selection sends P - 1 messages at once, and draws f
 
 TEST_CASE("cost model: one rank sends nothing, and no values cost what messages cost") {
   link_cost const link{1e-3, 1e-6, 0};
-  for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way}) {
+  for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
     CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
     CHECK(bytes_sent_per_rank(plain_codec(), 12'000, 0, 1, {how}) == 0);
   }
@@ -405,7 +405,7 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
   cost.unpack = 3e-11;
   for (int const ranks : {3, 5, 8})
     for (std::size_t const values : {1000, 70'000, 4 * 32768, 1'000'000})
-      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, owner_way})
+      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way})
         for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(ranks);
           CAPTURE(values);

@@ -105,7 +105,7 @@ std::vector<std::vector<float>> vectors(std::size_t values, int ranks) {
 
 }  // namespace
 
-TEST_CASE("plan on devices: the bits and the bytes of plans on nodes; the host touches no memory") {
+TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host touches no memory") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
     for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
@@ -212,7 +212,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
     CHECK(first_difference(after[rank], x[rank]) == nowhere);
 }
 
-TEST_CASE("plan on devices: a damaged message is told as on nodes, on all ranks") {
+TEST_CASE("plan on devices: a damaged message is told as on CPUs, on all ranks") {
   constexpr std::size_t values = 3 * thc<>::block_values;
   /// Rank 0 flips one bit of its first message with blocks.
   auto const damaged = [](bool on_device, bool checksum, std::size_t bit) {

@@ -94,7 +94,7 @@ TEST_CASE("hop_variance: what is rounded how often, by schedule") {
   CHECK(of("ring", 1) == 0);
   CHECK(hop_error(codec, named("direct"), 64) ==
         doctest::Approx(v(64) * std::pow(2 * codec.table().limit / 15, 2) / 64));
-  CHECK_THROWS_AS(of("owner", 4), std::invalid_argument);
+  CHECK_THROWS_AS(of("sampled", 4), std::invalid_argument);
   CHECK_THROWS_AS(of("ring", 0), std::invalid_argument);
 }
 

@@ -42,8 +42,8 @@ struct outcome_of_run {
 
 }  // namespace
 
-TEST_CASE("marsit on devices: the updates and the compensation of nodes, bit for bit") {
-  for (std::string const name : {"ring", "direct", "owner"}) {
+TEST_CASE("marsit on devices: the updates and the compensation of CPUs, bit for bit") {
+  for (std::string const name : {"ring", "direct", "sampled"}) {
     CAPTURE(name);
     marsit_options const options{.sign_step = 3e-3,
                                  .period = 5,

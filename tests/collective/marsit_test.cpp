@@ -125,7 +125,7 @@ bool is_full(std::size_t t, marsit_options const& options) {  // t counts from 0
 TEST_CASE(
     "marsit: the model lags behind the exact one by the mean compensation, after every round") {
   // 1e-6 t max(|x|, |c|): some ten roundings of 2^-24 per round
-  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "owner"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "sampled"})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (std::uint64_t const period : {0, 1, 7}) {
         CAPTURE(how);
@@ -143,7 +143,7 @@ TEST_CASE(
 }
 
 TEST_CASE("marsit: the invariant holds for weighted ranks, with the weighted means") {
-  for (std::string const how : {"ring", "torus", "owner"}) {
+  for (std::string const how : {"ring", "torus", "sampled"}) {
     CAPTURE(how);
     auto const all =
         run<float>({.ranks = 4, .weights = {1, 5, 2, 9}},
@@ -214,7 +214,7 @@ TEST_CASE("marsit: c of two ranks differs by their updates, whatever the random 
 }
 
 TEST_CASE("marsit: after a full round c is exactly 0 and g the mean in single precision") {
-  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "owner"})
+  for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "sampled"})
     for (int const ranks : {1, 2, 3, 4, 5}) {
       CAPTURE(how);
       CAPTURE(ranks);
@@ -250,7 +250,7 @@ TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes")
   // Two ranks that always want the opposite: two independent draws of 2000 fair bits differ in 1000
   // places, with a standard deviation of sqrt(500).
   constexpr std::size_t values = 2000;
-  for (std::string const how : {"ring", "owner"}) {
+  for (std::string const how : {"ring", "sampled"}) {
     CAPTURE(how);
     auto const draws = [&](std::uint64_t seed, std::uint64_t tensor) {
       std::vector<std::vector<float>> rounds;
@@ -287,7 +287,7 @@ TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes")
 
 TEST_CASE(
     "marsit: a coordinate without gradient steps to and fro by one sign step and never drifts") {
-  for (std::string const how : {"ring", "owner"}) {
+  for (std::string const how : {"ring", "sampled"}) {
     std::vector<float> trace;
     run_ranks(3, [&](in_process& transport) {
       host_executor executor;
@@ -359,7 +359,7 @@ TEST_CASE("marsit: next_is_full() tells the rounds of warm-up and period before 
 }
 
 TEST_CASE("marsit: set_sign_step holds from the next round on, also when it is refused") {
-  for (std::string const how : {"ring", "owner"})
+  for (std::string const how : {"ring", "sampled"})
     run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       synchronizer<float> synchronize(
@@ -419,7 +419,7 @@ TEST_CASE("marsit: sign steps and flush limits that are not above 0 are refused 
 }
 
 TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
-  for (std::string const how : {"ring", "torus", "owner"}) {
+  for (std::string const how : {"ring", "torus", "sampled"}) {
     CAPTURE(how);
     constexpr int ranks = 4;
     constexpr std::size_t values = 500;
@@ -477,7 +477,7 @@ TEST_CASE("marsit: ranks restored to different rounds are refused on all of them
 }
 
 TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round stay as they were") {
-  for (std::string const how : {"ring", "owner"})
+  for (std::string const how : {"ring", "sampled"})
     for (std::uint64_t const period : {0, 4}) {  // the 4th round a sign round, or a full one
       CAPTURE(how);
       CAPTURE(period);

@@ -34,7 +34,7 @@ template <class C> class oracle {
     auto const shape = how.fitted(ranks);
     for (int chunk = 0; chunk < ranks; ++chunk) {
       block_range const blocks = chunk_of(chunk);
-      code const part = how.kind == algorithm_kind::owner ? tree(blocks, 0, ranks)
+      code const part = how.kind == algorithm_kind::sampled ? tree(blocks, 0, ranks)
                         : how.kind == algorithm_kind::recursive_doubling
                             ? cube(blocks)
                             : chunk_sum(shape, blocks, chunk);

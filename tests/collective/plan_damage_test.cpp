@@ -167,8 +167,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("algorithm owner with checksum: any flipped bit is a wire_error on all ranks") {
-  plan_options const options{.how = {algorithm_kind::owner}, .checksum = true};
+TEST_CASE("algorithm sampled with checksum: any flipped bit is a wire_error on all ranks") {
+  plan_options const options{.how = {algorithm_kind::sampled}, .checksum = true};
   auto const whole = run_with_flip<sign<>>(3, 50, options, -1, 0);
   REQUIRE(all_ended_alike(whole.outcomes, "returned"));
   constexpr std::size_t bits = 8 * 34,
@@ -185,13 +185,13 @@ TEST_CASE("algorithm owner with checksum: any flipped bit is a wire_error on all
   CHECK(applied == 2 * bits / step);
 }
 
-TEST_CASE("algorithm owner without checksum: a header that is not its sender's is a wire_error") {
+TEST_CASE("algorithm sampled without checksum: a header that is not its sender's is a wire_error") {
   for (std::size_t const byte :
        {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
         offsetof(block_header, index), offsetof(block_header, key)}) {
     CAPTURE(byte);
     auto const run =
-        run_with_flip<sign<>>(2, 100, {.how = {algorithm_kind::owner}}, 0, 8 * byte + 1);
+        run_with_flip<sign<>>(2, 100, {.how = {algorithm_kind::sampled}}, 0, 8 * byte + 1);
     REQUIRE(run.applied);
     CAPTURE(to_text(run.outcomes));
     CHECK(run.outcomes[1].what == "wire_error");

@@ -177,12 +177,12 @@ TEST_CASE("plan: error feedback allocates nothing after the first call") {
   });
 }
 
-TEST_CASE("algorithm owner: after the first call nothing is allocated") {
+TEST_CASE("algorithm sampled: after the first call nothing is allocated") {
   for (int const ranks : {1, 2, 5}) {
     CAPTURE(ranks);
     auto const values = values_of(ranks, sign<>::block_values);
     CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
-            plan sum(values, sign<>{}, transport, executor, {.how = {algorithm_kind::owner}});
+            plan sum(values, sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}});
             std::vector<float> x(values, 1);
             measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
           }) == 0);
@@ -190,7 +190,7 @@ TEST_CASE("algorithm owner: after the first call nothing is allocated") {
 }
 
 TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them") {
-  for (std::string const name : {"ring", "torus", "owner"})
+  for (std::string const name : {"ring", "torus", "sampled"})
     for (std::uint64_t const period : {0, 1}) {
       CAPTURE(name);
       CAPTURE(period);

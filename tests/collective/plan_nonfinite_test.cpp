@@ -48,7 +48,7 @@ result summed(C const& codec, std::size_t values, std::size_t at, float special,
 }
 
 template <class C> using plan_of = plan<C, in_process, host_executor>;
-algorithm const owner{algorithm_kind::owner};
+algorithm const sampled{algorithm_kind::sampled};
 
 bool same_on_all(result const& run) {
   for (auto const& x : run.x)
@@ -93,7 +93,7 @@ TEST_CASE(
     });
   for (float const special : specials)
     check_thrown(summed<plan_of<sign<>>>(sign<>{}, 40000, 39999, special,
-                                         nonfinite_policy::throw_error, owner),
+                                         nonfinite_policy::throw_error, sampled),
                  39999, special, "all_reduce: NaN or infinity on some rank");
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
 }
 
 TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the same on all") {
-  for (std::string const how : {"ring", "owner"})
+  for (std::string const how : {"ring", "sampled"})
     for (auto const result : {reduction::sum, reduction::mean}) {
       CAPTURE(how);
       bool const is_sum = result == reduction::sum;
@@ -269,10 +269,10 @@ TEST_CASE(
   check(sign_count<>{});
 }
 
-TEST_CASE("nonfinite propagate: algorithm owner makes the whole result NaN") {
+TEST_CASE("nonfinite propagate: algorithm sampled makes the whole result NaN") {
   for (float const special : specials) {
     auto const run =
-        summed<plan_of<sign<>>>(sign<>{}, 40000, 3, special, nonfinite_policy::propagate, owner);
+        summed<plan_of<sign<>>>(sign<>{}, 40000, 3, special, nonfinite_policy::propagate, sampled);
     CHECK(all_ended_alike(run.outcomes, "returned"));
     for (auto const& x : run.x)
       for (float const value : x) REQUIRE(std::isnan(value));
@@ -298,7 +298,7 @@ TEST_CASE("nonfinite ignore: NaN and -infinity count as negative, infinity as po
     return summed<plan_of<sign_count<>>>(sign_count<>{}, 9000, 8999, special, ignore);
   });
   check([&](float special) {
-    return summed<plan_of<sign<>>>(sign<>{}, 40000, 77, special, ignore, owner);
+    return summed<plan_of<sign<>>>(sign<>{}, 40000, 77, special, ignore, sampled);
   });
 }
 

@@ -100,7 +100,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same, by their names") {
+TEST_CASE(
+    "plan: reduce_scatter, all_gather and algorithm sampled refuse the same, by their names") {
   for (auto const& one : differences()) {
     CAPTURE(one.text);
     auto const options_of = [&](in_process const& transport, plan_options& options,
@@ -121,17 +122,17 @@ TEST_CASE("plan: reduce_scatter, all_gather and algorithm owner refuse the same,
                     plan(x.size(), sign<>{}, transport, executor, options).all_gather(x, call);
                   }),
                   "disagreement_error", "all_gather: ranks disagree on " + one.text);
-    auto by_owner = one.text;
-    if (auto const at = by_owner.find("rank 0 has ring"); at != std::string::npos)
-      by_owner.replace(at, 15, "rank 0 has owner");
+    auto by_sampling = one.text;
+    if (auto const at = by_sampling.find("rank 0 has ring"); at != std::string::npos)
+      by_sampling.replace(at, 15, "rank 0 has sampled");
     check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
-                    options.how = {algorithm_kind::owner};
+                    options.how = {algorithm_kind::sampled};
                     options_of(transport, options, call);
                     plan(x.size(), sign<>{}, transport, executor, options).all_reduce(x, call);
                   }),
-                  "disagreement_error", "all_reduce: ranks disagree on " + by_owner);
+                  "disagreement_error", "all_reduce: ranks disagree on " + by_sampling);
   }
 }
 
@@ -190,7 +191,7 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   plan select(x.size(), sign<>{}, transport, executor,
-                              {.how = {algorithm_kind::owner}});
+                              {.how = {algorithm_kind::sampled}});
                   if (is_odd(transport))
                     sum.all_gather(x);
                   else
@@ -201,24 +202,24 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
                 "all_gather");
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor,
-                           {.how = algorithm::from(is_odd(transport) ? "owner" : "ring")});
+                           {.how = algorithm::from(is_odd(transport) ? "sampled" : "ring")});
                   sum.all_reduce(x);
                 }),
                 "disagreement_error",
-                "all_reduce: ranks disagree on the algorithm: rank 0 has ring, rank 2 has owner");
+                "all_reduce: ranks disagree on the algorithm: rank 0 has ring, rank 2 has sampled");
 }
 
-TEST_CASE("plan: algorithm owner refuses reduce_scatter and all_gather on all ranks") {
+TEST_CASE("plan: algorithm sampled refuses reduce_scatter and all_gather on all ranks") {
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
-                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
+                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}})
                       .reduce_scatter(x);
                 }),
-                "invalid_argument", "reduce_scatter: algorithm 'owner' knows only all_reduce");
+                "invalid_argument", "reduce_scatter: algorithm 'sampled' knows only all_reduce");
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
-                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}})
+                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}})
                       .all_gather(x);
                 }),
-                "invalid_argument", "all_gather: algorithm 'owner' knows only all_reduce");
+                "invalid_argument", "all_gather: algorithm 'sampled' knows only all_reduce");
 }
 
 TEST_CASE("plan: after a refusal the same plan and transport work") {
@@ -324,8 +325,8 @@ TEST_CASE(
   in_process transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(
-      plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("owner")}),
-      "plan: codec 'sign_count' has no algorithm 'owner'; it has: ring, torus, direct, "
+      plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("sampled")}),
+      "plan: codec 'sign_count' has no algorithm 'sampled'; it has: ring, torus, direct, "
       "recursive_doubling, "
       "aggregator",
       std::invalid_argument);

@@ -285,9 +285,9 @@ TEST_CASE("every algorithm with a schedule: rank 0 or 1 makes as many hops as an
   }
 }
 
-TEST_CASE("make_schedule: the owner algorithm and a torus that does not fit are refused") {
-  CHECK_THROWS_WITH_AS(make_schedule(algorithm::from("owner"), 0, 4),
-                       "make_schedule: algorithm 'owner' merges nothing and has no schedule",
+TEST_CASE("make_schedule: the sampled algorithm and a torus that does not fit are refused") {
+  CHECK_THROWS_WITH_AS(make_schedule(algorithm::from("sampled"), 0, 4),
+                       "make_schedule: algorithm 'sampled' merges nothing and has no schedule",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(make_schedule(algorithm::from("torus:3x3"), 0, 8),
                        "torus: 3 rows of 3 are 9 places, the transport has 8 ranks",

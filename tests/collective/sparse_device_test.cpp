@@ -227,15 +227,15 @@ std::vector<outcome> ends_of(sparse::vectors const& x, settings const& options,
 
 }  // namespace
 
-TEST_CASE("sparse plan on devices: the bits and the choice of plans on nodes, in floats") {
+TEST_CASE("sparse plan on devices: the bits and the choice of plans on CPUs, in floats") {
   check_sums<float>(numbers_of_ranks);
 }
-TEST_CASE("sparse plan on devices: the bits and the choice of plans on nodes, in fixed point") {
+TEST_CASE("sparse plan on devices: the bits and the choice of plans on CPUs, in fixed point") {
   check_sums<std::uint32_t>(numbers_of_ranks);
   if (!few_cases) check_sums<std::uint64_t>({3});
 }
 
-TEST_CASE("sparse plan on devices: sketched sums have the bits and the bytes of those on nodes") {
+TEST_CASE("sparse plan on devices: sketched sums have the bits and the bytes of those on CPUs") {
   check_sketched_sums<std::uint32_t>(numbers_of_ranks);
   if (!few_cases) check_sketched_sums<std::uint64_t>({2});
 }
@@ -249,7 +249,7 @@ TEST_CASE("sparse plan on devices: nodes and devices make one sum") {
   }
 }
 
-TEST_CASE("sparse plan on devices: shards have the bits and the bytes of those on nodes") {
+TEST_CASE("sparse plan on devices: shards have the bits and the bytes of those on CPUs") {
   check_shards<float>(numbers_of_ranks);
   check_shards<std::uint32_t>(numbers_of_ranks);
   if (!few_cases) check_shards<std::uint64_t>({3});
@@ -266,7 +266,7 @@ TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' 
 }
 
 TEST_CASE(
-    "sparse plan on devices: NaN is refused on all ranks as on nodes, x is unchanged, or it "
+    "sparse plan on devices: NaN is refused on all ranks as on CPUs, x is unchanged, or it "
     "passes") {
   for (float const special :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
@@ -289,7 +289,7 @@ TEST_CASE(
                 sums_of<float>(x, passing, reduction::sum, none));
   }
 }
-TEST_CASE("sparse plan on devices: float sums that overflow are refused as on nodes") {
+TEST_CASE("sparse plan on devices: float sums that overflow are refused as on CPUs") {
   sparse::vectors x(2, std::vector<float>(20000));
   for (auto& one : x) one[9999] = one[100] = std::numeric_limits<float>::max();
   for (auto const what : {operation::all_reduce, operation::reduce_scatter}) {
@@ -339,7 +339,7 @@ TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ra
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
 }
-TEST_CASE("sparse plan on devices: shards damaged on their way are told as on nodes") {
+TEST_CASE("sparse plan on devices: shards damaged on their way are told as on CPUs") {
   auto const x = sparse::ranks_of(3, 20000, 0.1);
   for (auto const what : operations)
     for (int const message : {0, 3})  // to an owner, and from one
@@ -357,7 +357,7 @@ TEST_CASE("sparse plan on devices: shards damaged on their way are told as on no
         CHECK(ends_of<std::uint32_t>(x, options, damage, all_but_one, what) == wanted);
       }
 }
-TEST_CASE("sparse plan on devices: a sum without what a rank has given is refused as on nodes") {
+TEST_CASE("sparse plan on devices: a sum without what a rank has given is refused as on CPUs") {
   sparse::vectors x(3, std::vector<float>(9000));
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
@@ -583,7 +583,7 @@ TEST_CASE("sparse plan on devices: blocks of warps claim and read what one worke
 }
 
 TEST_CASE(
-    "sparse plan on devices: cells that the index does not explain are told as on nodes, and x "
+    "sparse plan on devices: cells that the index does not explain are told as on CPUs, and x "
     "keeps every bit") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 70;

@@ -644,8 +644,8 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
         "lossless: 4294967296 values, there is room for 4294967295");
   CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
-  CHECK(text_of(10, {.plan = {.how = algorithm::from("owner")}}) ==
-        "plan: codec 'lossless' has no algorithm 'owner'; it has: ring, torus, direct, "
+  CHECK(text_of(10, {.plan = {.how = algorithm::from("sampled")}}) ==
+        "plan: codec 'lossless' has no algorithm 'sampled'; it has: ring, torus, direct, "
         "recursive_doubling, "
         "aggregator");
 }

@@ -62,10 +62,11 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("traffic: algorithm owner moves half of what the ring moves") {
+TEST_CASE("traffic: algorithm sampled moves half of what the ring moves") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
-    auto const bytes = bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = {algorithm_kind::owner}});
+    auto const bytes =
+        bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = {algorithm_kind::sampled}});
     double const bits = bits_per_value_and_hop(bytes, ranks - 1);
     CHECK(bits >= 1);
     CHECK(bits <= 1.02);

@@ -130,7 +130,7 @@ void compare(C const& codec, vectors const& x, operation what, plan_options cons
 
 }  // namespace
 
-TEST_CASE("variable rate on devices: the bits and the bytes of plans on nodes, by every way") {
+TEST_CASE("variable rate on devices: the bits and the bytes of plans on CPUs, by every way") {
   for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
     for (std::string const how : ways)
       for (std::size_t const n : {0, 1, 70, 9001})
@@ -256,12 +256,12 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
 
 }  // namespace
 
-TEST_CASE("variable rate on devices: NaN and infinity as on nodes") {
+TEST_CASE("variable rate on devices: NaN and infinity as on CPUs") {
   check_nonfinite(inceptionn());
   check_nonfinite(bounded);
 }
 
-TEST_CASE("variable rate on devices: a damaged message is told as on nodes, on all ranks") {
+TEST_CASE("variable rate on devices: a damaged message is told as on CPUs, on all ranks") {
   std::vector<place_in> places;
   // of the header, and of the code's header, table, tags or modes, and payloads
   for (std::size_t const byte : {0, 3, 16, 34, 40, 48, 64, 68, 72, 76, 90, 100, 400})
@@ -329,7 +329,7 @@ TEST_CASE("variable rate on devices: damage to what is decoded on arrival is tol
   CHECK(check(bounded) > 40);
 }
 
-TEST_CASE("variable rate on devices: sums that no ranks have are told as on nodes, on all ranks") {
+TEST_CASE("variable rate on devices: sums that no ranks have are told as on CPUs, on all ranks") {
   auto x = values_of(3, 5000);
   for (auto& mine : x)
     for (std::size_t i = 0; i < mine.size(); i += 32) mine[i] = 1e9f;  // its block is words

@@ -470,7 +470,7 @@ TEST_CASE("variable rate: what a plan cannot be made for is refused") {
     host_executor executor;
     return outcome_of([&] { plan(10, codec, transport, executor, options); }).text;
   };
-  for (std::string const how : {"recursive_doubling", "owner"})
+  for (std::string const how : {"recursive_doubling", "sampled"})
     CHECK(text_of(inceptionn(), {.how = algorithm::from(how)}) ==
           "plan: codec 'inceptionn' has no algorithm '" + how +
               "'; it has: ring, torus, direct, aggregator");

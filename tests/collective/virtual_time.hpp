@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
-#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
@@ -171,7 +171,7 @@ class virtual_executor {
     return cost_.unpack * static_cast<double>(f.whose.ranks);
   }
   double seconds_per_value(detail::write_owned_bits const&) const { return 0; }
-  double seconds_per_value(detail::close_owner_message const&) const { return 0; }
+  double seconds_per_value(detail::close_sampled_message const&) const { return 0; }
   double seconds_per_value(detail::inspect_messages const&) const { return 0; }
   double seconds_per_value(detail::mark_nonfinite const&) const { return 0; }
 

@@ -115,7 +115,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
         "identity algorithm=torus", "identity algorithm=aggregator", "lossless algorithm=ring",
         "error_bounded 1e-3 algorithm=aggregator", "fp16", "lossless", "error_bounded 1e-3",
         "inceptionn E=12", "thc bits=8", "thc bits=8 feedback=no", "sign", "sign feedback=no",
-        "sign algorithm=owner", "identity algorithm=hierarchical"})
+        "sign algorithm=sampled", "identity algorithm=hierarchical"})
     for (auto const& counts : cuts) {
       CAPTURE(text);
       CAPTURE(counts[0]);
@@ -169,9 +169,9 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       }
       std::uint64_t scattered = 0, whole = 0;
       for (std::size_t r = 0; r < ranks; ++r) scattered += sent[r], whole += sent_by_all[r];
-      bool const never = text.find("recursive_doubling") != text.npos ||
-                         text.find("owner") != text.npos || text.find("aggregator") != text.npos ||
-                         text.find("hierarchical") != text.npos;
+      bool const never =
+          text.find("recursive_doubling") != text.npos || text.find("sampled") != text.npos ||
+          text.find("aggregator") != text.npos || text.find("hierarchical") != text.npos;
       if (counts[0] == 32768 && !never && text.find("ring") == text.npos)
         CHECK(scattered <= 0.52 * static_cast<double>(whole));
       if (counts[0] == 90000 && !never) CHECK(scattered == whole);
@@ -183,7 +183,7 @@ TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and s
     for (std::string const text :
          {"fp16 algorithm=hierarchical", "lossless algorithm=hierarchical:ring",
           "thc bits=8 algorithm=hierarchical", "sign algorithm=hierarchical:direct",
-          "sign algorithm=hierarchical:owner"}) {
+          "sign algorithm=hierarchical:sampled"}) {
       CAPTURE(text);
       CAPTURE(where[1]);
       std::vector<int> const counts{30001, 29999, 30011};
@@ -304,7 +304,8 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
   auto x = vectors(5000);
   for (auto& mine : x)
     for (float& v : mine) v = v * 0.01f + 0.02f;
-  for (std::string const text : {"sign", "sign feedback=no", "sign_count", "sign algorithm=owner"})
+  for (std::string const text :
+       {"sign", "sign feedback=no", "sign_count", "sign algorithm=sampled"})
     for (float const large : {3e38f, -1e30f, 1e20f}) {
       CAPTURE(text);
       CAPTURE(large);
@@ -380,9 +381,9 @@ TEST_CASE("summer: plans are kept within a limit, those used last, and at least 
 TEST_CASE("summer: values out of one rank's reach are told to all ranks, by every codec") {
   std::size_t const n = 40000;
   std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
-  for (std::string const text :
-       {"identity", "identity algorithm=recursive_doubling", "fp16", "lossless",
-        "error_bounded 1e-3", "inceptionn E=12", "thc", "sign feedback=no", "sign algorithm=owner"})
+  for (std::string const text : {"identity", "identity algorithm=recursive_doubling", "fp16",
+                                 "lossless", "error_bounded 1e-3", "inceptionn E=12", "thc",
+                                 "sign feedback=no", "sign algorithm=sampled"})
     for (auto const* counts : {&even, &uneven}) {
       CAPTURE(text);
       auto const x = vectors(n);

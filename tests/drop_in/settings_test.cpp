@@ -67,8 +67,8 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(only_rule("float: thc").takes_device);
   CHECK_FALSE(only_rule("float: thc device=no").takes_device);
   CHECK_FALSE(only_rule("float: thc when=always").if_quicker);
-  CHECK(only_rule("double: sign algorithm=owner").type == value_type::float64);
-  CHECK(only_rule("double: sign algorithm=owner").sum.how.kind == algorithm_kind::owner);
+  CHECK(only_rule("double: sign algorithm=sampled").type == value_type::float64);
+  CHECK(only_rule("double: sign algorithm=sampled").sum.how.kind == algorithm_kind::sampled);
   CHECK(only_rule("float: inceptionn E=6").sum.keys == "E=6");
   CHECK(only_rule("float: error_bounded bound=2.5e-3").sum.keys == "bound=0.0025");
   CHECK(only_rule("float: error_bounded 1e-4 algorithm=direct").sum.keys == "bound=1e-04");
@@ -229,7 +229,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                       " algorithm=torus:3x2",
                                       " algorithm=direct",
                                       " algorithm=recursive_doubling",
-                                      " algorithm=owner"};
+                                      " algorithm=sampled"};
   std::vector<std::string> const keys{"",
                                       " bits=4",
                                       " bits=8",
@@ -293,8 +293,8 @@ TEST_CASE("settings: a method's text names what differs from its codec's own") {
   }
   CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==
         "fp16 algorithm=hierarchical");
-  CHECK(only_rule("float: sign feedback=no algorithm=owner").sum.text() ==
-        "sign feedback=no algorithm=owner");
+  CHECK(only_rule("float: sign feedback=no algorithm=sampled").sum.text() ==
+        "sign feedback=no algorithm=sampled");
   CHECK(only_rule("float: lossless").sum.text() == "lossless");
   CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn E=10 threads=2");
   CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded bound=0.001");
@@ -367,15 +367,16 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: fp16 min=2KiB max=2kB",
        "HCOMP_CONFIG: clause 1 'float: fp16 min=2KiB max=2kB': min is 2048 bytes and max 2000, so "
        "it is for no vector"},
-      {"float: lossless algorithm=owner",
-       "HCOMP_CONFIG: clause 1 'float: lossless algorithm=owner': 'algorithm=owner': codec "
+      {"float: lossless algorithm=sampled",
+       "HCOMP_CONFIG: clause 1 'float: lossless algorithm=sampled': 'algorithm=sampled': codec "
        "'lossless' goes by direct, ring, torus, torus:RxC, recursive_doubling, aggregator"},
       {"float: inceptionn algorithm=recursive_doubling",
        "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=recursive_doubling': "
        "'algorithm=recursive_doubling': codec "
        "'inceptionn' goes by ring, torus, torus:RxC, direct, aggregator"},
-      {"float: thc algorithm=owner",
-       "HCOMP_CONFIG: clause 1 'float: thc algorithm=owner': 'algorithm=owner': codec 'thc' goes "
+      {"float: thc algorithm=sampled",
+       "HCOMP_CONFIG: clause 1 'float: thc algorithm=sampled': 'algorithm=sampled': codec 'thc' "
+       "goes "
        "by ring, torus, torus:RxC, direct, recursive_doubling, aggregator"},
       {"float: error_bounded",
        "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, most "

@@ -163,7 +163,7 @@ TEST_CASE("error feedback: the residual is one rounding of the codec, not fifty"
   CHECK(feedback_history(float_cast<bfloat16>{}, 5000, 50, {1}).largest_residual > 0x1p-10);
 }
 
-TEST_CASE("error feedback: every rank's residual is its own loss, also with algorithm owner") {
+TEST_CASE("error feedback: every rank's residual is its own loss, also with algorithm sampled") {
   // the residual does not depend on what the other ranks did: alone and in company it is the same
   auto const residual = [](int ranks, bool owner) {
     std::vector<float> of_rank_0;
@@ -171,7 +171,7 @@ TEST_CASE("error feedback: every rank's residual is its own loss, also with algo
       host_executor executor;
       sign<> const codec{0.25f};
       plan sum(40000, codec, transport, executor,
-               {.how = algorithm::from(owner ? "owner" : "ring")});
+               {.how = algorithm::from(owner ? "sampled" : "ring")});
       error_feedback<float> feedback(40000);
       for (std::uint64_t step = 0; step < 5; ++step) {
         auto x = uniform_values(40000, step, transport.rank());

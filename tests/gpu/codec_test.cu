@@ -244,7 +244,7 @@ TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
     }
 }
 
-TEST_CASE("gpu: halves and floats become each other as on nodes") {
+TEST_CASE("gpu: halves and floats become each other as on CPUs") {
   std::vector<float> x;
   for (std::uint32_t half = 0; half < 65536; ++half) {  // each, and what is just beside the middle
     float const value = float16::to_float(static_cast<std::uint16_t>(half));

@@ -351,7 +351,7 @@ template <class CodecOf> void check_plans(CodecOf const& codec_of) {
 
 }  // namespace
 
-TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on nodes") {
+TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on CPUs") {
   check_plans([](bool flag) { return codec_of({.fitted = flag}); });
   check_plans([](bool) { return error_bounded({.bound = 1e-5}, simd_level::baseline); });
 }

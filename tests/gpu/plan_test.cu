@@ -72,7 +72,7 @@ void compare(std::size_t values, int ranks, Make const& make) {
 
 }  // namespace
 
-TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on nodes") {
+TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on CPUs") {
   builtin_codecs<float>::for_each([&]<class C>() {
     for (int const ranks : all_or_few<std::vector<int>>({1, 3, 4}, {3}))
       for (std::string const& name : all_or_few<std::vector<std::string>>(
@@ -111,7 +111,7 @@ TEST_CASE("gpu: a transport that reaches the device gets messages when the work 
   }
 }
 
-TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of nodes") {
+TEST_CASE("gpu: sampled selection of ranks that share a GPU gives the bits of nodes") {
   for (int const ranks : all_or_few<std::vector<int>>({1, 3, 8, 33}, {3, 33}))
     for (std::size_t const values : {1, all_or_few(300'001, 34'001)})
       for (bool const checksum : {false, true}) {
@@ -122,7 +122,7 @@ TEST_CASE("gpu: owner selection of ranks that share a GPU gives the bits of node
         compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
           return plan(
               n, sign<>{}, transport, executor,
-              {.how = {algorithm_kind::owner}, .checksum = checksum, .segment_bytes = 10'000});
+              {.how = {algorithm_kind::sampled}, .checksum = checksum, .segment_bytes = 10'000});
         });
       }
 }

@@ -70,7 +70,7 @@ void check_sums(sparse::settings options, char const* how = "ring", int few_valu
 }  // namespace
 
 TEST_CASE(
-    "gpu: sparse sums of ranks that share a GPU have the bits and the choice of those on nodes") {
+    "gpu: sparse sums of ranks that share a GPU have the bits and the choice of those on CPUs") {
   check_sums({});
 }
 TEST_CASE("gpu: and so have sums by shards, and shards that are gathered") {

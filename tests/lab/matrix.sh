@@ -68,7 +68,7 @@ for rate in "${rates[@]}"; do
           rm -f "$file"
           run "$lab" run "$mpi" -n "$count" "$build/examples/perf/${program[$mpi]}" \
             -b 64K -e 4M -f 8 -n 5 --seconds 4 \
-            --codec identity,fp16,zfp:8,sign,thc,automatic --algorithm ring,owner \
+            --codec identity,fp16,zfp:8,sign,thc,automatic --algorithm ring,sampled \
             --rate "$rate" --interface eth0 --label "${label#, }" --check --json "$file" "$@"
           figures+=("$file")
           file=

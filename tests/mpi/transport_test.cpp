@@ -103,14 +103,14 @@ TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {
   if (transport.rank() == 0) CHECK(x == in_process_result<sign<>>(transport.size(), 50001, {}));
 }
 
-TEST_CASE("mpi transport: owner selection gives the bits of the native OR") {
+TEST_CASE("mpi transport: sampled selection gives the bits of the native OR") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
   std::size_t const values = 150001;
   auto x = data::whole_numbers(values, transport.rank()), y = x;
-  plan(values, sign{}, transport, executor, {.how = {algorithm_kind::owner}})
+  plan(values, sign{}, transport, executor, {.how = {algorithm_kind::sampled}})
       .all_reduce(x, {.seed = 5});
-  sign_by_owner<> const native{
+  sampled_sign<> const native{
       static_cast<std::uint32_t>(transport.rank()),
       std::vector<std::uint32_t>(static_cast<std::size_t>(transport.size()), 1), 1};
   std::vector<std::uint64_t> lanes;

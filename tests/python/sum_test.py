@@ -100,7 +100,7 @@ def test_parts_of_whole_units_are_equal():
             owned = comm.allgather(total.owned)
         assert sorted(part.start for part in owned) == [2 * unit * r for r in range(ranks)]
         assert all(part.stop - part.start == 2 * unit for part in owned)
-    with hcomp.Sum(comm, 10, np.float32, "sign algorithm=owner") as total:
+    with hcomp.Sum(comm, 10, np.float32, "sign algorithm=sampled") as total:
         assert total.part_unit == 0
 
 

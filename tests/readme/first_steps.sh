@@ -216,7 +216,7 @@ case $step in
     commands=${commands/--interface eth0/--interface lo}
     [[ $commands == *"mpirun -n 4"*"-b 64K"*"--interface lo"* ]] || fail "the command has other options"
     HCOMP_UCX_TLS=tcp,self follow "$commands"
-    expect 'sign.*owner'
+    expect 'sign.*sampled'
     ;;
 
   *) fail "there is no such step" ;;

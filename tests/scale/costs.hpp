@@ -7,7 +7,7 @@
 
 namespace scale {
 
-/// What `identity` and `sign` cost on this machine, with one thread; `sign` with algorithm `owner`
+/// What `identity` and `sign` cost on this machine, with one thread; `sign` with algorithm `sampled`
 /// among `ranks` ranks. The link has no costs.
 hcomp::cost_table measured_costs(int ranks);
 

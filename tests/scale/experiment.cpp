@@ -76,7 +76,7 @@ std::string fault_of(hcomp::thc<> const& codec, hcomp::algorithm const& how, vec
 /// Messages have a header and the bits drawn from their rank, per block rounded up to bytes. By how
 /// much the bytes of one rank may differ from the mean: 6 standard deviations, as if all draws were
 /// even and 2 bytes in place of the rounding's 0.3.
-double spread_of_owner_bytes(std::size_t values, std::size_t blocks, int ranks) {
+double spread_of_sampled_bytes(std::size_t values, std::size_t blocks, int ranks) {
   double const bits = std::sqrt(static_cast<double>(values) / ranks);
   double const rounding = 2 * std::sqrt(static_cast<double>(blocks));
   return (ranks - 1) * 6 * (bits / 8 + rounding);
@@ -100,7 +100,8 @@ class experiment {
         exact_(o.values) {
     for (auto const& codec : o.codecs)
       for (auto const& name : o.algorithms)
-        if (name != "owner" || codec == "sign") outcomes_.push_back({name, codec, 0, 0, 0, 0, {}});
+        if (name != "sampled" || codec == "sign")
+          outcomes_.push_back({name, codec, 0, 0, 0, 0, {}});
   }
 
   std::vector<outcome> const& outcomes() const { return outcomes_; }
@@ -160,10 +161,10 @@ class experiment {
                             hcomp::report const& report, outcome& result) const {
     int const ranks = options_.ranks;
     auto const layout = hcomp::layout_of(codec, options_.values, how.sharers(ranks));
-    bool const by_owner = how.kind == hcomp::algorithm_kind::owner;
-    // owner selection sends to all others in one hop; its report counts the messages
-    int const hops = by_owner ? ranks - 1 : hcomp::hops_of(how, ranks);
-    bool const all_chunks_have_blocks = by_owner || layout.blocks() >= std::size_t(ranks);
+    bool const by_sampling = how.kind == hcomp::algorithm_kind::sampled;
+    // sampled selection sends to all others in one hop; its report counts the messages
+    int const hops = by_sampling ? ranks - 1 : hcomp::hops_of(how, ranks);
+    bool const all_chunks_have_blocks = by_sampling || layout.blocks() >= std::size_t(ranks);
     if (all_chunks_have_blocks ? report.hops != hops : report.hops > hops)
       result.faults.push_back(
           fmt::format("rank {}: {} hops instead of {}", rank, report.hops, hops));
@@ -179,7 +180,7 @@ class experiment {
                        static_cast<std::uint64_t>(hcomp::detail::agreement_steps(ranks)) * record;
     double const off = static_cast<double>(report.bytes_sent) - static_cast<double>(bytes);
     double const allowed =
-        by_owner ? spread_of_owner_bytes(layout.values, layout.blocks(), ranks) : 0;
+        by_sampling ? spread_of_sampled_bytes(layout.values, layout.blocks(), ranks) : 0;
     if (std::abs(off) > allowed)
       result.faults.push_back(
           fmt::format("rank {}: {} bytes sent instead of {}", rank, report.bytes_sent, bytes));

@@ -18,7 +18,7 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
   app.add_option("--algorithm", o.algorithms, "One after the other; owner sums only signs")
       ->delimiter(',')
-      ->check(CLI::IsMember({"ring", "torus", "direct", "recursive_doubling", "owner"}));
+      ->check(CLI::IsMember({"ring", "torus", "direct", "recursive_doubling", "sampled"}));
   app.add_option("--codec", o.codecs, "Each with each algorithm")
       ->delimiter(',')
       ->check(CLI::IsMember({"identity", "sign", "thc"}));

@@ -42,7 +42,7 @@ for gbit in "${gbits[@]}"; do
     one=("$program/scale" --costs "$results/scale/costs-$hosts.json" --ranks "$hosts"
       --bandwidth "$gbit" --rendezvous "$@")
     file=$results/scale/${gbit}gbit-$hosts
-    "${one[@]}" --codec identity,sign --algorithm ring,torus,direct,owner --json "$file.json"
+    "${one[@]}" --codec identity,sign --algorithm ring,torus,direct,sampled --json "$file.json"
     "${one[@]}" --codec thc --hop-bits 8 --algorithm torus --json "$file-thc.json"
     figures+=("$file.json" "$file-thc.json")
   done

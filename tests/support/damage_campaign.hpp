@@ -33,7 +33,7 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
     char const *codec, *how;
   };
   setup const setups[] = {{"identity", "ring"},
-                          {"sign", "owner"},
+                          {"sign", "sampled"},
                           {"sign", "direct"},
                           {"thc", "ring"},
                           {"thc", "recursive_doubling"},

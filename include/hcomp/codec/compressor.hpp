@@ -120,7 +120,7 @@ concept ElementwiseDecode = HasWarps<Group> && Compressor<C> &&
 };
 
 /// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability
-/// of its weight by the draws of `sign`: algorithm `owner` can send that rank's bits alone.
+/// of its weight by the draws of `sign`: algorithm `sampled` can send that rank's bits alone.
 template <class C>
 concept SampledSign = HomomorphicSum<C> && C::takes_one_ranks_bit;
 

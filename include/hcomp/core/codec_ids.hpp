@@ -15,7 +15,7 @@ struct codec_ids {
   static constexpr std::uint8_t sum_of_32 = 5, sum_of_64 = 6, or_of_32 = 7, or_of_64 = 8;
 
   static constexpr std::uint8_t sign = 16, sign_count = 17;
-  static constexpr std::uint8_t owned_bits = 18;  ///< messages of algorithm owner
+  static constexpr std::uint8_t sampled_bits = 18;  ///< messages of algorithm sampled
   static constexpr std::uint8_t thc = 19, uniform_thc = 20;
 
   // messages of sparse sums: marks as bits or as a list, all lanes, or lanes without marks

@@ -25,7 +25,7 @@ inline std::vector<std::string> full_precision_codecs() { return {"identity"}; }
 inline std::vector<std::string> half_precision_codecs() {
   return {"identity", "float_cast:fp16", "float_cast:bf16"};
 }
-/// All that somebody might choose for their speed; owner is for codecs that it suits.
+/// All that somebody might choose for their speed; sampled is for codecs that it suits.
 inline std::vector<algorithm> all_algorithms() {
   std::vector<algorithm> all;
   for (auto const& row : detail::algorithm_rows)
@@ -67,7 +67,7 @@ struct choice {
   double seconds() const { return expected.seconds(); }
 };
 
-/// "sign by owner: 1.23 ms"
+/// "sign by sampled: 1.23 ms"
 inline std::string to_text(choice const& one) {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g ms", one.seconds() * 1e3);

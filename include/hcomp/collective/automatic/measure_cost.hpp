@@ -194,7 +194,7 @@ template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost
 }  // namespace detail
 
 /// What `codec` costs in this process alone, as a part of `ranks` ranks: merges meet the weights
-/// that they have there, and figures of owner selection are for so many. Values are spread evenly
+/// that they have there, and figures of sampled selection are for so many. Values are spread evenly
 /// between -1 and 1, on which the length of codes of variable rate depends.
 /// @param codec  fitted to the ranks, if it is one of blocks
 /// @throws std::invalid_argument  ranks < 1, or no values to measure with

@@ -27,10 +27,10 @@ namespace hcomp {
 
 /// Seconds that an all-reduce is expected to take, and where they go.
 struct prediction {
-  double agree = 0;           ///< comparing the ranks' arguments, and what codecs are Calibrated by
-  double encode = 0;          ///< and selecting, with algorithm `owner`; otherwise in what follows
-  double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `owner`
-  double all_gather = 0;      ///< with algorithm `owner` what is left of it, and putting back
+  double agree = 0;   ///< comparing the ranks' arguments, and what codecs are Calibrated by
+  double encode = 0;  ///< and selecting, with algorithm `sampled`; otherwise in what follows
+  double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `sampled`
+  double all_gather = 0;      ///< with algorithm `sampled` what is left of it, and putting back
   double decode = 0;          ///< 0 if all_gather does it
   double inside = 0;          ///< adding inside hosts, where the algorithm is hierarchical
 
@@ -55,7 +55,7 @@ inline int recursive_doubling_steps(int ranks) {
 
 /// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
 /// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, recursive_doubling floor(log2 P), and
-/// two more if P is no power of two, owner 1, aggregator 2 (P - 1), all of them rank 0's.
+/// two more if P is no power of two, sampled 1, aggregator 2 (P - 1), all of them rank 0's.
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
   detail::require_ranks("hops_of", ranks);
@@ -103,7 +103,7 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
 /// statistics_bytes_per_rank() if the codec is Calibrated, and those of another agreement, of
 /// ceil(log2 P) records of 24 bytes, where x is decoded on arrival.
 ///
-/// Exact for weights of 1, but for algorithm `owner`, whose messages are as long as the draws make
+/// Exact for weights of 1, but for algorithm `sampled`, whose messages are as long as the draws make
 /// them: there it is the mean over the draws.
 /// @param options  of the plan; its `how` says which algorithm
 /// @throws std::invalid_argument  ranks < 1, no such rank, a torus that does not fit the ranks

@@ -45,8 +45,8 @@ struct codec_cost {
   double decode = 0;   ///< seconds per value of the vector
   double call = 0;     ///< seconds that each use of the executor takes besides
   double measure = 0;  ///< Calibrated: seconds per value to find what ranks agree on
-  double pack = 0;    ///< algorithm `owner`: seconds per value and rank to select, of so many ranks
-  double unpack = 0;  ///< and to put back
+  double pack = 0;  ///< algorithm `sampled`: seconds per value and rank to select, of so many ranks
+  double unpack = 0;      ///< and to put back
   double narrow_one = 0;  ///< Narrowable: seconds per value of one rank
   double narrow = 0;      ///< and per value of a sum
   double widen_one = 0;   ///< and back

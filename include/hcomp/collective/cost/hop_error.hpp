@@ -19,7 +19,7 @@ namespace hcomp {
 /// them sends what is finished. v(k) grows with k^2, so the ring's grows with P^3, the others' with
 /// P^2.
 /// @param codec  with room for all ranks
-/// @throws std::invalid_argument  ranks < 1, a torus that does not fit the ranks, algorithm owner
+/// @throws std::invalid_argument  ranks < 1, a torus that does not fit the ranks, algorithm sampled
 /// Cost: the schedules of all ranks.
 template <HopRounding C> double hop_variance(C const& codec, algorithm const& how, int ranks) {
   detail::require_ranks("hop_variance", ranks);

@@ -37,7 +37,7 @@ struct marsit_options {
   double flush_limit = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
   std::uint64_t tensor = 0;  ///< which vector, where several are synchronised in one round
-  plan_options plan = {};    ///< algorithm `owner` is welcome here
+  plan_options plan = {};    ///< algorithm `sampled` is welcome here
 };
 
 /// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common
@@ -50,7 +50,7 @@ struct marsit_options {
 /// value), c' = u + c - g; in full rounds g = mean of u + c, c' = 0. At every moment model -
 /// mean(c) = first model - sum of mean(u): nothing is lost, it is late. Memory: 4 bytes per value
 /// of compensation (8 for double), one sign code, one full-precision code. Source: Wu et al.,
-/// Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm `owner` are ours.
+/// Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm `sampled` are ours.
 /// @tparam E  a DeviceExecutor must have array<T>, as error_feedback takes it: for the compensation
 template <class V, Transport T, Executor E> class marsit {
  public:

@@ -53,8 +53,8 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
                                       plan_options const& options) {
     if constexpr (SampledSign<C>)
       if (!options.how.merges())
-        return make_engine<owner_engine<E>, engine>(of.settings(), of.executor(), transport,
-                                                    options);
+        return make_engine<sampled_engine<E>, engine>(of.settings(), of.executor(), transport,
+                                                      options);
     return make_engine<block_engine, engine>(of.settings(), static_cast<code_work&>(of), transport,
                                              options);
   }
@@ -99,7 +99,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// by its finer codec, before x is changed; or at once, where a few values that a host looks at
 /// first tell. The first of these calls takes memory for its codes, up to 8.2 bytes per value.
 /// - Weights must be 1, values are those of the codec: floats, doubles or integers, and there is no
-///   feedback and no algorithm recursive_doubling or owner; options.narrow means nothing. Integers have no
+///   feedback and no algorithm recursive_doubling or sampled; options.narrow means nothing. Integers have no
 ///   means.
 /// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
 ///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
@@ -116,7 +116,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// lossless for algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
 /// hcomp/hcomp.hpp.
 /// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
-///   algorithm owner and no set_codec; options.narrow means nothing.
+///   algorithm sampled and no set_codec; options.narrow means nothing.
 /// - owned() is a number of whole words of 64 values, about as many on every rank, by every
 ///   algorithm.
 template <Summable C, Transport T, Executor E> class plan {
@@ -162,7 +162,7 @@ template <Summable C, Transport T, Executor E> class plan {
   value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
 
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
-  /// with algorithm owner every rank owns all values, with aggregator rank 0 does, unless the codec
+  /// with algorithm sampled every rank owns all values, with aggregator rank 0 does, unless the codec
   /// Sparse.
   std::size_t part_unit() const {
     if (!Sparse<C> && !options().how.shares_the_sum()) return 0;

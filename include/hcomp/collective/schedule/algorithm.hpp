@@ -19,11 +19,11 @@
 namespace hcomp {
 
 /// The numbers are those of the wire format.
-enum class algorithm_kind { ring, torus, direct, owner, recursive_doubling, aggregator };
+enum class algorithm_kind { ring, torus, direct, sampled, recursive_doubling, aggregator };
 
 /// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
 /// direct: all-to-all and all-gather, two steps of latency. recursive_doubling: pairs of ranks, then pairs of
-/// pairs, exchange all they have: fewest messages, for short vectors. owner: only for codec `sign`,
+/// pairs, exchange all they have: fewest messages, for short vectors. sampled: only for codec `sign`,
 /// every rank ships only the bits that were drawn from it, half the bytes. aggregator: rank 0 adds
 /// up what all others send, and answers: what the others are compared with.
 struct algorithm {
@@ -36,7 +36,7 @@ struct algorithm {
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
-  /// "ring", "torus", "torus:RxC", "direct", "owner", "recursive_doubling" or "aggregator"; or "hierarchical"
+  /// "ring", "torus", "torus:RxC", "direct", "sampled", "recursive_doubling" or "aggregator"; or "hierarchical"
   /// with one of these between hosts, such as "hierarchical:direct". Alone it is with ring.
   /// @throws std::invalid_argument  anything else
   static algorithm from(std::string_view text);
@@ -93,8 +93,8 @@ inline constexpr std::array algorithm_rows{
                   .of_rank = [](algorithm const&, int rank,
                                 int ranks) { return recursive_doubling_schedule(rank, ranks); },
                   .crowds_links = true},
-    algorithm_row{.kind = algorithm_kind::owner,
-                  .name = "owner",
+    algorithm_row{.kind = algorithm_kind::sampled,
+                  .name = "sampled",
                   .of_rank = nullptr,
                   .shares_the_sum = false,
                   .crowds_links = true,

@@ -28,7 +28,7 @@
 namespace hcomp::detail {
 
 /// Which collective; part of the agreement, since mixing them would hang. owner_select is
-/// all_reduce with algorithm owner.
+/// all_reduce with algorithm sampled.
 enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
 
 inline char const* to_text(operation what) {

@@ -8,13 +8,13 @@
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sign/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/sampling_tree.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -144,14 +144,14 @@ struct codec_probe {
     return cost;
   }
 
-  /// What algorithm owner does besides, per rank.
+  /// What algorithm sampled does besides, per rank.
   /// @param code  of one rank; it is written to
   template <Executor E>
   void selection(codec_cost& cost, code_layout const& layout, E& executor, std::byte* code) const {
     auto const size = static_cast<std::size_t>(ranks);
     auto const header = load<block_header>(code);
-    auto const tree = owner::tree_of(std::vector<std::uint32_t>(size, 1));
-    auto const lots = owner::lots_of({}, size);
+    auto const tree = sampling::tree_of(std::vector<std::uint32_t>(size, 1));
+    auto const lots = sampling::lots_of({}, size);
     std::vector<std::uint32_t> counts(layout.blocks() * size);
     cost.pack =
         per_value(timed([&] {
@@ -245,7 +245,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
   // full blocks, and all of them at once
   typename parts::work work(
       codec, probe.values, probe.ranks, executor,
-      {.how = {algorithm_kind::owner}, .segment_bytes = std::numeric_limits<std::size_t>::max()});
+      {.how = {algorithm_kind::sampled}, .segment_bytes = std::numeric_limits<std::size_t>::max()});
   typename E::buffer memory(probe.values * sizeof(V));
   auto* const x = reinterpret_cast<V*>(memory.data());
   code_layout const layout = work.layout();
@@ -257,7 +257,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
     auto const code = work.allocate(layout.bytes());
     auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, code);
     if constexpr (SampledSign<C> && E::space == memory_space::host)
-      if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= owner::max_ranks)
+      if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= sampling::max_ranks)
         probe.selection(cost, layout, executor, code.data());
     return cost;
   } else {

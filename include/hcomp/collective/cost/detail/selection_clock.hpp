@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The time that owner selection takes, on one rank.
+/// The time that sampled selection takes, on one rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +12,13 @@
 
 namespace hcomp::detail {
 
-/// The mean bytes of the bits that owner selection draws from one rank: per block rounded up, by
+/// The mean bytes of the bits that sampled selection draws from one rank: per block rounded up, by
 /// 7/16 on average.
 constexpr double owned_bytes(double values, double blocks, int ranks) {
   return values / 8 / ranks + blocks * 7 / 16;
 }
 
-/// One rank's clock while owner_engine goes through all blocks, a segment of them at a time. Ranks do
+/// One rank's clock while sampled_engine goes through all blocks, a segment of them at a time. Ranks do
 /// alike: what this rank receives was sent when itself sent the same.
 class selection_clock {
  public:

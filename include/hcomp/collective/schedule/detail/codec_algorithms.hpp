@@ -16,7 +16,7 @@ namespace hcomp::detail {
 template <class C> constexpr algorithm_set algorithms_of() {
   auto some = algorithm_set::merging();
   if constexpr (VariableRate<C>) some.remove(algorithm_kind::recursive_doubling);
-  if constexpr (SampledSign<C>) some.add(algorithm_kind::owner);
+  if constexpr (SampledSign<C>) some.add(algorithm_kind::sampled);
   return some;
 }
 

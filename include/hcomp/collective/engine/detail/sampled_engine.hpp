@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sign/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/sampling_tree.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -31,9 +31,9 @@
 
 namespace hcomp::detail {
 
-static_assert(facts_of(algorithm_kind::owner).most_ranks == owner::max_ranks);
+static_assert(facts_of(algorithm_kind::sampled).most_ranks == sampling::max_ranks);
 
-/// Algorithm `owner`: the all-reduce of signs in one all-gather.
+/// Algorithm `sampled`: the all-reduce of signs in one all-gather.
 ///
 /// The merged bit of a value is the bit of one rank drawn at random; with a shared seed every rank
 /// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
@@ -46,11 +46,11 @@ static_assert(facts_of(algorithm_kind::owner).most_ranks == owner::max_ranks);
 /// and for their headers.
 /// Cost on every rank: up to 10 ranks P - 1 exact Bernoulli masks per word, twice; from then on a lot and
 /// a place for each value, twice, whatever P is.
-template <Executor E> class owner_engine final : public sum_engine<value_work> {
+template <Executor E> class sampled_engine final : public sum_engine<value_work> {
  public:
   /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
-  owner_engine(block_engine_settings const& made_for, E& executor, any_transport& transport,
-               plan_options const& options)
+  sampled_engine(block_engine_settings const& made_for, E& executor, any_transport& transport,
+                 plan_options const& options)
       : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         executor_(&executor),
         ranks_(checked(static_cast<std::size_t>(transport.size()))),
@@ -105,7 +105,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   report refuse(operation what, call_arguments const& given, call_options const& call) {
     session_.start(what, given, call);
     throw std::invalid_argument(
-        error_text({to_text(what), ": algorithm 'owner' knows only all_reduce"}));
+        error_text({to_text(what), ": algorithm 'sampled' knows only all_reduce"}));
   }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
   /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
@@ -118,7 +118,7 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
     return {first, std::min(slice_blocks_, layout_.blocks() - first)};
   }
   /// What rank r sends of a slice.
-  owner_message& place(std::size_t slice, std::size_t r) const {
+  sampled_message& place(std::size_t slice, std::size_t r) const {
     return places_.for_host()[slice * ranks_ + r];
   }
   std::span<std::byte> message(std::size_t slice, std::size_t r) const {
@@ -126,7 +126,8 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   }
   /// Like a block's, of a wire kind of its own.
   block_header header_of(std::size_t slice, std::size_t r, bool nonfinite) const {
-    return make_header(codec_ids::owned_bits, static_cast<int>(layout_.values & 0xffff), nonfinite,
+    return make_header(codec_ids::sampled_bits, static_cast<int>(layout_.values & 0xffff),
+                       nonfinite,
                        {session_.key(), static_cast<std::uint32_t>(r), weights_[r],
                         static_cast<std::uint32_t>(slice), nullptr, options().checksum});
   }
@@ -135,27 +136,27 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   }
 
   static std::size_t checked(std::size_t ranks) {
-    owner::require_ranks("plan: algorithm owner", ranks);
+    sampling::require_ranks("plan: algorithm sampled", ranks);
     return ranks;
   }
   detail::owners owners() const {
-    owner::lots const lots{has_cells_ ? cells_.for_work() : nullptr,
-                           static_cast<std::uint32_t>(ranks_)};
+    sampling::lots const lots{has_cells_ ? cells_.for_work() : nullptr,
+                              static_cast<std::uint32_t>(ranks_)};
     return {draws_lots() ? nullptr : tree_.for_work(), lots, ranks_, session_.key()};
   }
-  bool draws_lots() const { return ranks_ > owner::most_by_masks; }
+  bool draws_lots() const { return ranks_ > sampling::most_by_masks; }
 
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
     if (slices() == 0 || weights_ == drawn_by_) return;  // without work nobody waits for the copy
     if (draws_lots()) {
-      auto const cells = owner::cells_of(weights_);
+      auto const cells = sampling::cells_of(weights_);
       std::copy(cells.begin(), cells.end(), cells_.for_host());
       cells_.send(*executor_, cells.size());
       has_cells_ = !cells.empty();
     } else {
-      auto const tree = owner::tree_of(weights_);
+      auto const tree = sampling::tree_of(weights_);
       std::copy(tree.begin(), tree.end(), tree_.for_host());
       tree_.send(*executor_, tree.size());
     }
@@ -178,8 +179,8 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
                    write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.for_work(),
                                     starts_.for_work(), messages_.data()});
     executor_->for_each_block(
-        1, close_owner_message{layout_, blocks, code_.data(), place(slice, rank()),
-                               messages_.data(), header_of(slice, rank(), false)});
+        1, close_sampled_message{layout_, blocks, code_.data(), place(slice, rank()),
+                                 messages_.data(), header_of(slice, rank(), false)});
     if (!transport().waits_for_work()) executor_->synchronize();
     watch.add_to(figures.seconds_encode);
   }
@@ -280,11 +281,11 @@ template <Executor E> class owner_engine final : public sum_engine<value_work> {
   std::size_t slice_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  mirror<owner::node, E> tree_;         ///< of few ranks
-  mirror<owner::alias_cell, E> cells_;  ///< of many, see lots
+  mirror<sampling::node, E> tree_;         ///< of few ranks
+  mirror<sampling::alias_cell, E> cells_;  ///< of many, see lots
   mirror<std::uint32_t, E> counts_;
   mirror<std::size_t, E> starts_;
-  mirror<owner_message, E> places_;
+  mirror<sampled_message, E> places_;
   mirror<inspected_message, E> inspected_;
   bool has_cells_ = false;
   std::vector<std::uint32_t> weights_, drawn_by_;

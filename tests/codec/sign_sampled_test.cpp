@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <hcomp/codec/sign/by_owner.hpp>
+#include <hcomp/codec/sign/sampled.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <stdexcept>
 #include <support/data.hpp>
@@ -31,7 +31,7 @@ std::vector<float> values_of(std::uint32_t rank, std::size_t n) {
 
 lanes_type lanes_of(std::uint32_t rank, weights_type const& weights, std::vector<float> const& x,
                     std::uint64_t key) {
-  hcomp::sign_by_owner<float> const codec{rank, weights};
+  hcomp::sampled_sign<float> const codec{rank, weights};
   lanes_type lanes(codec.lanes(x.size()));
   codec.encode_lanes(x, lanes, key);
   return lanes;
@@ -66,7 +66,7 @@ code along_tree(weights_type const& weights, std::size_t n, std::uint64_t key, s
 }  // namespace
 
 // Marsit test 11.
-TEST_CASE("sign_by_owner: OR over the ranks is what sign gives along the balanced tree") {
+TEST_CASE("sampled_sign: OR over the ranks is what sign gives along the balanced tree") {
   constexpr std::size_t block = hcomp::sign<float>::block_values;
   for (weights_type const& weights :
        {weights_type(2, 1), weights_type(3, 1), weights_type(5, 1), weights_type(8, 1),
@@ -87,7 +87,7 @@ TEST_CASE("sign_by_owner: OR over the ranks is what sign gives along the balance
     }
 }
 
-TEST_CASE("sign_by_owner: every bit has one owner, with probability weight / total weight") {
+TEST_CASE("sampled_sign: every bit has one owner, with probability weight / total weight") {
   constexpr std::size_t n = 100000;
   std::vector<float> const positive(n, 1.0f);
   for (weights_type const& weights :
@@ -115,11 +115,11 @@ TEST_CASE("sign_by_owner: every bit has one owner, with probability weight / tot
   }
 }
 
-TEST_CASE("sign_by_owner: the cells of lots give every rank its weight / total weight") {
+TEST_CASE("sampled_sign: the cells of lots give every rank its weight / total weight") {
   for (weights_type const& weights :
        {weights_type{1, 2}, weights_type{1, 1000000}, rising(11), rising(40), rising(1000),
         weights_type{4000000000u, 1, 1, 1}, weights_type{1, 1, 1, 4000000000u}}) {
-    auto const cells = hcomp::detail::owner::cells_of(weights);
+    auto const cells = hcomp::detail::sampling::cells_of(weights);
     REQUIRE(cells.size() == weights.size());
     std::vector<double> probability(weights.size());
     auto const ranks = static_cast<double>(weights.size());
@@ -133,14 +133,14 @@ TEST_CASE("sign_by_owner: the cells of lots give every rank its weight / total w
     for (std::size_t r = 0; r < weights.size(); ++r)
       CHECK(std::fabs(probability[r] - weights[r] / whole) <= ranks * 0x1p-32);
   }
-  CHECK(hcomp::detail::owner::cells_of(weights_type(100, 7)).empty());
+  CHECK(hcomp::detail::sampling::cells_of(weights_type(100, 7)).empty());
 }
 
-TEST_CASE("sign_by_owner: decoding gives plus or minus the magnitude, for every n") {
+TEST_CASE("sampled_sign: decoding gives plus or minus the magnitude, for every n") {
   for (std::size_t const n : {0, 1, 63, 64, 65, 32767, 32768, 32769, 40000}) {
     CAPTURE(n);
     auto const x = values_of(0, n);
-    hcomp::sign_by_owner<float> const codec{0, {1}, 0.5f};
+    hcomp::sampled_sign<float> const codec{0, {1}, 0.5f};
     lanes_type lanes(codec.lanes(n));
     codec.encode_lanes(x, lanes, 1);
     std::vector<float> result(n);
@@ -150,34 +150,34 @@ TEST_CASE("sign_by_owner: decoding gives plus or minus the magnitude, for every 
   }
 }
 
-TEST_CASE_TEMPLATE("sign_by_owner: keeps the same bits whatever type the values have", T, double,
+TEST_CASE_TEMPLATE("sampled_sign: keeps the same bits whatever type the values have", T, double,
                    hcomp::float16, hcomp::bfloat16) {
   constexpr std::size_t n = 1000;
   auto const x = data::signs<float>(n, {.seed = 3});
   std::vector<T> const y(x.begin(), x.end());
   weights_type const weights{2, 1, 1};
-  hcomp::sign_by_owner<T> const codec{1, weights};
+  hcomp::sampled_sign<T> const codec{1, weights};
   lanes_type lanes(codec.lanes(n));
   codec.encode_lanes(y, lanes, 5);
   CHECK(lanes == lanes_of(1, weights, x, 5));
 }
 
-TEST_CASE("sign_by_owner: refuses wrong sizes, ranks and numbers of ranks, and says which") {
+TEST_CASE("sampled_sign: refuses wrong sizes, ranks and numbers of ranks, and says which") {
   std::vector<float> x(65);
   lanes_type one(1), two(2);
   auto const encode = [&](std::uint32_t rank, weights_type weights, lanes_type& lanes) {
-    hcomp::sign_by_owner<float>{rank, std::move(weights)}.encode_lanes(x, lanes, 1);
+    hcomp::sampled_sign<float>{rank, std::move(weights)}.encode_lanes(x, lanes, 1);
   };
-  CHECK_THROWS_WITH_AS(encode(0, {1}, one), "sign_by_owner: 1 lanes for 65 values, 2 are needed",
+  CHECK_THROWS_WITH_AS(encode(0, {1}, one), "sampled_sign: 1 lanes for 65 values, 2 are needed",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS((hcomp::sign_by_owner<float>{0, {1}}.decode_lanes(one, x)),
-                       "sign_by_owner: 1 lanes for 65 values, 2 are needed", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(2, {1, 1}, two), "sign_by_owner: rank 2 of 2 ranks",
+  CHECK_THROWS_WITH_AS((hcomp::sampled_sign<float>{0, {1}}.decode_lanes(one, x)),
+                       "sampled_sign: 1 lanes for 65 values, 2 are needed", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(encode(2, {1, 1}, two), "sampled_sign: rank 2 of 2 ranks",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(encode(0, {}, two), "sign_by_owner: 0 ranks, it can choose among 1 to 1024",
+  CHECK_THROWS_WITH_AS(encode(0, {}, two), "sampled_sign: 0 ranks, it can choose among 1 to 1024",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(encode(0, weights_type(1025, 1), two),
-                       "sign_by_owner: 1025 ranks, it can choose among 1 to 1024",
+                       "sampled_sign: 1025 ranks, it can choose among 1 to 1024",
                        std::invalid_argument);
   CHECK_NOTHROW(encode(1023, weights_type(1024, 1), two));
 }

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/native_sum.hpp>
-#include <hcomp/codec/sign/detail/owner_lots.hpp>
-#include <hcomp/codec/sign/detail/owner_tree.hpp>
+#include <hcomp/codec/sign/detail/sampling_lots.hpp>
+#include <hcomp/codec/sign/detail/sampling_tree.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <span>
@@ -28,10 +28,10 @@ namespace hcomp {
 /// NaN counts as negative. Size: 1 bit per value, rounded up to 64.
 /// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
 /// merge tree is that of one rank drawn by weight.
-template <class T = float> struct sign_by_owner {
+template <class T = float> struct sampled_sign {
   using value_type = detail::value_t<T>;
   using lane_type = std::uint64_t;
-  static constexpr char const* name = "sign_by_owner";
+  static constexpr char const* name = "sampled_sign";
   static constexpr native_operation operation = native_operation::bit_or;
 
   std::uint32_t rank = 0;              ///< this rank
@@ -44,7 +44,7 @@ template <class T = float> struct sign_by_owner {
   /// @throws std::invalid_argument  lanes of the wrong size, rank without weight, over 1024 ranks
   void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t key) const {
     require_lanes(x.size(), out.size());
-    detail::owner::require_ranks(name, weights.size());
+    detail::sampling::require_ranks(name, weights.size());
     if (rank >= weights.size())
       throw std::invalid_argument(
           detail::error_text({name, ": rank ", rank, " of ", weights.size(), " ranks"}));
@@ -54,17 +54,17 @@ template <class T = float> struct sign_by_owner {
           static_cast<int>(std::min<std::size_t>(sign<T>::block_values, x.size() - first));
       detail::sign::pack_signs(simd_group{}, x.data() + first, n, bits + first / 8);
     }
-    if (weights.size() > detail::owner::most_by_masks) return keep_by_lots(out, key);
-    auto const tree = detail::owner::tree_of(weights);
+    if (weights.size() > detail::sampling::most_by_masks) return keep_by_lots(out, key);
+    auto const tree = detail::sampling::tree_of(weights);
     for (std::size_t first = 0; first < out.size(); first += 1 << 20) {
       int const count = static_cast<int>(std::min<std::size_t>(1 << 20, out.size() - first));
-      detail::owner::for_tiles(simd_group{}, tree, weights.size(), count, first, key,
-                               [&](int word, int tile, auto const& mask_of) {
-                                 auto const* const mine =
-                                     reinterpret_cast<std::uint64_t const*>(mask_of(rank));
-                                 for (int w = 0; w < tile; ++w)
-                                   out[first + static_cast<std::size_t>(word + w)] &= mine[w];
-                               });
+      detail::sampling::for_tiles(simd_group{}, tree, weights.size(), count, first, key,
+                                  [&](int word, int tile, auto const& mask_of) {
+                                    auto const* const mine =
+                                        reinterpret_cast<std::uint64_t const*>(mask_of(rank));
+                                    for (int w = 0; w < tile; ++w)
+                                      out[first + static_cast<std::size_t>(word + w)] &= mine[w];
+                                  });
     }
   }
 
@@ -83,14 +83,14 @@ template <class T = float> struct sign_by_owner {
 
  private:
   void keep_by_lots(std::span<lane_type> out, std::uint64_t key) const {
-    auto const cells = detail::owner::cells_of(weights);
-    auto const lots = detail::owner::lots_of(cells, weights.size());
+    auto const cells = detail::sampling::cells_of(weights);
+    auto const lots = detail::sampling::lots_of(cells, weights.size());
     constexpr std::size_t most = 64;
     std::array<std::uint16_t, most * 64> drawn;
     for (std::size_t first = 0; first < out.size(); first += most) {
       std::size_t const count = std::min(most, out.size() - first);
-      detail::owner::draw_owners(simd_group{}, lots, first, static_cast<int>(count), key,
-                                 drawn.data());
+      detail::sampling::draw_owners(simd_group{}, lots, first, static_cast<int>(count), key,
+                                    drawn.data());
       for (std::size_t w = 0; w < count; ++w) {
         std::uint64_t mine = 0;
         for (std::size_t i = 0; i < 64; ++i) mine |= std::uint64_t{drawn[w * 64 + i] == rank} << i;
@@ -105,6 +105,6 @@ template <class T = float> struct sign_by_owner {
   }
 };
 
-static_assert(NativeSum<sign_by_owner<>>);
+static_assert(NativeSum<sampled_sign<>>);
 
 }  // namespace hcomp

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <hcomp/codec/sign/by_owner.hpp>
+#include <hcomp/codec/sign/sampled.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -23,7 +23,7 @@ using namespace hcomp::testing;
 namespace {
 
 constexpr std::size_t block = sign<>::block_values;
-algorithm const owner{algorithm_kind::owner};
+algorithm const sampled{algorithm_kind::sampled};
 
 template <class V>
 std::vector<std::vector<V>> signs(std::size_t values, int ranks, std::uint64_t seed) {
@@ -46,9 +46,9 @@ struct selected_run {
       host_executor executor(threads);
       auto my_call = call;
       if (!weights.empty()) my_call.weight = weights[rank];
-      auto by_owner = options;
-      by_owner.how = owner;
-      plan selection(mine.size(), sign<V>{0.5f}, transport, executor, by_owner);
+      auto by_sampling = options;
+      by_sampling.how = sampled;
+      plan selection(mine.size(), sign<V>{0.5f}, transport, executor, by_sampling);
       reports[rank] = selection.all_reduce(std::span(mine), my_call);
     });
   }
@@ -56,7 +56,7 @@ struct selected_run {
 
 }  // namespace
 
-TEST_CASE("owner: gives the bits of sign merged along the balanced tree") {
+TEST_CASE("sampled: gives the bits of sign merged along the balanced tree") {
   for (int const ranks : up_to_8_ranks())
     for (bool const weighted : {false, true})
       for (auto const result : {reduction::sum, reduction::mean}) {
@@ -73,7 +73,7 @@ TEST_CASE("owner: gives the bits of sign merged along the balanced tree") {
             total += run.weights.back();
           }
           auto const x = signs<float>(values, ranks, 2);
-          auto const expected = oracle<sign<>>({0.5f}, x, run.call, run.weights).sum(owner);
+          auto const expected = oracle<sign<>>({0.5f}, x, run.call, run.weights).sum(sampled);
           auto const got = run(x);
           std::size_t wrong = 0;
           for (auto const& one : got) wrong += first_difference(one, expected) != nowhere;
@@ -83,11 +83,11 @@ TEST_CASE("owner: gives the bits of sign merged along the balanced tree") {
       }
 }
 
-TEST_CASE("owner: the same for double, float16 and bfloat16 values") {
+TEST_CASE("sampled: the same for double, float16 and bfloat16 values") {
   auto const check = []<class V>(V) {
     auto const x = signs<V>(40000, 5, 3);
     selected_run run{.reports = {}, .call = {.seed = 4}};
-    auto const expected = oracle<sign<V>>({0.5f}, x, run.call).sum(owner);
+    auto const expected = oracle<sign<V>>({0.5f}, x, run.call).sum(sampled);
     for (auto const& one : run(x)) CHECK(first_difference(one, expected) == nowhere);
   };
   check(double{});
@@ -95,14 +95,14 @@ TEST_CASE("owner: the same for double, float16 and bfloat16 values") {
   check(bfloat16{});
 }
 
-TEST_CASE("owner: sign_by_owner, ORed by hand, gives the same signs") {
+TEST_CASE("sampled: sampled_sign, ORed by hand, gives the same signs") {
   for (int const ranks : {1, 3, 8, 10, 11, -13, 24}) {  // below 0: of equal weights
     CAPTURE(ranks);
     auto const x = signs<float>(70001, std::abs(ranks), 5);
     selected_run run{.reports = {}, .call = {.seed = 6, .result = reduction::mean}};
     for (int rank = 0; rank < std::abs(ranks); ++rank)
       run.weights.push_back(ranks < 0 ? 1 : static_cast<std::uint32_t>(rank + 1));
-    sign_by_owner<> codec{0, run.weights, 0.5f};
+    sampled_sign<> codec{0, run.weights, 0.5f};
     std::vector<std::uint64_t> all(codec.lanes(70001)), mine(all.size());
     for (codec.rank = 0; codec.rank < run.weights.size(); ++codec.rank) {
       codec.encode_lanes(x[codec.rank], mine, philox_key(run.call.key()));
@@ -114,7 +114,7 @@ TEST_CASE("owner: sign_by_owner, ORed by hand, gives the same signs") {
   }
 }
 
-TEST_CASE("owner: draws each rank with the probability of its weight") {
+TEST_CASE("sampled: draws each rank with the probability of its weight") {
   // Rank r alone has +: the share of + among n values is Binomial(n, w_r / W) / n.
   constexpr std::size_t values = 200000;
   constexpr int ranks = 5;
@@ -133,7 +133,7 @@ TEST_CASE("owner: draws each rank with the probability of its weight") {
   }
 }
 
-TEST_CASE("owner: threads, checksums, missing checks and segments change no bit") {
+TEST_CASE("sampled: threads, checksums, missing checks and segments change no bit") {
   auto const x = signs<float>(5 * block + 3, 4, 8);
   selected_run run{.reports = {}, .call = {.seed = 9}};
   auto const plain = run(x);
@@ -148,19 +148,19 @@ TEST_CASE("owner: threads, checksums, missing checks and segments change no bit"
         }
 }
 
-TEST_CASE("owner: one object, changing weights and magnitudes, as many objects would do") {
+TEST_CASE("sampled: one object, changing weights and magnitudes, as many objects would do") {
   auto const x = signs<float>(3000, 3, 10);
   auto const steps = [&](bool one_object) {
     return on_ranks(x, [&](in_process& transport, auto& mine) {
       host_executor executor;
-      plan kept(mine.size(), sign<>{1.f}, transport, executor, {.how = owner});
+      plan kept(mine.size(), sign<>{1.f}, transport, executor, {.how = sampled});
       for (std::uint64_t step = 0; step < 20; ++step) {
         call_options const call{
             .step = step,
             .weight = 1 + static_cast<std::uint32_t>(
                               (step / 4 + static_cast<std::uint64_t>(transport.rank())) % 3)};
         sign<> const codec{1.f + static_cast<float>(step)};
-        plan fresh(mine.size(), codec, transport, executor, {.how = owner});
+        plan fresh(mine.size(), codec, transport, executor, {.how = sampled});
         kept.set_codec(codec);
         (one_object ? kept : fresh).all_reduce(std::span(mine), call);
         mine[step] -= static_cast<float>(transport.rank()) * 1000;
@@ -170,7 +170,7 @@ TEST_CASE("owner: one object, changing weights and magnitudes, as many objects w
   CHECK(steps(true) == steps(false));
 }
 
-TEST_CASE("owner: more than 1024 ranks are refused") {
+TEST_CASE("sampled: more than 1024 ranks are refused") {
   struct large_world : in_process {
     using in_process::in_process;
     int size() const { return 1025; }
@@ -178,7 +178,7 @@ TEST_CASE("owner: more than 1024 ranks are refused") {
   in_process_world world(1);
   large_world transport(world, 0);
   host_executor executor;
-  CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = owner}),
-                       "plan: algorithm owner: 1025 ranks, it can choose among 1 to 1024",
+  CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = sampled}),
+                       "plan: algorithm sampled: 1025 ranks, it can choose among 1 to 1024",
                        std::invalid_argument);
 }

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/engine/detail/owned_bits.hpp>
+#include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
@@ -81,14 +81,14 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
 
 }  // namespace
 
-TEST_CASE("owner on devices: the bits and the bytes of CPUs") {
+TEST_CASE("sampled on devices: the bits and the bytes of CPUs") {
   for (int const ranks : {1, 3, 4, 12})  // of the last a lot for each value
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
       for (bool const flag : {false, true}) {
         CAPTURE(ranks);
         CAPTURE(n);
         CAPTURE(flag);
-        plan_options const options{.how = {algorithm_kind::owner},
+        plan_options const options{.how = {algorithm_kind::sampled},
                                    .checksum = flag,
                                    .segment_bytes = flag ? std::size_t{1} : 2 * (block / 8 + 32)};
         call_options const call{.seed = 8, .result = flag ? reduction::mean : reduction::sum};
@@ -106,7 +106,7 @@ TEST_CASE("owner on devices: the bits and the bytes of CPUs") {
       }
 }
 
-TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN") {
+TEST_CASE("sampled on devices: NaN is refused on all ranks alike, or makes all NaN") {
   auto x = values_of(3, 2 * block + 5);
   x[1][block + 3] = std::numeric_limits<float>::quiet_NaN();
   for (bool const is_refused : {true, false}) {
@@ -117,7 +117,7 @@ TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN
       guarded_executor executor;
       host_staged over(transport, executor);
       device_vector<float> const values(x[rank], executor);
-      plan_options options{.how = {algorithm_kind::owner}, .segment_bytes = 1};
+      plan_options options{.how = {algorithm_kind::sampled}, .segment_bytes = 1};
       if (!is_refused) options.nonfinite = nonfinite_policy::propagate;
       plan sum(x[rank].size(), sign<>{}, over, executor, options);
       auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
@@ -137,7 +137,7 @@ TEST_CASE("owner on devices: NaN is refused on all ranks alike, or makes all NaN
   }
 }
 
-TEST_CASE("owner on devices: a damaged message is told as on nodes") {
+TEST_CASE("sampled on devices: a damaged message is told as on CPUs") {
   constexpr std::size_t n = 2 * block + 5;
   auto const x = values_of(3, n);
   auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {
@@ -149,7 +149,7 @@ TEST_CASE("owner on devices: a damaged message is told as on nodes") {
         if (has_header && !std::exchange(done, true)) bytes[byte % bytes.size()] ^= std::byte{4};
       });
       auto mine = x[static_cast<std::size_t>(inner.rank())];
-      plan_options const options{.how = {algorithm_kind::owner}, .checksum = checksum};
+      plan_options const options{.how = {algorithm_kind::sampled}, .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
         host_staged over(transport, executor);
@@ -174,13 +174,13 @@ TEST_CASE("owner on devices: a damaged message is told as on nodes") {
   CHECK(complaints == 11);  // of rank 0 only with checksums: it does not get that message
 }
 
-TEST_CASE("owner on devices: values of one rank in host memory are refused on all") {
+TEST_CASE("sampled on devices: values of one rank in host memory are refused on all") {
   check_host_memory_is_refused(5000, [](auto& transport, auto& executor, std::span<float> x) {
-    plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::owner}}).all_reduce(x);
+    plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}}).all_reduce(x);
   });
 }
 
-TEST_CASE("owner: workers in warps keep and put back the bits that one worker does") {
+TEST_CASE("sampled: workers in warps keep and put back the bits that one worker does") {
   constexpr std::size_t n = block + 70 * 64 + 5;
   for (std::size_t const ranks :
        {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{19}}) {
@@ -188,10 +188,10 @@ TEST_CASE("owner: workers in warps keep and put back the bits that one worker do
     std::vector<std::uint32_t> weights;
     for (std::size_t r = 0; r < ranks; ++r)
       weights.push_back(1 + static_cast<std::uint32_t>(r % 3));
-    auto const tree = detail::owner::tree_of(weights);
-    auto const cells = detail::owner::cells_of(weights);
+    auto const tree = detail::sampling::tree_of(weights);
+    auto const cells = detail::sampling::cells_of(weights);
     auto const layout = layout_of(sign<>{}, n);
-    detail::owners const owners{tree.data(), detail::owner::lots_of(cells, ranks), ranks, 77};
+    detail::owners const owners{tree.data(), detail::sampling::lots_of(cells, ranks), ranks, 77};
     std::vector<std::byte> code(layout.bytes());
     for (std::size_t i = 0; i < code.size(); ++i) code[i] = static_cast<std::byte>(mix(i));
     std::size_t const rank = ranks / 2, b = 1;

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-namespace hcomp::detail::owner {
+namespace hcomp::detail::sampling {
 
 /// One merge of the tree: ranks [low, middle) and [middle, high).
 struct node {
@@ -104,4 +104,4 @@ inline void require_ranks(char const* who, std::size_t ranks) {
         error_text({who, ": ", ranks, " ranks, it can choose among 1 to ", max_ranks}));
 }
 
-}  // namespace hcomp::detail::owner
+}  // namespace hcomp::detail::sampling

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// Which rank's sign survives where ranks are many, drawn without any message: one lot for each value.
-/// Takes the same time for any number of ranks, where the masks of owner_tree.hpp take it for each.
+/// Takes the same time for any number of ranks, where the masks of sampling_tree.hpp take it for each.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace hcomp::detail::owner {
+namespace hcomp::detail::sampling {
 
 /// Up to so many ranks are chosen among by masks: with more, lots take less time.
 inline constexpr std::size_t most_by_masks = 10;
@@ -179,4 +179,4 @@ inline void draw_owners(simd_group, lots const& of, std::uint64_t first_word, in
 }
 #endif
 
-}  // namespace hcomp::detail::owner
+}  // namespace hcomp::detail::sampling

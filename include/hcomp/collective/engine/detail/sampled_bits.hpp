@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What owner selection does with blocks and messages: keep the bits drawn from this rank, send
+/// What sampled selection does with blocks and messages: keep the bits drawn from this rank, send
 /// them, and put the bits of all ranks back in their places.
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
-#include <hcomp/codec/sign/detail/owner_lots.hpp>
-#include <hcomp/codec/sign/detail/owner_tree.hpp>
 #include <hcomp/codec/sign/detail/packed_bits.hpp>
+#include <hcomp/codec/sign/detail/sampling_lots.hpp>
+#include <hcomp/codec/sign/detail/sampling_tree.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
@@ -24,13 +24,13 @@ namespace hcomp::detail {
 
 /// Who may own a bit.
 struct owners {
-  owner::node const* tree;  ///< owner::tree_of of all ranks; of many null
-  owner::lots lots;         ///< of all ranks, which draw them where there is no tree
+  sampling::node const* tree;  ///< sampling::tree_of of all ranks; of many null
+  sampling::lots lots;         ///< of all ranks, which draw them where there is no tree
   std::size_t ranks;
   std::uint64_t key;
 
-  std::span<owner::node const> nodes() const { return {tree, ranks - 1}; }
-  HCOMP_HD bool draws_lots() const { return ranks > owner::most_by_masks; }
+  std::span<sampling::node const> nodes() const { return {tree, ranks - 1}; }
+  HCOMP_HD bool draws_lots() const { return ranks > sampling::most_by_masks; }
 
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   /// Number of a block's first word in the whole vector: the place its draws belong to.
@@ -45,12 +45,12 @@ struct owners {
     std::array<std::uint16_t, most * 64> drawn;
     for (int word = 0; word < words_of(n); word += most) {
       int const count = words_of(n) - word < most ? words_of(n) - word : most;
-      owner::draw_owners(group, lots, first_word + static_cast<unsigned>(word), count, key,
-                         drawn.data());
+      sampling::draw_owners(group, lots, first_word + static_cast<unsigned>(word), count, key,
+                            drawn.data());
       f(word, count, drawn.data());
     }
   }
-  /// f(word, ranks' masks) as owner::for_ranks_of_word, for the words of a block with n values that
+  /// f(word, ranks' masks) as sampling::for_ranks_of_word, for the words of a block with n values that
   /// this worker has in its turn; all workers come equally often, some with no bits at the end.
   /// Padding has no owner.
   template <class Group, class Begin, class F, class End>
@@ -64,14 +64,14 @@ struct owners {
       begin();
       if (draws_lots()) {
         std::uint16_t drawn[64];
-        owner::draw_owners_of_word(lots, place, key, drawn);
+        sampling::draw_owners_of_word(lots, place, key, drawn);
         for (std::size_t r = 0; r < ranks; ++r) {
           std::uint64_t mask = 0;
           for (int i = 0; i < 64; ++i) mask |= std::uint64_t{drawn[i] == r} << i;
           f(r, mask & wanted);
         }
       } else {
-        owner::for_ranks_of_word(tree, ranks, wanted, place, key, f);
+        sampling::for_ranks_of_word(tree, ranks, wanted, place, key, f);
       }
       end(word);
     }
@@ -133,7 +133,7 @@ struct pack_owned_bits {
     std::uint32_t* const count_of = counts + b * whose.ranks;
     std::fill_n(count_of, whose.ranks, 0u);
     sign::bit_writer out{bits};
-    owner::for_tiles(
+    sampling::for_tiles(
         group, whose.nodes(), whose.ranks, owners::words_of(n), owners::first_word(layout, b),
         whose.key, [&](int word, int tile, auto const& mask_of) {
           if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
@@ -186,7 +186,7 @@ struct pack_owned_bits {
 };
 
 /// What one rank sends of a slice of blocks: a header, then per block its bits, in whole bytes.
-struct owner_message {
+struct sampled_message {
   std::size_t begin, bytes;  ///< in a buffer of messages; begins at a multiple of 8
 };
 
@@ -209,11 +209,11 @@ struct write_owned_bits {
 };
 
 /// The header of a message whose bits are written, which tells whether a block had NaN or infinity.
-struct close_owner_message {
+struct close_sampled_message {
   code_layout layout;
   block_range blocks;
   std::byte const* code;
-  owner_message place;
+  sampled_message place;
   std::byte* messages;
   block_header header;
 
@@ -240,7 +240,7 @@ struct inspected_message {
 };
 
 struct inspect_messages {
-  owner_message const* places;
+  sampled_message const* places;
   std::byte const* messages;
   inspected_message* out;
 
@@ -282,7 +282,7 @@ struct unpack_owned_bits {
 
  private:
   template <class Group> void by_lots(Group group, std::size_t b, int n, std::byte* bits) const {
-    std::array<std::uint64_t, owner::max_ranks> next;  // bit in `messages`
+    std::array<std::uint64_t, sampling::max_ranks> next;  // bit in `messages`
     for (std::size_t r = 0; r < whose.ranks; ++r) next[r] = starts[b * whose.ranks + r] * 8;
     whose.for_drawn_words(group, owners::first_word(layout, b), n,
                           [&](int first, int count, std::uint16_t const* drawn) {
@@ -302,9 +302,9 @@ struct unpack_owned_bits {
   template <class Group> void by_tiles(Group group, std::size_t b, int n, std::byte* bits) const {
     int const words = owners::words_of(n);
     std::memset(bits, 0, static_cast<std::size_t>(words) * 8);
-    std::array<std::uint32_t, owner::max_ranks> at;
+    std::array<std::uint32_t, sampling::max_ranks> at;
     std::fill_n(at.begin(), whose.ranks, 0u);
-    owner::for_tiles(
+    sampling::for_tiles(
         group, whose.nodes(), whose.ranks, words, owners::first_word(layout, b), whose.key,
         [&](int word, int tile, auto const& mask_of) {
           for (std::size_t r = 0; r < whose.ranks; ++r)
