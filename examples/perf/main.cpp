@@ -1,7 +1,7 @@
 /// @file
 /// Times all-reduces: hcomp's codecs and algorithms against the MPI library's own.
 ///
-///     mpirun -n 4 hcomp_perf -b 8K -e 64M --codec identity,fp16,sign --algorithm ring,owner
+///     mpirun -n 4 hcomp_perf -b 8K -e 64M --codec identity,fp16,sign --algorithm ring,sampled
 
 #include <mpi.h>
 

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
     std::vector<float> parameters(100'000), gradient(parameters.size());
     // in fixed point: exact, in whatever order the ranks come
     hcomp::plan plan(parameters.size(), hcomp::lossless<std::uint32_t>{}, transport, executor);
-    auto const shard = plan.owned();
+    auto const shard = plan.shard();
     std::vector<float> squares(shard.count);  // what Adagrad remembers
 
     hcomp::report scattered, gathered;

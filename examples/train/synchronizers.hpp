@@ -101,17 +101,17 @@ template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public sy
         votes_(values,
                hcomp::fit(hcomp::sign_count<float>{}, static_cast<std::uint32_t>(transport.size())),
                transport, executor, how),
-        own_(votes_.owned().count) {}
+        own_(votes_.shard().count) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) override {
     auto codec = votes_.codec();
     codec.magnitude = sign_step_ * schedule;
     votes_.set_codec(codec);
     hcomp::call_options const call{.seed = seed_, .step = step};
-    float* const owned = update.data() + votes_.owned().first;
-    for_each_value(*executor_, own_.size(), copy_value{owned, own_.data()});
+    float* const shard = update.data() + votes_.shard().first;
+    for_each_value(*executor_, own_.size(), copy_value{shard, own_.data()});
     auto figures = votes_.reduce_scatter(update, call);
-    for_each_value(*executor_, own_.size(), decide{owned, own_.data()});
+    for_each_value(*executor_, own_.size(), decide{shard, own_.data()});
     figures += votes_.all_gather(update, call);
     return figures;
   }

@@ -37,8 +37,8 @@ template <class V> class lasting_sum : public hcomp::elastic::sum<V> {
  public:
   using hcomp::elastic::sum<V>::sum;
 
-  hcomp::value_range owned() const { refuse(); }
-  std::size_t part_unit() const { refuse(); }
+  hcomp::value_range shard() const { refuse(); }
+  std::size_t shard_alignment() const { refuse(); }
   template <class... Arguments> hcomp::report reduce_scatter(Arguments&&...) { refuse(); }
   template <class... Arguments> hcomp::report all_gather(Arguments&&...) { refuse(); }
 

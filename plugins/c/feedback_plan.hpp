@@ -111,7 +111,7 @@ template <class V> class vector_sum {
     adapt_to(x, &residual);
     return plan_.all_reduce(x, residual, call);
   }
-  /// The same, but leaves each rank only its `owned()` part of the sum in x.
+  /// The same, but leaves each rank only its `shard()` part of the sum in x.
   /// @throws std::invalid_argument  the method has no such thing: algorithm sampled
   report reduce_scatter(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
@@ -121,15 +121,15 @@ template <class V> class vector_sum {
     adapt_to(x, &residual);
     return plan_.reduce_scatter(x, residual, call);
   }
-  /// Gives every rank all ranks' `owned()` parts of x. Errors as for reduce_scatter.
+  /// Gives every rank all ranks' `shard()` parts of x. Errors as for reduce_scatter.
   report all_gather(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.all_gather(x, call);
   }
   std::size_t values() const { return plan_.values(); }
-  value_range owned() const { return plan_.owned(); }
-  /// See plan::part_unit.
-  std::size_t part_unit() const { return plan_.part_unit(); }
+  value_range shard() const { return plan_.shard(); }
+  /// See plan::shard_alignment.
+  std::size_t shard_alignment() const { return plan_.shard_alignment(); }
   std::string about_last_call() const { return plan_.about_last_call(); }
 
  private:

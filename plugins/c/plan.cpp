@@ -546,18 +546,18 @@ int hcomp_wait(hcomp_request** request, hcomp_report* report) {
   return guarded(call->function, result, call->note);
 }
 
-int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count) {
+int hcomp_shard(hcomp_sum const* sum, size_t* first, size_t* count) {
   return guarded(__func__, [&] {
     auto const range =
-        std::visit([](auto const& one) { return one.plan->owned(); }, require(sum, "sum").of);
+        std::visit([](auto const& one) { return one.plan->shard(); }, require(sum, "sum").of);
     require(first, "first") = range.first;
     require(count, "count") = range.count;
   });
 }
-int hcomp_part_unit(hcomp_sum const* sum, size_t* unit) {
+int hcomp_shard_alignment(hcomp_sum const* sum, size_t* unit) {
   return guarded(__func__, [&] {
-    require(unit, "unit") =
-        std::visit([](auto const& one) { return one.plan->part_unit(); }, require(sum, "sum").of);
+    require(unit, "unit") = std::visit([](auto const& one) { return one.plan->shard_alignment(); },
+                                       require(sum, "sum").of);
   });
 }
 int hcomp_set_mean(hcomp_sum* sum, int mean) {

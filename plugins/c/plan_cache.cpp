@@ -144,7 +144,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
   std::size_t const unit = how.how.kind == algorithm_kind::recursive_doubling
                                ? 0
-                               : for_nothing->template of<V>().part_unit();
+                               : for_nothing->template of<V>().shard_alignment();
   bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // of all others
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
@@ -168,7 +168,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   if (plan.parts.empty())
-    all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.owned().first},
+    all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.shard().first},
                        plan.parts);
   auto const scattered = [&](std::span<V> of) {
     return residual ? sums.reduce_scatter(of, *residual, call) : sums.reduce_scatter(of, call);
@@ -183,7 +183,7 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
     x += count_of(r);
   }
   auto const made = scattered(filled);
-  std::copy_n(filled.data() + sums.owned().first, count_of(rank()), mine);
+  std::copy_n(filled.data() + sums.shard().first, count_of(rank()), mine);
   return made;
 }
 

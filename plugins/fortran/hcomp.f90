@@ -23,7 +23,7 @@ module hcomp
   public :: hcomp_sum, hcomp_report
   public :: hcomp_create, hcomp_free
   public :: hcomp_all_reduce, hcomp_reduce_scatter, hcomp_all_gather
-  public :: hcomp_owned, hcomp_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
+  public :: hcomp_shard, hcomp_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
   public :: hcomp_get_residual, hcomp_set_residual, hcomp_set_draws
 
   integer, parameter, public :: HCOMP_OK = 0
@@ -62,7 +62,7 @@ module hcomp
     module procedure all_reduce_single, all_reduce_double
   end interface hcomp_all_reduce
 
-  !> The same, but each rank has only its part of the sum in x, see hcomp_owned. Collective.
+  !> The same, but each rank has only its part of the sum in x, see hcomp_shard. Collective.
   interface hcomp_reduce_scatter
     module procedure reduce_scatter_single, reduce_scatter_double
   end interface hcomp_reduce_scatter
@@ -124,12 +124,12 @@ module hcomp
       type(hcomp_report), intent(out), optional :: report
       integer(c_int) :: c_all_gather
     end function c_all_gather
-    function c_owned(sum, first, count) bind(C, name="hcomp_owned")
+    function c_shard(sum, first, count) bind(C, name="hcomp_shard")
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: sum
       integer(c_size_t), intent(out) :: first, count
-      integer(c_int) :: c_owned
-    end function c_owned
+      integer(c_int) :: c_shard
+    end function c_shard
     function c_set_mean(sum, mean) bind(C, name="hcomp_set_mean")
       import :: c_int, c_ptr
       type(c_ptr), value :: sum
@@ -274,7 +274,7 @@ contains
   end subroutine all_gather_double
 
   !> This rank's part: x(first : last), of x as a vector that begins with 1.
-  subroutine hcomp_owned(sum, first, last, code)
+  subroutine hcomp_shard(sum, first, last, code)
     type(hcomp_sum), intent(in) :: sum
     integer(c_int64_t), intent(out) :: first, last
     integer, intent(out), optional :: code
@@ -282,10 +282,10 @@ contains
 
     before = 0
     count = 0
-    call finish(c_owned(sum%handle, before, count), code)
+    call finish(c_shard(sum%handle, before, count), code)
     first = before + 1
     last = before + count
-  end subroutine hcomp_owned
+  end subroutine hcomp_shard
 
   !> Whether all_reduce and reduce_scatter give the mean over the ranks, or the sum, which they do at
   !> first. To be set alike on all ranks.

@@ -88,7 +88,7 @@ HCOMP_API int hcomp_elastic_forget(hcomp_elastic* group);
 /// some of them have its result already, the others get that. All who are left see the same bits, and
 /// report.weight says of how many ranks. What encoding lost stays with each; newcomers have lost nothing.
 /// Random numbers are drawn by the number of the call in the group: hcomp_set_draws is not for such sums.
-/// There are no parts: hcomp_reduce_scatter, hcomp_all_gather, hcomp_owned and hcomp_part_unit are
+/// There are no parts: hcomp_reduce_scatter, hcomp_all_gather, hcomp_shard and hcomp_shard_alignment are
 /// HCOMP_INVALID_ARGUMENT, and so is algorithm hierarchical. Memory: two more vectors.
 /// @param type  HCOMP_FLOAT or HCOMP_DOUBLE
 HCOMP_API int hcomp_create_elastic(hcomp_elastic* group, size_t values, int type,

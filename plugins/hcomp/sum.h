@@ -59,7 +59,7 @@ typedef struct hcomp_report {
 /// was.
 HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
 
-/// The same, but each rank has only its part of the sum in x, see hcomp_owned.
+/// The same, but each rank has only its part of the sum in x, see hcomp_shard.
 /// Not with algorithms recursive_doubling and owner.
 HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
 /// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
@@ -94,10 +94,10 @@ HCOMP_API int hcomp_test(hcomp_request* request, int milliseconds, int* done);
 HCOMP_API int hcomp_wait(hcomp_request** request, hcomp_report* report);
 
 /// This rank's part: `count` values from x[first] on.
-HCOMP_API int hcomp_owned(hcomp_sum const* sum, size_t* first, size_t* count);
+HCOMP_API int hcomp_shard(hcomp_sum const* sum, size_t* first, size_t* count);
 /// All ranks' parts have as many values where this times the ranks divides `values`; 0 where they never
 /// do. The same for a sum of 0 values.
-HCOMP_API int hcomp_part_unit(hcomp_sum const* sum, size_t* unit);
+HCOMP_API int hcomp_shard_alignment(hcomp_sum const* sum, size_t* unit);
 
 /// Whether all_reduce and reduce_scatter give the mean over the ranks, 1, or the sum, 0, which they
 /// do at first. To be set alike on all ranks.

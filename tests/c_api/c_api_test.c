@@ -98,7 +98,7 @@ static void means_by_all_ways(void) {
     if (strstr(methods[m], "recursive_doubling") == NULL) {
       for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
       CHECK_OK(hcomp_reduce_scatter(sum, x, NULL));
-      CHECK_OK(hcomp_owned(sum, &first, &count));
+      CHECK_OK(hcomp_shard(sum, &first, &count));
       for (i = first; i < first + count; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
       check(exact, __LINE__, methods[m]);
       CHECK_OK(hcomp_all_gather(sum, x, NULL)); /* what it gives is one rank's and stays so */
@@ -187,7 +187,7 @@ static void parts_make_the_whole(void) {
   unsigned long mine, all = 0;
   int exact = 1;
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &sum));
-  CHECK_OK(hcomp_owned(sum, &first, &count));
+  CHECK_OK(hcomp_shard(sum, &first, &count));
   mine = (unsigned long)count;
   MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
   CHECK(all == values && first + count <= values);
@@ -236,16 +236,16 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(says("sum is a null pointer"));
   CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
   CHECK(hcomp_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
-  CHECK(hcomp_owned(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
-  CHECK(hcomp_part_unit(NULL, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_shard_alignment(NULL, &count) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_free(NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_free: sum is a null pointer"));
   CHECK_OK(hcomp_free(&sum)); /* is NULL */
 
   CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
-  CHECK(hcomp_owned(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
-  CHECK(hcomp_part_unit(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
+  CHECK(hcomp_shard(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
+  CHECK(hcomp_shard_alignment(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
   CHECK(hcomp_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
   CHECK(hcomp_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
   CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT);

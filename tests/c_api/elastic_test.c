@@ -157,7 +157,7 @@ static void wrong(int pipe) {
   CHECK_OK(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "identity", &sum));
   CHECK_ERROR(hcomp_reduce_scatter(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
   CHECK_ERROR(hcomp_all_gather(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
-  CHECK_ERROR(hcomp_owned(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no parts");
+  CHECK_ERROR(hcomp_shard(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no parts");
   CHECK_ERROR(hcomp_set_draws(sum, 1, 1), HCOMP_INVALID_ARGUMENT, "number of the group's call");
 
   /* On one rank, and told to all; then the group is as good as before. */

@@ -165,7 +165,7 @@ TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with
           sum.all_reduce(mine, feedback, {.step = step, .result = reduction::mean});
           sum.reduce_scatter(mine, feedback, {.step = step});
           sum.all_gather(mine, {.step = step});
-          mine[sum.owned().first] += 1;
+          mine[sum.shard().first] += 1;
         }
       };
       if (by_name) {

@@ -100,14 +100,14 @@ TEST_CASE("error bound of doubles: means, and single steps of a sum") {
         of_mean[rank] = largest_error(x, mine, ranks) - mean.error;
         mine = x[rank];
         auto const scattered = sum.reduce_scatter(mine);
-        auto const owned = sum.owned();
+        auto const shard = sum.shard();
         vectors parts;
         for (auto const& one : x)
-          parts.emplace_back(one.begin() + static_cast<std::ptrdiff_t>(owned.first),
-                             one.begin() + static_cast<std::ptrdiff_t>(owned.first + owned.count));
+          parts.emplace_back(one.begin() + static_cast<std::ptrdiff_t>(shard.first),
+                             one.begin() + static_cast<std::ptrdiff_t>(shard.first + shard.count));
         doubles const mine_alone(
-            mine.begin() + static_cast<std::ptrdiff_t>(owned.first),
-            mine.begin() + static_cast<std::ptrdiff_t>(owned.first + owned.count));
+            mine.begin() + static_cast<std::ptrdiff_t>(shard.first),
+            mine.begin() + static_cast<std::ptrdiff_t>(shard.first + shard.count));
         of_parts[rank] = largest_error(parts, mine_alone) - scattered.error;
         sum.all_gather(mine);
       });

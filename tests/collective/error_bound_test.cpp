@@ -264,8 +264,8 @@ TEST_CASE("error bound: means and single steps of a sum tell how far they are of
           double const of_mean = largest_error(mine, 0, mine.size(), ranks) - slack;
           mine = x[rank];
           auto const scattered = sum.reduce_scatter(mine);
-          auto const owned = sum.owned();
-          double const of_sum = largest_error(mine, owned.first, owned.first + owned.count, 1);
+          auto const shard = sum.shard();
+          double const of_sum = largest_error(mine, shard.first, shard.first + shard.count, 1);
           off[rank] = std::max(of_mean - mean.error, of_sum - scattered.error);
         });
         for (double const one : off) CHECK(one <= 0);

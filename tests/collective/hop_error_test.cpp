@@ -130,7 +130,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
         host_executor executor;
         plan part(values, codec, transport, executor, {.how = named(how)});
         part.reduce_scatter(std::span(mine), {.seed = 1, .step = 3});
-        auto const [first, count] = part.owned();
+        auto const [first, count] = part.shard();
         auto const at = static_cast<std::ptrdiff_t>(first),
                    end = static_cast<std::ptrdiff_t>(first + count);
         CHECK(std::equal(mine.begin() + at, mine.begin() + end, found[0].begin() + at));

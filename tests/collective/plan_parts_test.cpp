@@ -29,20 +29,19 @@ std::vector<std::vector<V>> integers(std::size_t values, int ranks, std::uint64_
 /// Calls `body` on a plan of every rank; returns x and every rank's owned range.
 template <class C, class F>
 auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algorithm const& how,
-                std::vector<value_range>& owned, F const& body) {
-  owned.resize(x.size());
+                std::vector<value_range>& shard, F const& body) {
+  shard.resize(x.size());
   return on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, {.how = how});
-    owned[static_cast<std::size_t>(transport.rank())] = sum.owned();
+    shard[static_cast<std::size_t>(transport.rank())] = sum.shard();
     body(sum, std::span(mine));
   });
 }
 
 }  // namespace
 
-TEST_CASE(
-    "reduce_scatter: owned ranges partition the vector, hold all_reduce's bits, rest unchanged") {
+TEST_CASE("reduce_scatter: shards partition the vector, hold all_reduce's bits, rest unchanged") {
   for (int const ranks : few_cases ? std::vector{1, 3, 6} : std::vector{1, 2, 3, 4, 6, 8})
     for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
       builtin_codecs<float>::for_each([&]<class C>() {
@@ -56,19 +55,19 @@ TEST_CASE(
           CAPTURE(values);
           auto const how = algorithm::from(name);
           auto const x = integers<float>(values, ranks, 1);
-          std::vector<value_range> owned;
+          std::vector<value_range> shard;
           auto const whole = with_plans(
-              C{}, x, how, owned, [](auto& sum, auto mine) { sum.all_reduce(mine, {.seed = 2}); });
-          auto const parts = with_plans(C{}, x, how, owned, [](auto& sum, auto mine) {
+              C{}, x, how, shard, [](auto& sum, auto mine) { sum.all_reduce(mine, {.seed = 2}); });
+          auto const parts = with_plans(C{}, x, how, shard, [](auto& sum, auto mine) {
             sum.reduce_scatter(mine, {.seed = 2});
           });
           std::vector<int> owners(values, 0);
           std::size_t wrong = 0;
           for (std::size_t rank = 0; rank < x.size(); ++rank) {
-            auto const end = owned[rank].first + owned[rank].count;
+            auto const end = shard[rank].first + shard[rank].count;
             REQUIRE(end <= values);
             auto expected = x[rank];
-            for (std::size_t i = owned[rank].first; i < end; ++i) {
+            for (std::size_t i = shard[rank].first; i < end; ++i) {
               ++owners[i];
               expected[i] = whole[rank][i];
             }
@@ -90,12 +89,12 @@ TEST_CASE("reduce_scatter then all_gather with identity equals all_reduce bit fo
         for (int rank = 0; rank < ranks; ++rank) all.push_back(uniform_values(33333, 3, rank));
         return all;
       }();
-      std::vector<value_range> owned;
+      std::vector<value_range> shard;
       auto const how = algorithm::from(name);
-      auto const whole = with_plans(identity<>{}, x, how, owned, [](auto& sum, auto mine) {
+      auto const whole = with_plans(identity<>{}, x, how, shard, [](auto& sum, auto mine) {
         sum.all_reduce(mine, {.step = 1});
       });
-      auto const parts = with_plans(identity<>{}, x, how, owned, [](auto& sum, auto mine) {
+      auto const parts = with_plans(identity<>{}, x, how, shard, [](auto& sum, auto mine) {
         sum.reduce_scatter(mine, {.step = 1});
         sum.all_gather(mine, {.step = 2});
       });
@@ -116,16 +115,16 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
         std::size_t const values = 7 * C::block_values + 9;
         std::vector<std::vector<float>> x;
         for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 4, rank));
-        std::vector<value_range> owned, all;
-        auto const gathered = with_plans(C{}, x, algorithm::from(name), owned,
+        std::vector<value_range> shard, all;
+        auto const gathered = with_plans(C{}, x, algorithm::from(name), shard,
                                          [](auto& sum, auto mine) { sum.all_gather(mine); });
         if constexpr (Calibrated<C>) {  // rounds at random, each rank for itself
           for (auto const& one : gathered) CHECK(first_difference(one, gathered[0]) == nowhere);
           double lost = 0, energy = 0;
           for (std::size_t rank = 0; rank < x.size(); ++rank)
-            for (std::size_t i = 0; i < owned[rank].count; ++i) {
-              double const value = x[rank][owned[rank].first + i];
-              lost += std::pow(value - gathered[0][owned[rank].first + i], 2);
+            for (std::size_t i = 0; i < shard[rank].count; ++i) {
+              double const value = x[rank][shard[rank].first + i];
+              lost += std::pow(value - gathered[0][shard[rank].first + i], 2);
               energy += value * value;
             }
           CHECK(lost < 0.025 * energy);  // V + B is 0.0198 or 0.0206
@@ -133,9 +132,9 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
         }
         std::vector<float> chosen(values);
         for (std::size_t rank = 0; rank < x.size(); ++rank)
-          std::copy_n(x[rank].begin() + static_cast<std::ptrdiff_t>(owned[rank].first),
-                      owned[rank].count,
-                      chosen.begin() + static_cast<std::ptrdiff_t>(owned[rank].first));
+          std::copy_n(x[rank].begin() + static_cast<std::ptrdiff_t>(shard[rank].first),
+                      shard[rank].count,
+                      chosen.begin() + static_cast<std::ptrdiff_t>(shard[rank].first));
         auto const expected = with_plans(C{}, {chosen}, {}, all,
                                          [](auto& sum, auto mine) { sum.all_reduce(mine); })[0];
         for (auto const& one : gathered) CHECK(first_difference(one, expected) == nowhere);

@@ -82,7 +82,7 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
     CAPTURE(rank);
     REQUIRE(all[rank].rank == static_cast<int>(rank));
     REQUIRE(all[rank].size == size);
-    for (std::size_t c = all[rank].owned.first; c < all[rank].owned.end(); ++c) {
+    for (std::size_t c = all[rank].shard.first; c < all[rank].shard.end(); ++c) {
       REQUIRE(state[rank][c] == everybody_once);
       ++owners[c];
     }
@@ -137,7 +137,7 @@ TEST_CASE("aggregator: rank 0 hears from all others in their order, and answers 
       CAPTURE(s.rank);
       block_range const all{0, 1}, nothing{};
       REQUIRE(s.parts == 1);
-      REQUIRE(s.owned == (s.rank == 0 ? all : nothing));
+      REQUIRE(s.shard == (s.rank == 0 ? all : nothing));
       for (bool const gather : {false, true}) {
         auto const& hops = hops_of(s, gather);
         REQUIRE(hops.size() == static_cast<std::size_t>(s.rank == 0 ? size - 1 : 1));
@@ -158,8 +158,8 @@ TEST_CASE("direct: a rank that has not received anything yet can send everything
   // two steps of latency: nothing that is sent depends on something received in the same phase
   for (int size = 2; size <= 16; ++size)
     for (auto const& s : schedules_of(algorithm::from("direct"), size)) {
-      for (auto const& hop : s.reduce) REQUIRE(hop.send.first != s.owned.first);
-      for (auto const& hop : s.gather) REQUIRE(hop.send == s.owned);
+      for (auto const& hop : s.reduce) REQUIRE(hop.send.first != s.shard.first);
+      for (auto const& hop : s.gather) REQUIRE(hop.send == s.shard);
     }
 }
 

@@ -163,7 +163,7 @@ TEST_CASE("sparse plan: sums are the same without checks, in small segments, by 
     sum.all_reduce(std::span(mine));
     auto& other = shards[static_cast<std::size_t>(transport.rank())];
     sum.reduce_scatter(std::span(other));
-    auto const shard = sum.owned();
+    auto const shard = sum.shard();
     for (std::size_t i = shard.first; i < shard.first + shard.count; ++i)
       if (other[i] != expected[i]) FAIL("value " << i << " of rank " << transport.rank());
   });
@@ -175,13 +175,13 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
   for (double const density : {0.3, 0.01, 0.01, 1.0, 0.0, 0.05})
     steps.push_back(vectors(3, 3000, density));
   auto results = steps, shards = steps;
-  std::vector<value_range> owned(3);
+  std::vector<value_range> shard(3);
   std::vector<std::vector<std::string>> texts(3);
   run_ranks(3, [&](in_process& transport) {
     auto const rank = static_cast<std::size_t>(transport.rank());
     host_executor executor;
     auto sum = plan_of<std::uint32_t>(3000, transport, executor);
-    owned[rank] = sum.owned();
+    shard[rank] = sum.shard();
     for (std::size_t s = 0; s < steps.size(); ++s) {
       sum.all_reduce(std::span(results[s][rank]), {.step = s});
       texts[rank].push_back(sum.choice().text());
@@ -193,7 +193,7 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
     auto const expected = sparse::fixed_sum<std::uint32_t>(steps[s]);
     CHECK(all_are(results[s], expected));
     for (std::size_t r = 0; r < 3; ++r)
-      for (std::size_t i = owned[r].first; i < owned[r].first + owned[r].count; ++i)
+      for (std::size_t i = shard[r].first; i < shard[r].first + shard[r].count; ++i)
         steps[s][r][i] = expected[i];
     CHECK(shards[s] == steps[s]);
   }
@@ -212,7 +212,7 @@ TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left ov
       run_ranks(ranks, [&](in_process& transport) {
         host_executor executor;
         auto const sum = plan_of<float>(n, transport, executor);
-        shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
+        shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
       });
       std::size_t next = 0, least = n, most = 0;
       for (auto const& shard : shards) {
@@ -250,7 +250,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
             auto const fixed = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
               host_executor executor;
               auto sum = plan_of<std::uint32_t>(n, transport, executor, options);
-              shards[static_cast<std::size_t>(transport.rank())] = sum.owned();
+              shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
               sum.reduce_scatter(std::span(mine), {.seed = 3, .result = result});
             });
             auto const floats = on_plans<float>(x, options, [&](auto& sum, auto mine) {
@@ -318,7 +318,7 @@ TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
           auto sum = plan_of<std::uint32_t>(
               n, transport, executor,
               {.plan = {.nonfinite = nonfinite_policy::propagate, .checksum = checksum}});
-          shards[rank] = sum.owned();
+          shards[rank] = sum.shard();
           auto const report = sum.all_gather(std::span(mine), {.step = 4});
           bool const sends = ranks > 1 && shards[rank].count > 0;
           CHECK(report.hops == (sends ? ranks - 1 : 0));
@@ -590,8 +590,8 @@ TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the co
   for (auto const kind : {algorithm_kind::ring, algorithm_kind::torus, algorithm_kind::direct,
                           algorithm_kind::recursive_doubling, algorithm_kind::aggregator}) {
     auto sum = plan_of<float>(1000, transport, executor, {.plan = {.how = {kind}}});
-    CHECK(sum.part_unit() == 64);
-    CHECK(sum.owned().count == 1000);
+    CHECK(sum.shard_alignment() == 64);
+    CHECK(sum.shard().count == 1000);
     static_assert(!TakesAnotherCodec<decltype(sum)>);
   }
 }

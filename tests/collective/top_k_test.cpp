@@ -66,7 +66,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
             scatters ? exact.reduce_scatter(y, call) : exact.all_reduce(y, call);
             largest.commit();
           }
-          auto const part = sum.owned();
+          auto const part = sum.shard();
           keep(scatters ? std::span<float const>(y).subspan(part.first, part.count) : y);
           keep(by_name ? feedback.residual() : largest.residual());
         }
@@ -89,7 +89,7 @@ TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of
     auto sum =
         make_plan<float>(top_k_name, many, transport, executor, {.how = {algorithm_kind::ring}});
     sum.reduce_scatter(mine);
-    auto const part = sum.owned();
+    auto const part = sum.shard();
     for (std::size_t i = 0; i < many; ++i)
       if (i < part.first || i >= part.first + part.count) REQUIRE(mine[i] == before[i]);
     std::fill_n(mine.begin() + static_cast<std::ptrdiff_t>(part.first), part.count, 7.0f);

@@ -174,7 +174,7 @@ TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by di
                                   {.how = algorithm::from(one.how), .check = false});
       std::vector<float> x(values, transport.rank() < 3 ? -1.f : 1.f);
       votes.reduce_scatter(x);
-      CHECK(x[votes.owned().first] == -2);
+      CHECK(x[votes.shard().first] == -2);
       votes.all_gather(x);
       CHECK(x == std::vector<float>(values, -1));
       double const ideal = static_cast<double>(values) / 8 * one.bits / 4;

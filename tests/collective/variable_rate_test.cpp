@@ -298,13 +298,13 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
         auto const x = gradients(ranks, n, 0.03);
         inceptionn const codec;
         auto const whole = all_reduced(x, codec, by.options);
-        std::vector<value_range> owned(x.size());
+        std::vector<value_range> shard(x.size());
         auto scattered = x;
         auto const gathered = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
           host_executor executor;
           plan sum(n, codec, transport, executor, by.options);
-          owned[rank] = sum.owned();
+          shard[rank] = sum.shard();
           for (std::uint64_t step = 0; step < 2; ++step) {  // the second does not see the first
             mine = x[rank];
             CHECK(sum.reduce_scatter(mine, {.step = step}).weight == static_cast<unsigned>(ranks));
@@ -317,8 +317,8 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
         auto expected = x;
         std::size_t covered = 0;
         for (std::size_t r = 0; r < x.size(); ++r) {
-          covered += owned[r].count;
-          for (std::size_t i = owned[r].first; i < owned[r].first + owned[r].count; ++i)
+          covered += shard[r].count;
+          for (std::size_t i = shard[r].first; i < shard[r].first + shard[r].count; ++i)
             expected[r][i] = whole[0][i];
         }
         CHECK(covered == n);

@@ -126,7 +126,7 @@ TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of a
       host_executor executor;
       plan sum(values, fit(codec, 4), transport, executor);
       error_feedback<float> feedback(values);
-      auto const mine = sum.owned();
+      auto const mine = sum.shard();
       for (std::uint64_t step = 0; step < 5; ++step) {
         auto x = uniform_values(values, step, transport.rank());
         scatter ? sum.reduce_scatter(std::span(x), feedback, {.step = step})

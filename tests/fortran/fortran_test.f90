@@ -73,7 +73,7 @@ contains
     integer :: i
 
     call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "identity")
-    call hcomp_owned(sum, first, last)
+    call hcomp_shard(sum, first, last)
     x = [(real(i), i=1, n)]
     call hcomp_reduce_scatter(sum, x)
     call check(all(x(first:last) == [(real(i * ranks), i=int(first), int(last))]), &

@@ -69,7 +69,7 @@ def codecs(group):
             total.reduce_scatter(z)
             everywhere = np.empty((ranks, n), np.float32)
             padded = np.full(n, np.nan, np.float32)
-            padded[total.owned] = z[total.owned]
+            padded[total.shard] = z[total.shard]
             group.all_gather_at(padded.ctypes.data, padded.nbytes, everywhere.ctypes.data)
             parts = ~np.isnan(everywhere)
             assert (parts.sum(axis=0) == 1).all(), method  # every value has one owner

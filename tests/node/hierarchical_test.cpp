@@ -110,7 +110,7 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
         auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           hierarchical_plan<float> sum(codec, values, transport, executor, {.node_of = where});
-          auto const part = sum.owned();
+          auto const part = sum.shard();
           {
             std::lock_guard const lock(one_at_a_time);
             for (std::size_t i = 0; i < part.count; ++i) ++owners[part.first + i];
@@ -139,10 +139,10 @@ TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
         return std::make_unique<hierarchical_plan<float>>(
             "fp16", values, transport, executor, node::hierarchical_options{.node_of = where});
       };
-      auto const unit = plan_of(0)->part_unit();
+      auto const unit = plan_of(0)->shard_alignment();
       CHECK((unit == 0) == (where == nodes{1, 1, 1, 5, 5}));
       for (std::size_t const times : {1, 3})
-        if (unit > 0) CHECK(plan_of(times * unit * ranks)->owned().count == times * unit);
+        if (unit > 0) CHECK(plan_of(times * unit * ranks)->shard().count == times * unit);
     });
   }
 }

@@ -105,7 +105,7 @@ def wrong(number, directory):
             lambda: hcomp.Sum(group, 10, np.float32, "fp16" if it else "bf16").all_reduce(x),
             lambda: hcomp.Sum(group, 10, np.float32, "fp16 algorithm=hierarchical"),
             lambda: total.reduce_scatter(x),
-            lambda: total.owned,
+            lambda: total.shard,
             lambda: total.set_draws(0, 0),
         ):
             try:

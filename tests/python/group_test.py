@@ -61,7 +61,7 @@ def sums(rank, size, directory):
         with hcomp.Sum(group, values, np.float32, "identity") as total:
             x = np.arange(values, dtype=np.float32) * (rank + 1)
             total.reduce_scatter(x, mean=True)
-            made["part"] = (total.owned.start, x[total.owned].copy())
+            made["part"] = (total.shard.start, x[total.shard].copy())
     return made
 
 

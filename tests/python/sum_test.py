@@ -93,15 +93,15 @@ def test_a_run_goes_on_from_residual_and_draws_as_if_never_stopped():
 def test_parts_of_whole_units_are_equal():
     for method in ("thc bits=4", "sign", "bf16"):
         with hcomp.Sum(comm, 0, np.float32, method) as nothing:
-            unit = nothing.part_unit
+            unit = nothing.shard_alignment
         assert unit > 0
         with hcomp.Sum(comm, 2 * unit * ranks, np.float32, method) as total:
-            assert total.part_unit == unit
-            owned = comm.allgather(total.owned)
-        assert sorted(part.start for part in owned) == [2 * unit * r for r in range(ranks)]
-        assert all(part.stop - part.start == 2 * unit for part in owned)
+            assert total.shard_alignment == unit
+            shard = comm.allgather(total.shard)
+        assert sorted(part.start for part in shard) == [2 * unit * r for r in range(ranks)]
+        assert all(part.stop - part.start == 2 * unit for part in shard)
     with hcomp.Sum(comm, 10, np.float32, "sign algorithm=sampled") as total:
-        assert total.part_unit == 0
+        assert total.shard_alignment == 0
 
 
 def test_a_residual_that_cannot_be_is_refused():
@@ -152,7 +152,7 @@ def test_training_methods_feed_back():
 
 def test_parts_make_the_whole():
     with hcomp.Sum(comm, values, np.float32, "identity") as total:
-        mine = total.owned
+        mine = total.shard
         parts = sorted(comm.allgather((mine.start, mine.stop)))
         assert [0, *(stop for _, stop in parts)] == [*(start for start, _ in parts), values]
         x = np.arange(values, dtype=np.float32)

@@ -16,7 +16,7 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::Range(1, 1 << 16));
   app.add_option("--values", o.values, "Values of every rank's vector")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 32));
-  app.add_option("--algorithm", o.algorithms, "One after the other; owner sums only signs")
+  app.add_option("--algorithm", o.algorithms, "One after the other; sampled is for codec sign")
       ->delimiter(',')
       ->check(CLI::IsMember({"ring", "torus", "direct", "recursive_doubling", "sampled"}));
   app.add_option("--codec", o.codecs, "Each with each algorithm")

@@ -56,7 +56,7 @@ template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
     CHECK(x == expected);
     CHECK(hcomp::digest(std::span(x), transport).same());
     sum.reduce_scatter(std::span(y));
-    auto const shard = sum.owned();
+    auto const shard = sum.shard();
     for (std::size_t i = 0; i < y.size(); ++i)
       if (i < shard.first || i >= shard.first + shard.count) y[i] = -1;  // only shards travel
     sum.all_gather(std::span(y));

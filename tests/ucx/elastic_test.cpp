@@ -132,8 +132,8 @@ class plan_that_hears_of_a_loss {
       : plan_(make_plan<float>("thc:bits=4", 1000, over, executor)), hears_(&hears) {}
 
   std::size_t values() const { return plan_.values(); }
-  value_range owned() const { return plan_.owned(); }
-  std::size_t part_unit() const { return plan_.part_unit(); }
+  value_range shard() const { return plan_.shard(); }
+  std::size_t shard_alignment() const { return plan_.shard_alignment(); }
   template <class... Arguments> report all_reduce(Arguments&&... arguments) try {
     return plan_.all_reduce(arguments...);
   } catch (nonfinite_error const&) {

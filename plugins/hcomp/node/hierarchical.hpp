@@ -110,17 +110,17 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   /// Those of which an error_feedback keeps what was lost.
   value_range encoded() const { return share(); }
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`: of its share.
-  value_range owned() const {
+  value_range shard() const {
     auto const mine = share();
     if (!plan_) return mine;
-    auto const [first, count] = plan_->owned();
+    auto const [first, count] = plan_->shard();
     return {mine.first + first, count};
   }
-  /// See plan::part_unit. 0 too where hosts have different numbers of ranks.
-  std::size_t part_unit() const {
+  /// See plan::shard_alignment. 0 too where hosts have different numbers of ranks.
+  std::size_t shard_alignment() const {
     constexpr std::size_t word = 64;  // shares begin with one
     if (!ranks().all_carry()) return 0;
-    return plan_ ? std::lcm(plan_->part_unit(), word) : word;
+    return plan_ ? std::lcm(plan_->shard_alignment(), word) : word;
   }
   /// See any_plan::set_magnitude.
   void set_magnitude(double magnitude) requires requires(Between& between) {
@@ -157,7 +157,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     return steps(
         operation::all_gather, x, call, nullptr,
         [&] {
-          auto const mine = owned();
+          auto const mine = shard();
           std::copy_n(x.data() + mine.first, mine.count,
                       sum_.data() + (mine.first - share().first));
         },
@@ -189,7 +189,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
         between,
         [&] {
           if (what == operation::all_reduce) return spread(x);
-          auto const mine = owned();
+          auto const mine = shard();
           std::copy_n(sum_.data() + (mine.first - share().first), mine.count,
                       x.data() + mine.first);
         });

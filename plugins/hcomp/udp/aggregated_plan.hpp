@@ -117,8 +117,8 @@ template <IndexCodec C> class aggregated_plan {
 
   std::size_t values() const { return values_; }
   C const& codec() const { return mean_->codec(); }
-  value_range owned() const { return {0, values_}; }
-  std::size_t part_unit() const { return 0; }
+  value_range shard() const { return {0, values_}; }
+  std::size_t shard_alignment() const { return 0; }
   /// What became of this rank's part in the last call.
   aggregation_report const& last() const { return last_; }
   udp::figures const& figures() const { return link_->figures(); }

@@ -23,7 +23,7 @@ Array = NDArray[Any]
 class Sum(_library.Handle):
     """Sums of arrays of one size and type by one method.
 
-    Creation is collective; so are all methods but ``owned``. Arrays are summed in place. They have
+    Creation is collective; so are all methods but ``shard``. Arrays are summed in place. They have
     ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
     rank is an HcompError on all.
 
@@ -68,7 +68,7 @@ class Sum(_library.Handle):
         return self._call("hcomp_all_reduce_sized", x, mean)
 
     def reduce_scatter(self, x: Array, mean: bool = False) -> Report:
-        """The same, but leave each rank only its part of the sum in ``x``, see ``owned``."""
+        """The same, but leave each rank only its part of the sum in ``x``, see ``shard``."""
         return self._call("hcomp_reduce_scatter_sized", x, mean)
 
     def all_gather(self, x: Array) -> Report:
@@ -98,20 +98,20 @@ class Sum(_library.Handle):
         return self._start("hcomp_all_gather_start_sized", x, False)
 
     @property
-    def owned(self) -> slice:
-        """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.owned]``."""
+    def shard(self) -> slice:
+        """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.shard]``."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
-        self._library.call("hcomp_owned", self.handle, ctypes.byref(first), ctypes.byref(count))
+        self._library.call("hcomp_shard", self.handle, ctypes.byref(first), ctypes.byref(count))
         return slice(first.value, first.value + count.value)
 
     @property
-    def part_unit(self) -> int:
+    def shard_alignment(self) -> int:
         """All ranks own as many values where this times the ranks divides ``values``.
 
         0 where they never do. The same for a sum of 0 values.
         """
         unit = ctypes.c_size_t()
-        self._library.call("hcomp_part_unit", self.handle, ctypes.byref(unit))
+        self._library.call("hcomp_shard_alignment", self.handle, ctypes.byref(unit))
         return unit.value
 
     @property

@@ -16,7 +16,7 @@ namespace hcomp {
 ///
 ///     hcomp::plan sum(gradient.size(), hcomp::lossless<std::uint32_t>{}, transport, executor);
 ///     sum.all_reduce(gradient);   // and sum.choice().text() tells how
-///     sum.reduce_scatter(other);  // of which sum.owned() is this rank's,
+///     sum.reduce_scatter(other);  // of which sum.shard() is this rank's,
 ///     sum.all_gather(other);      // until all ranks have all shards
 ///
 /// Algorithm direct, that of a plan without options: ranks send the owner of every shard what they

@@ -79,7 +79,7 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
     std::size_t const slice = layout.blocks_per(segment_bytes),
                       slices = (layout.blocks() + slice - 1) / slice;
     double const message = static_cast<double>(slices * block_header_bytes) +
-                           owned_bytes(static_cast<double>(layout.values),
+                           shard_bytes(static_cast<double>(layout.values),
                                        static_cast<double>(layout.blocks()), ranks);
     return static_cast<std::uint64_t>(std::llround(message * (ranks - 1)));
   }

@@ -35,8 +35,8 @@ template <class V> class plan_body {
   virtual ~plan_body() = default;
 
   virtual std::size_t values() const = 0;
-  virtual value_range owned() const = 0;
-  virtual std::size_t part_unit() const = 0;
+  virtual value_range shard() const = 0;
+  virtual std::size_t shard_alignment() const = 0;
   virtual value_range encoded() const = 0;
   virtual report all_reduce(std::span<V> x, call_options const& call) = 0;
   virtual report all_reduce(std::span<V> x, error_feedback<V>& feedback,
@@ -60,8 +60,8 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   explicit some_plan(Arguments&&... arguments) : plan_(std::forward<Arguments>(arguments)...) {}
 
   std::size_t values() const override { return plan_.values(); }
-  value_range owned() const override { return plan_.owned(); }
-  std::size_t part_unit() const override { return plan_.part_unit(); }
+  value_range shard() const override { return plan_.shard(); }
+  std::size_t shard_alignment() const override { return plan_.shard_alignment(); }
   value_range encoded() const override {
     if constexpr (requires { plan_.encoded(); }) return plan_.encoded();
     return {0, plan_.values()};
@@ -127,9 +127,9 @@ template <class V> class any_plan {
   std::string const& codec() const { return codec_; }
   std::size_t values() const { return body_->values(); }
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
-  value_range owned() const { return body_->owned(); }
+  value_range shard() const { return body_->shard(); }
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do.
-  std::size_t part_unit() const { return body_->part_unit(); }
+  std::size_t shard_alignment() const { return body_->shard_alignment(); }
   /// The values that this rank encodes in sums, and of which an error_feedback keeps what was lost:
   /// all, but where ranks of a host share them out among themselves.
   value_range encoded() const { return body_->encoded(); }

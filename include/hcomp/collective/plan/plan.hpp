@@ -117,7 +117,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// hcomp/hcomp.hpp.
 /// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
 ///   algorithm sampled and no set_codec; options.narrow means nothing.
-/// - owned() is a number of whole words of 64 values, about as many on every rank, by every
+/// - shard() is a number of whole words of 64 values, about as many on every rank, by every
 ///   algorithm.
 template <Summable C, Transport T, Executor E> class plan {
   using parts = detail::plan_parts<C, E>;
@@ -159,12 +159,12 @@ template <Summable C, Transport T, Executor E> class plan {
   sparse_choice const& choice() const requires Sparse<C> { return engine_->choice(); }
 
   /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
-  value_range owned() const { return layout().values_of(engine_->owned_blocks()); }
+  value_range shard() const { return layout().values_of(engine_->shard_blocks()); }
 
   /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
   /// with algorithm sampled every rank owns all values, with aggregator rank 0 does, unless the codec
   /// Sparse.
-  std::size_t part_unit() const {
+  std::size_t shard_alignment() const {
     if (!Sparse<C> && !options().how.shares_the_sum()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
@@ -215,7 +215,7 @@ template <Summable C, Transport T, Executor E> class plan {
     }
   }
 
-  /// Sum over all ranks, but leave each rank only its `owned()` part of the result in x; the rest
+  /// Sum over all ranks, but leave each rank only its `shard()` part of the result in x; the rest
   /// of x keeps its values. What a sharded optimizer needs. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
@@ -238,7 +238,7 @@ template <Summable C, Transport T, Executor E> class plan {
     }
   }
 
-  /// Give every rank all ranks' `owned()` parts of x, encoded once and decoded everywhere, here
+  /// Give every rank all ranks' `shard()` parts of x, encoded once and decoded everywhere, here
   /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());

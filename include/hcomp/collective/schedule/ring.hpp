@@ -6,7 +6,7 @@ namespace hcomp {
 
 /// The view of one rank on a ring of `size` ranks. Parts are numbered like ranks.
 ///
-/// After `hops()` hops of the reduce-scatter this rank owns the finished part `owned()`; the
+/// After `hops()` hops of the reduce-scatter this rank owns the finished part `shard()`; the
 /// all-gather starts from there.
 /// Source: P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69 (2009) 117-124.
 struct ring {
@@ -16,7 +16,7 @@ struct ring {
   constexpr int next() const { return (rank + 1) % size; }
   constexpr int previous() const { return (rank + size - 1) % size; }
   constexpr int hops() const { return size - 1; }
-  constexpr int owned() const { return (rank + 1) % size; }
+  constexpr int shard() const { return (rank + 1) % size; }
 
   /// Part sent, and part received and added, at hop `h` of the reduce-scatter.
   constexpr int reduce_send(int h) const { return (rank + size - h) % size; }

@@ -27,7 +27,7 @@ struct schedule {
   int parts = 1;
   std::vector<hop> reduce;
   std::vector<hop> gather;
-  block_range owned{0, 1};
+  block_range shard{0, 1};
   bool reduces_all = false;     ///< after `reduce` every rank holds all parts, finished
   bool is_centralised = false;  ///< one rank adds up for all
 

@@ -51,7 +51,7 @@ class ShardState(SumState):
         super().__init__(modules, method, group, warm_up, full_every, timeout, callback)
         # Parts must be whole blocks of full steps, too.
         with Sum(self._group, 0, numpy.float32, "identity") as exact:
-            self._part_unit = math.lcm(self._part_unit, exact.part_unit)
+            self._part_unit = math.lcm(self._part_unit, exact.shard_alignment)
         self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
         self._left = set(modules)  #: whose gradients have not come in this step
@@ -108,12 +108,12 @@ class ShardState(SumState):
         flat = x.view(-1)
         used, given = self._prepared(name, flat, step)
         self._finished(lambda: used.reduce_scatter(flat.numpy(), mean), flat, given)
-        output.copy_(flat[used.owned][:part].view_as(output))
+        output.copy_(flat[used.shard][:part].view_as(output))
 
     def _slots_of(self, total: Sum, name: str, words: str, padded: int) -> Tensor:
         """Where the parts of ranks are."""
         if (name, words) not in self._slots:
-            mine = torch.tensor([total.owned.start // padded])
+            mine = torch.tensor([total.shard.start // padded])
             slots = torch.empty(self.size, dtype=mine.dtype)
             self._group.all_gather_at(mine.data_ptr(), mine.nbytes, slots.data_ptr())
             self._slots[name, words] = slots

@@ -125,7 +125,7 @@ class SumState:
         self.size = self._group.size
         # Wrong methods are refused now, on all ranks.
         with Sum(self._group, 0, numpy.float32, self._words) as nothing:
-            self._part_unit = nothing.part_unit
+            self._part_unit = nothing.shard_alignment
 
     # ---- What is kept --------------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ class top_k_plan {
         plan_(asked.values, lossless<>{}, asked.transport, asked.executor, asked.options) {}
 
   std::size_t values() const { return plan_.values(); }
-  value_range owned() const { return plan_.owned(); }
-  std::size_t part_unit() const { return plan_.part_unit(); }
+  value_range shard() const { return plan_.shard(); }
+  std::size_t shard_alignment() const { return plan_.shard_alignment(); }
   sparse_choice const& choice() const { return plan_.choice(); }
 
   report all_reduce(std::span<float> x, call_options const& call) {
@@ -59,7 +59,7 @@ class top_k_plan {
   }
   template <Feedback<float> F>
   report reduce_scatter(std::span<float> x, F& feedback, call_options const& call) {
-    return sum(x, feedback, owned(), [&](std::span<float> of, auto&... more) {
+    return sum(x, feedback, shard(), [&](std::span<float> of, auto&... more) {
       return plan_.reduce_scatter(of, more..., call);
     });
   }

@@ -54,7 +54,7 @@ class rank_clock {
   void gather(bool decodes) {
     walk_of_gathering handler(*this, decodes);
     walk(handler);
-    handler.decode_owned();  // of a walk without receives
+    handler.decode_shard();  // of a walk without receives
   }
 
  private:
@@ -190,7 +190,7 @@ class rank_clock {
         : walk_of_times(clock, clock.schedule_.gather),
           decodes(decodes),
           is_narrow(clock.part_blocks_ * static_cast<std::size_t>(clock.schedule_.parts)) {
-      std::size_t blocks = clock.blocks(clock.schedule_.owned).count;
+      std::size_t blocks = clock.blocks(clock.schedule_.shard).count;
       for (hop const& h : hops) blocks += clock.blocks(h.receive).count;
       seconds_per_block = clock.all_values() * clock.codec_.decode /
                           static_cast<double>(std::max<std::size_t>(blocks, 1));
@@ -208,9 +208,9 @@ class rank_clock {
       clock.send(h, segment, hops[h].ranks);
       return {};
     }
-    void expect(std::size_t, block_range) override { decode_owned(); }
-    void decode_owned() {
-      if (is_first) clock.work(decoding(clock.blocks(clock.schedule_.owned)));
+    void expect(std::size_t, block_range) override { decode_shard(); }
+    void decode_shard() {
+      if (is_first) clock.work(decoding(clock.blocks(clock.schedule_.shard)));
       is_first = false;
     }
     void arrive(std::size_t h, block_range segment, std::size_t) override {

@@ -14,7 +14,7 @@ namespace hcomp::detail {
 
 /// The mean bytes of the bits that sampled selection draws from one rank: per block rounded up, by
 /// 7/16 on average.
-constexpr double owned_bytes(double values, double blocks, int ranks) {
+constexpr double shard_bytes(double values, double blocks, int ranks) {
   return values / 8 / ranks + blocks * 7 / 16;
 }
 
@@ -34,7 +34,7 @@ class selection_clock {
   double pack(int ranks) {
     for_each_segment([&](std::size_t blocks) {
       now_ += 4 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack);
-      double const message = owned_bytes(values(blocks), static_cast<double>(blocks), ranks) +
+      double const message = shard_bytes(values(blocks), static_cast<double>(blocks), ranks) +
                              static_cast<double>(block_header_bytes);
       double passed = now_;
       for (int peer = 1; peer < ranks; ++peer) passed = out_.pass(now_, message);

@@ -56,7 +56,7 @@ class block_engine final : public sum_engine<value_work> {
     weights_.resize(layout_.blocks());
   }
 
-  block_range owned_blocks() const override { return blocks(schedule_.owned); }
+  block_range shard_blocks() const override { return blocks(schedule_.shard); }
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {
@@ -80,8 +80,8 @@ class block_engine final : public sum_engine<value_work> {
     agree_on_statistics(values, figures);
     one_call const it{values, call, figures};
     reduce(it);
-    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
-    decode(owned_blocks(), it);
+    finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
+    decode(shard_blocks(), it);
     return session_.done(figures);
   }
 
@@ -89,7 +89,7 @@ class block_engine final : public sum_engine<value_work> {
                     call_options const& call) override {
     auto figures = session_.start(operation::all_gather, given, call);
     one_call const it{values, call, figures};
-    encode(owned_blocks(), it, nullptr);  // in a unit of its own
+    encode(shard_blocks(), it, nullptr);  // in a unit of its own
     spread(it);
     finish(layout_.all(), 1, of_all(), it);
     decode(layout_.all(), it);
@@ -307,7 +307,7 @@ class block_engine final : public sum_engine<value_work> {
     bool const reduces_all = schedule_.reduces_all;
     if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
     stopwatch watch;
-    block_range const range = reduces_all ? layout_.all() : owned_blocks();
+    block_range const range = reduces_all ? layout_.all() : shard_blocks();
     if (work_->round(range, code(range))) ready_to_move();
     watch.add_to(figures.seconds_merge);
   }
@@ -373,7 +373,7 @@ class block_engine final : public sum_engine<value_work> {
   }
   /// That the sum is sound is known before.
   void spread_and_decode(one_call const& it) {
-    finish(owned_blocks(), session_.expected_weight(), findings::of_parts, it);
+    finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
     auto const weight = it.figures.weight;  // on which all ranks agree now
     code_findings found;
     auto const decode_sound = [&](block_range range) {
@@ -381,7 +381,7 @@ class block_engine final : public sum_engine<value_work> {
       if (found.damaged == code_findings::nowhere) decode(range, it);
     };
     spread(
-        it, [&] { decode_sound(owned_blocks()); }, decode_sound);
+        it, [&] { decode_sound(shard_blocks()); }, decode_sound);
     session_.finish(found, findings::of_all, layout_, it.figures);
   }
 

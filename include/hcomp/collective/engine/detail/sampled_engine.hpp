@@ -65,7 +65,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
         places_(slices() * ranks_),
         inspected_(slices() * ranks_) {}
 
-  block_range owned_blocks() const override { return layout_.all(); }
+  block_range shard_blocks() const override { return layout_.all(); }
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {

@@ -47,7 +47,7 @@ template <class Values> class sum_engine : public engine_base {
   using engine_base::engine_base;
 
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
-  virtual block_range owned_blocks() const = 0;
+  virtual block_range shard_blocks() const = 0;
   virtual report all_reduce(call_arguments const& given, Values& values,
                             call_options const& call) = 0;
   virtual report reduce_scatter(call_arguments const& given, Values& values,

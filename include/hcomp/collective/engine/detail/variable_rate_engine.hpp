@@ -67,8 +67,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
             schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
 
   /// The blocks of which this rank holds the sum after `reduce_scatter`.
-  block_range owned_blocks() const override {
-    return schedule_.blocks_of(schedule_.owned, layout_.blocks());
+  block_range shard_blocks() const override {
+    return schedule_.blocks_of(schedule_.shard, layout_.blocks());
   }
 
   report all_reduce(call_arguments const& given, variable_rate_values& values,
@@ -88,10 +88,10 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     one_call const it{values, figures, parts_of(call.result)};
     run(it, [&] {
       reduce(it);
-      finish_owned(it);
+      finish_shard(it);
       if (!finish(ranks(), figures)) return false;
       stopwatch watch;
-      for_each_owned([&](std::size_t s) { decode(it, s, code_of::this_rank); });
+      for_each_in_shard([&](std::size_t s) { decode(it, s, code_of::this_rank); });
       watch.add_to(figures.seconds_decode);
       return true;
     });
@@ -255,13 +255,15 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   template <class F> void for_each_segment(block_range parts, F const& f) const {
     for (std::size_t s = begins_[parts.first]; s < begins_[parts.end()]; ++s) f(s);
   }
-  std::size_t begin_of_owned() const { return begins_[schedule_.owned.first]; }
-  std::size_t end_of_owned() const { return begins_[schedule_.owned.end()]; }
-  bool is_owned(std::size_t s) const { return begin_of_owned() <= s && s < end_of_owned(); }
+  std::size_t begin_of_shard() const { return begins_[schedule_.shard.first]; }
+  std::size_t end_of_shard() const { return begins_[schedule_.shard.end()]; }
+  bool is_owned(std::size_t s) const { return begin_of_shard() <= s && s < end_of_shard(); }
   /// The executor works on segments while this thread does something else.
   bool works_beside() const { return work_->most_under_way() > 1; }
   /// Calls f(segment) for the segments of this rank's parts, or of all.
-  template <class F> void for_each_owned(F const& f) const { for_each_segment(schedule_.owned, f); }
+  template <class F> void for_each_in_shard(F const& f) const {
+    for_each_segment(schedule_.shard, f);
+  }
   template <class F> void for_each(F const& f) const {
     for (std::size_t s = 0; s < segments_.size(); ++s) f(s);
   }
@@ -481,15 +483,19 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     one_call const& it;
     std::uint32_t weight;
     Use const& use;
-    std::size_t next_owned;  ///< of this rank's segments, the first that was not used
+    std::size_t next_in_shard;  ///< of this rank's segments, the first that was not used
 
     spreading_walk(variable_rate_engine& engine, one_call const& it, std::uint32_t weight,
                    Use const& use)
-        : engine(engine), it(it), weight(weight), use(use), next_owned(engine.begin_of_owned()) {}
+        : engine(engine),
+          it(it),
+          weight(weight),
+          use(use),
+          next_in_shard(engine.begin_of_shard()) {}
 
     std::span<std::byte const> leave(std::size_t, block_range blocks) override {
       std::size_t const s = engine.index_of(blocks);
-      if (engine.works_beside() && engine.is_owned(s)) use_owned(s + 1);  // while it leaves
+      if (engine.works_beside() && engine.is_owned(s)) use_shard(s + 1);  // while it leaves
       return engine.message(s);
     }
     std::span<std::byte> inbox(std::size_t, block_range blocks) override {
@@ -502,13 +508,13 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
                                      engine.header_of(s, engine.answers_plain_, weight)));
     }
     void passed_on(block_range blocks) override {
-      use_owned(engine.end_of_owned());
+      use_shard(engine.end_of_shard());
       use_sound(engine.index_of(blocks));
     }
 
     /// Each once, while others' segments are on their way here.
-    void use_owned(std::size_t end) {
-      while (next_owned < end) use_sound(next_owned++);
+    void use_shard(std::size_t end) {
+      while (next_in_shard < end) use_sound(next_in_shard++);
     }
     void use_sound(std::size_t s) {
       if (engine.segments_[s].fault != block_fault::none) return;
@@ -530,15 +536,15 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   /// Encodes of this rank's parts what was not encoded in passing, and looks for errors, NaN and
   /// infinity there; all of x there after `start` alone.
-  void finish_owned(one_call const& it) {
+  void finish_shard(one_call const& it) {
     if (!answers_plain_)
-      for_each_owned([&](std::size_t s) {
+      for_each_in_shard([&](std::size_t s) {
         if (!is_begun(s)) encode(it, s, true);
       });
     stopwatch watch;
     end_all();
     watch.add_to(it.figures.seconds_encode);
-    for_each_owned([&](std::size_t s) {
+    for_each_in_shard([&](std::size_t s) {
       bool const is_code = segments_[s].bytes > 0;
       if (is_code) find_error(it, s);
       if (!answers_plain_) return;
@@ -554,7 +560,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   /// what was added up is sound is known before.
   /// Returns as finish.
   bool spread(one_call const& it, std::uint32_t weight) {
-    finish_owned(it);
+    finish_shard(it);
     bool const on_arrival = !options().checksum && schedule_.size > 1 &&
                             layout_.bytes() >= options().decode_on_arrival_bytes;
     if (on_arrival && !finish(weight, it.figures)) return false;
@@ -566,7 +572,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     };
     spreading_walk walk(*this, it, weight, use);
     gather_.walk(walk, &it.figures);
-    walk.use_owned(end_of_owned());
+    walk.use_shard(end_of_shard());
     if (on_arrival) find_what_was_not_decoded(it);
     if (!finish(weight, it.figures)) return false;
     if (on_arrival) return true;

@@ -16,7 +16,7 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
 /// size - 1 hops each way, all between neighbours; bandwidth-optimal.
 [[gnu::cold]] inline schedule ring_schedule(int rank, int size) {
   ring const r{rank, size};
-  schedule s{rank, size, size, {}, {}, one_part(r.owned())};
+  schedule s{rank, size, size, {}, {}, one_part(r.shard())};
   for (int h = 0; h < r.hops(); ++h) {
     s.reduce.push_back(
         {r.next(), r.previous(), one_part(r.reduce_send(h)), one_part(r.reduce_recv(h)), h + 1});
@@ -37,9 +37,9 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   auto const parts = [&](int p) {
     return block_range{static_cast<std::size_t>(p * rows), static_cast<std::size_t>(rows)};
   };
-  auto const part = [&](int p) { return one_part(across.owned() * rows + p); };
+  auto const part = [&](int p) { return one_part(across.shard() * rows + p); };
 
-  schedule s{rank, rows * columns, rows * columns, {}, {}, part(down.owned())};
+  schedule s{rank, rows * columns, rows * columns, {}, {}, part(down.shard())};
   for (int h = 0; h < across.hops(); ++h)
     s.reduce.push_back({in_row(across.next()), in_row(across.previous()),
                         parts(across.reduce_send(h)), parts(across.reduce_recv(h)), h + 1});

@@ -63,7 +63,7 @@ class sparse_engine final : public sparse_sum_engine {
     if (!by_shards_) work.connect(transport);
   }
 
-  block_range owned_blocks() const override { return shards_.shard().words; }
+  block_range shard_blocks() const override { return shards_.shard().words; }
   /// Of the last all_reduce.
   sparse_choice const& choice() const override { return choice_; }
 
