@@ -36,10 +36,10 @@ set(layer_concurrent.hpp ${layer_hcomp.hpp})
 # Shared objects with codecs, and how they are loaded.
 set(layer_codec_library.hpp core collective)
 # The C API, for compilers that know nothing of the rest.
-set(layer_sum.h      "")
-set(layer_hcomp.h    sum.h)
-set(layer_group.h    sum.h)
-set(layer_elastic.h  sum.h group.h)
+set(layer_plan.h      "")
+set(layer_hcomp.h    plan.h)
+set(layer_group.h    plan.h)
+set(layer_elastic.h  plan.h group.h)
 
 # Whose headers are whose: these names open the include line of a library that only some may see.
 set(mpi_headers  "mpi\\.h|mpi-ext\\.h")

@@ -10,7 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <hcomp/elastic/group.hpp>
-#include <hcomp/elastic/sum.hpp>
+#include <hcomp/elastic/plan.hpp>
 #include <hcomp/hcomp.hpp>
 #include <memory>
 #include <span>
@@ -27,7 +27,7 @@ void train(hcomp::elastic::group& group, bool is_new) {
   model state;
   auto const bytes = std::as_writable_bytes(std::span(&state, 1));
   std::size_t const values = std::size(state.parameters);
-  hcomp::elastic::sum<float> sum("thc:bits=4", values, group, executor);
+  hcomp::elastic::plan<float> sum("thc:bits=4", values, group, executor);
   hcomp::error_feedback<float> feedback(values);
 
   if (is_new) group.share(bytes);  // takes what the others have

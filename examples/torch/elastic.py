@@ -28,7 +28,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("rank", help="0 to ranks - 1, or join: to come to a run that goes on")
     parser.add_argument("ranks", nargs="?", type=int, help="how many there are at the start")
     parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--method", default="thc:bits=4", help="by which gradients are averaged")
+    parser.add_argument("--codec", default="thc:bits=4", help="by which gradients are averaged")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds that a step takes longer")
     parser.add_argument("--timeout", type=float, default=30, help="seconds to wait for another rank")
     args = parser.parse_args()
@@ -53,7 +53,7 @@ def main() -> None:
     model = nn.Sequential(nn.Linear(8, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, 1))
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 200, 0.5)
-    training = hcomp.torch.ElasticTraining(group, model, optimizer, scheduler, method=args.method)
+    training = hcomp.torch.ElasticTraining(group, model, optimizer, scheduler, codec=args.codec)
     print(f"{group}, at step {training.step}", flush=True)
 
     while training.step < args.steps:

@@ -10,8 +10,8 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/elastic/group.hpp>
+#include <hcomp/elastic/plan.hpp>
 #include <hcomp/elastic/rendezvous_store.hpp>
-#include <hcomp/elastic/sum.hpp>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -29,13 +29,13 @@ namespace {
 
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
-using hcomp::drop_in::method;
+using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::value_type;
 
 /// What a sum that outlives ranks cannot do: parts would have gone with them.
-template <class V> class lasting_sum : public hcomp::elastic::sum<V> {
+template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
  public:
-  using hcomp::elastic::sum<V>::sum;
+  using hcomp::elastic::plan<V>::sum;
 
   hcomp::value_range shard() const { refuse(); }
   std::size_t shard_alignment() const { refuse(); }
@@ -82,12 +82,12 @@ class elastic_connection final : public hcomp::c_api::connection {
   void agree_on_sum(std::string const&, std::string const& error) override {
     if (!error.empty()) throw std::invalid_argument(error);
   }
-  hcomp::any_plan<float> plan_of(method const& how, std::size_t values,
+  hcomp::any_plan<float> plan_of(codec_spec const& how, std::size_t values,
                                  hcomp::host_executor& executor,
                                  std::type_identity<float>) override {
     return plan<float>(how, values, executor);
   }
-  hcomp::any_plan<double> plan_of(method const& how, std::size_t values,
+  hcomp::any_plan<double> plan_of(codec_spec const& how, std::size_t values,
                                   hcomp::host_executor& executor,
                                   std::type_identity<double>) override {
     return plan<double>(how, values, executor);
@@ -104,14 +104,15 @@ class elastic_connection final : public hcomp::c_api::connection {
 
  private:
   template <class V>
-  hcomp::any_plan<V> plan(method const& how, std::size_t values, hcomp::host_executor& executor) {
+  hcomp::any_plan<V> plan(codec_spec const& how, std::size_t values,
+                          hcomp::host_executor& executor) {
     if (how.how.hierarchical)
       throw std::invalid_argument("algorithm hierarchical is not for sums over an elastic group");
     auto const make = [how, values, &executor](hcomp::any_transport& over) {
       hcomp::detail::kept_transport kept(over);
       return hcomp::any_plan<V>(
           how.row_text(), std::move(kept),
-          std::make_unique<hcomp::detail::some_plan<hcomp::drop_in::vector_sum<V>>>(
+          std::make_unique<hcomp::detail::some_plan<hcomp::drop_in::feedback_plan<V>>>(
               how, values, over, executor));
     };
     return {how.row_text(), hcomp::detail::kept_transport(transport()),
@@ -248,8 +249,8 @@ int hcomp_elastic_forget(hcomp_elastic* group) {
   return look(__func__, group, [](auto& over) { over.group().forget_state(); });
 }
 
-int hcomp_create_elastic(hcomp_elastic* group, size_t values, int type, char const* method_text,
-                         hcomp_sum** sum) {
+int hcomp_plan_create_elastic(hcomp_elastic* group, size_t values, int type, char const* codec_text,
+                              hcomp_plan** sum) {
   if (sum) *sum = nullptr;
   return guarded(__func__, [&] {
     auto const& over = require(group, "group").over;
@@ -257,6 +258,6 @@ int hcomp_create_elastic(hcomp_elastic* group, size_t values, int type, char con
     std::optional<value_type> known;
     if (type == HCOMP_FLOAT) known = value_type::float32;
     if (type == HCOMP_DOUBLE) known = value_type::float64;
-    hcomp::c_api::make_sum(over, values, known, method_text, sum);
+    hcomp::c_api::make_sum(over, values, known, codec_text, sum);
   });
 }

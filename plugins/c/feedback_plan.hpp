@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of vectors of one size by a method that is chosen at run time.
+/// Sums of vectors of one size by a codec that is chosen at run time.
 
 #include <algorithm>
 #include <cmath>
@@ -84,7 +84,7 @@ template <class V, class Lost> sizes sizes_of(std::span<V const> x, Lost const& 
 }  // namespace detail
 
 /// A plan of whatever codec, which adapts to what is summed. For any_plan.
-template <class V> class vector_sum {
+template <class V> class feedback_plan {
  public:
   using value_type = V;
 
@@ -92,8 +92,8 @@ template <class V> class vector_sum {
   /// @throws std::invalid_argument  there is no such codec for these values, or it does not go with
   ///                                the algorithm or so many ranks; on all ranks alike
   template <Transport T>
-  vector_sum(method const& how, std::size_t values, T& transport, host_executor& executor,
-             std::size_t segment_bytes = plan_options{}.segment_bytes)
+  feedback_plan(codec_spec const& how, std::size_t values, T& transport, host_executor& executor,
+                std::size_t segment_bytes = plan_options{}.segment_bytes)
       : codec_(registered_codecs<V>().at(how.codec)),
         transport_(transport),
         plan_(make_plan<V>(how.row_text(), values, *transport_, executor,
@@ -112,7 +112,7 @@ template <class V> class vector_sum {
     return plan_.all_reduce(x, residual, call);
   }
   /// The same, but leaves each rank only its `shard()` part of the sum in x.
-  /// @throws std::invalid_argument  the method has no such thing: algorithm sampled
+  /// @throws std::invalid_argument  the codec has no such thing: algorithm sampled
   report reduce_scatter(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.reduce_scatter(x, call);
@@ -133,7 +133,7 @@ template <class V> class vector_sum {
   std::string about_last_call() const { return plan_.about_last_call(); }
 
  private:
-  static plan_options options(codec_info const& codec, method const& how,
+  static plan_options options(codec_info const& codec, codec_spec const& how,
                               std::size_t segment_bytes) {
     plan_options options;
     options.how = how.how.between_nodes();
@@ -176,24 +176,24 @@ template <class V> class vector_sum {
   std::vector<detail::sizes> sizes_;
 };
 
-/// A vector_sum, of all ranks or of those that carry a share between hosts, as the method says.
+/// A feedback_plan, of all ranks or of those that carry a share between hosts, as the codec says.
 /// @param hosts  (), gives the node::node_ranks of the transport, which outlive the plan; called on all
-///               ranks where the method is hierarchical
-/// @throws as vector_sum
+///               ranks where the codec is hierarchical
+/// @throws as feedback_plan
 template <class V, class Nodes>
-any_plan<V> make_vector_sum(method const& how, std::size_t values, any_transport& transport,
-                            host_executor& executor, Nodes const& nodes,
-                            std::size_t segment_bytes = plan_options{}.segment_bytes) {
+any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_transport& transport,
+                               host_executor& executor, Nodes const& nodes,
+                               std::size_t segment_bytes = plan_options{}.segment_bytes) {
   hcomp::detail::kept_transport over(transport);
   std::unique_ptr<hcomp::detail::plan_body<V>> body;
   if (how.how.hierarchical)
-    body = std::make_unique<hcomp::detail::some_plan<node::hierarchical_plan<V, vector_sum<V>>>>(
+    body = std::make_unique<hcomp::detail::some_plan<node::hierarchical_plan<V, feedback_plan<V>>>>(
         nodes(), values, [&](std::size_t count, node::some_ranks& between) {
-          return std::make_unique<vector_sum<V>>(how, count, between, executor, segment_bytes);
+          return std::make_unique<feedback_plan<V>>(how, count, between, executor, segment_bytes);
         });
   else
-    body = std::make_unique<hcomp::detail::some_plan<vector_sum<V>>>(how, values, transport,
-                                                                     executor, segment_bytes);
+    body = std::make_unique<hcomp::detail::some_plan<feedback_plan<V>>>(how, values, transport,
+                                                                        executor, segment_bytes);
   return {how.row_text(), std::move(over), std::move(body)};
 }
 

@@ -44,7 +44,7 @@ namespace {
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
 using hcomp::c_api::turn;
-using hcomp::drop_in::method;
+using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::settings;
 using hcomp::drop_in::value_type;
 
@@ -235,7 +235,7 @@ constexpr bool is_added_on_the_way =
 struct hcomp_group {
   std::shared_ptr<ucx_connection> over;
   hcomp::drop_in::residual_store residuals;
-  hcomp::drop_in::summer sums;
+  hcomp::drop_in::plan_cache sums;
   settings chosen;
   hcomp::drop_in::spare_memory spare;  ///< for reduce_scatter
 
@@ -247,7 +247,7 @@ struct hcomp_group {
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// What a rule says of such vectors; none: they are summed as they are.
-  std::optional<method> how(int type, std::size_t values) const {
+  std::optional<codec_spec> how(int type, std::size_t values) const {
     auto const known = value_type_of(type);
     if (!known) return std::nullopt;
     std::size_t const bytes = values * size_of(*known);
@@ -255,7 +255,7 @@ struct hcomp_group {
     if (rule && rule->sum.codec != "none") return rule->sum;
     bool const is_half = *known == value_type::float16 || *known == value_type::bfloat16;
     if (!is_half || over->inside()) return std::nullopt;
-    method halves;
+    codec_spec halves;
     halves.codec = "identity";
     return halves;
   }
@@ -348,13 +348,13 @@ hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type,
 // Each has a name in the C API, says whether it may be under way with others that were started, and makes
 // itself; `started` is null where it was called.
 
-/// One of those that are under way at the same time, see summer::all_reduce.
+/// One of those that are under way at the same time, see plan_cache::all_reduce.
 std::size_t place_of(turn const* started) {
   return started && started->together
              ? static_cast<std::size_t>(started->number % ucx_connection::most_together)
              : 0;
 }
-bool goes_together(method const& how, std::size_t values, int type) {
+bool goes_together(codec_spec const& how, std::size_t values, int type) {
   return !how.how.hierarchical &&
          values * size_of(*value_type_of(type)) <= hcomp::drop_in::most_bytes_together;
 }
@@ -566,12 +566,12 @@ int hcomp_group_free(hcomp_group** group) {
   });
 }
 
-int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* method_text,
-                      hcomp_sum** sum) {
+int hcomp_plan_create_group(hcomp_group* group, size_t values, int type, char const* codec_text,
+                            hcomp_plan** sum) {
   if (sum) *sum = nullptr;
   return run(__func__, group, [&](hcomp_group& it) {
     it.over->meet("create");
-    hcomp::c_api::make_sum(it.over, values, value_type_of(type), method_text, sum);
+    hcomp::c_api::make_sum(it.over, values, value_type_of(type), codec_text, sum);
   });
 }
 

@@ -61,14 +61,14 @@ std::optional<value_type> type_of(int value_bytes) {
   return std::nullopt;
 }
 
-int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type, char const* method,
-           hcomp_sum** sum) noexcept {
+int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type, char const* codec,
+           hcomp_plan** sum) noexcept {
   if (sum) *sum = nullptr;
-  return guarded("hcomp_create", [&] {
+  return guarded("hcomp_plan_create", [&] {
     require_comm(comm);
     hcomp::c_api::make_sum(
         std::make_shared<over_communicator>(hcomp::drop_in::transport_over_shared_copy(comm)),
-        values, type, method, sum);
+        values, type, codec, sum);
   });
 }
 
@@ -98,13 +98,13 @@ MPI_Comm handle_of(int comm) {
 
 }  // namespace
 
-int hcomp_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* method,
-                 hcomp_sum** sum) {
-  return create(comm, values, hcomp::drop_in::type_of(type), method, sum);
+int hcomp_plan_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* codec,
+                      hcomp_plan** sum) {
+  return create(comm, values, hcomp::drop_in::type_of(type), codec, sum);
 }
-int hcomp_create_f(int comm, size_t values, int value_bytes, char const* method_text,
-                   hcomp_sum** sum) {
-  return create(handle_of(comm), values, type_of(value_bytes), method_text, sum);
+int hcomp_plan_create_f(int comm, size_t values, int value_bytes, char const* codec_text,
+                        hcomp_plan** sum) {
+  return create(handle_of(comm), values, type_of(value_bytes), codec_text, sum);
 }
 
 int hcomp_comm_set(MPI_Comm comm, char const* settings) { return set(comm, settings); }

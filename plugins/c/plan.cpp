@@ -33,7 +33,7 @@ namespace {
 using hcomp::c_api::connection;
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
-using hcomp::drop_in::method;
+using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::value_type;
 
 thread_local std::string last_error;
@@ -42,13 +42,13 @@ thread_local int last_error_rank = -1;
 // ---- What is asked for
 
 /// @throws std::invalid_argument
-method method_from(value_type type, std::string const& text) {
-  std::string const quoted = "method '" + text + "': ";
+codec codec_spec_from(value_type type, std::string const& text) {
+  std::string const quoted = "codec '" + text + "': ";
   std::string const clause = std::string(to_text(type)) + ": " + text;
   if (text.find_first_not_of(" \t\r\n") == text.npos)
-    throw std::invalid_argument("method is empty; it is such as 'thc bits=4'");
+    throw std::invalid_argument("codec is empty; it is such as 'thc:bits=4'");
   if (text.find(';') != text.npos)
-    throw std::invalid_argument(quoted + "it is one method, without ';'");
+    throw std::invalid_argument(quoted + "it is one codec, without ';'");
   hcomp::drop_in::rule given;
   try {
     given = hcomp::drop_in::settings::from(clause).rules.at(0);
@@ -73,17 +73,17 @@ method method_from(value_type type, std::string const& text) {
 /// Arguments of a create, or what is wrong with them.
 struct request {
   value_type type = value_type::float32;
-  method how;
+  codec_spec how;
   std::string error;
   std::string text;  ///< for messages, and to compare ranks by
 
-  request(std::size_t values, std::optional<value_type> wanted, char const* method_text,
+  request(std::size_t values, std::optional<value_type> wanted, char const* codec_text,
           bool has_place) {
     try {
       if (wanted != value_type::float32 && wanted != value_type::float64)
         throw std::invalid_argument("values are neither float (4 bytes) nor double (8 bytes)");
       type = *wanted;
-      how = method_from(type, &hcomp::c_api::require(method_text, "method"));
+      how = codec_spec_from(type, &hcomp::c_api::require(codec_text, "codec"));
       std::size_t const most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max() /
                                                         static_cast<std::ptrdiff_t>(size_of(type)));
       if (values > most)
@@ -130,7 +130,8 @@ template <class V> struct sum_of {
   std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
 
-  sum_of(method const& how, std::size_t values, connection& over, hcomp::host_executor& executor)
+  sum_of(codec_spec const& how, std::size_t values, connection& over,
+         hcomp::host_executor& executor)
       : plan(std::make_unique<hcomp::any_plan<V>>(
             over.plan_of(how, values, executor, std::type_identity<V>{}))) {
     if (how.feedback) residual.emplace(plan->encoded().count);
@@ -174,7 +175,7 @@ struct begun_call {
 
 }  // namespace
 
-struct hcomp_sum {
+struct hcomp_plan {
   std::shared_ptr<connection> over;
   hcomp::host_executor executor;
   std::size_t values;
@@ -189,8 +190,8 @@ struct hcomp_sum {
   std::vector<std::byte> from_device;  ///< values of a vector that is in a device's memory
 
   /// @param number  of the handle, see connection::next_handle
-  hcomp_sum(std::shared_ptr<connection> connected, request const& asked, std::size_t count,
-            std::uint64_t number)
+  hcomp_plan(std::shared_ptr<connection> connected, request const& asked, std::size_t count,
+             std::uint64_t number)
       : over(std::move(connected)),
         executor(asked.how.threads),
         values(count),
@@ -223,7 +224,7 @@ struct vector {
   int value_bytes = 0;
 
   /// What is wrong with it, or nothing.
-  std::string complaint(hcomp_sum const& sum) const {
+  std::string complaint(hcomp_plan const& sum) const {
     int const bytes =
         std::visit([]<class V>(sum_of<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
     if (values && (*values != sum.values || value_bytes != bytes))
@@ -236,7 +237,7 @@ struct vector {
 
 /// Values of a vector that is in a device's memory, as long as the host works on them.
 /// @throws std::runtime_error
-void bring(hcomp_sum& sum, void const* x, std::size_t bytes) {
+void bring(hcomp_plan& sum, void const* x, std::size_t bytes) {
   try {
     sum.from_device.resize(bytes);
   } catch (std::bad_alloc const&) {
@@ -250,7 +251,7 @@ void bring(hcomp_sum& sum, void const* x, std::size_t bytes) {
 /// @param note     what is odd about the call, for its errors
 /// @param started  which turn it is, and the context of CUDA that its caller had; or null
 template <class F>
-hcomp_report make(char const* function, hcomp_sum& it, vector const& x,
+hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
                   hcomp::call_options const& call, F const& f, std::string& note,
                   hcomp::c_api::turn const* started = nullptr, void* context = nullptr) {
   if (!it.broken.empty())
@@ -296,7 +297,7 @@ template <class F> struct collective {
   char const* function;
   F f;
 
-  int run(hcomp_sum* sum, vector const& x, hcomp_report* report) const noexcept {
+  int run(hcomp_plan* sum, vector const& x, hcomp_report* report) const noexcept {
     std::string note;
     auto const work = [&] {
       auto& it = require(sum, "sum");
@@ -307,7 +308,7 @@ template <class F> struct collective {
     return guarded(function, work, note);
   }
   /// @param name  of the function that starts it
-  int start(char const* name, hcomp_sum* sum, vector const& x,
+  int start(char const* name, hcomp_plan* sum, vector const& x,
             hcomp_request** request) const noexcept {
     if (request) *request = nullptr;
     return guarded(name, [&] {
@@ -360,12 +361,12 @@ template <class F> void with_residual(auto* sum, vector const& residual, F const
   std::visit(
       [&](auto& one) {
         if (!one.residual)
-          throw std::invalid_argument("the method has no feedback, so nothing is kept");
+          throw std::invalid_argument("the codec has no feedback, so nothing is kept");
         f(*one.residual, first, it.values, one.plan->encoded());
       },
       it.of);
 }
-void get_residual(hcomp_sum const* sum, vector const& residual) {
+void get_residual(hcomp_plan const* sum, vector const& residual) {
   with_residual(sum, residual,
                 []<class V>(hcomp::error_feedback<V> const& kept, void* to, std::size_t values,
                             hcomp::value_range where) {
@@ -374,7 +375,7 @@ void get_residual(hcomp_sum const* sum, vector const& residual) {
                   std::ranges::copy(kept.residual(), first + where.first);
                 });
 }
-void set_residual(hcomp_sum* sum, vector const& residual) {
+void set_residual(hcomp_plan* sum, vector const& residual) {
   with_residual(sum, residual,
                 []<class V>(hcomp::error_feedback<V>& kept, void const* from, std::size_t,
                             hcomp::value_range where) {
@@ -404,14 +405,14 @@ void connection::agree_on_sum(std::string const& text, std::string const& error)
   agree(transport(), "ask for different sums", text, error);
 }
 
-any_plan<float> connection::plan_of(drop_in::method const& how, std::size_t values,
+any_plan<float> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
                                     host_executor& executor, std::type_identity<float>) {
-  return drop_in::make_vector_sum<float>(
+  return drop_in::make_feedback_plan<float>(
       how, values, transport(), executor, [&]() -> auto& { return nodes(); });
 }
-any_plan<double> connection::plan_of(drop_in::method const& how, std::size_t values,
+any_plan<double> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
                                      host_executor& executor, std::type_identity<double>) {
-  return drop_in::make_vector_sum<double>(
+  return drop_in::make_feedback_plan<double>(
       how, values, transport(), executor, [&]() -> auto& { return nodes(); });
 }
 
@@ -466,12 +467,12 @@ void agree(node::sums& inside, char const* what, std::string const& text,
 }
 
 void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optional<value_type> type,
-              char const* method_text, hcomp_sum** sum) {
-  request const asked(values, type, method_text, sum != nullptr);
+              char const* codec_text, hcomp_plan** sum) {
+  request const asked(values, type, codec_text, sum != nullptr);
   over->agree_on_sum(asked.text, asked.error);
   std::uint64_t const number = over->next_handle();
   try {
-    *sum = std::make_unique<hcomp_sum>(std::move(over), asked, values, number).release();
+    *sum = std::make_unique<hcomp_plan>(std::move(over), asked, values, number).release();
   } catch (std::bad_alloc const&) {
     throw std::runtime_error("there is not enough memory for a sum of " + asked.text);
   }
@@ -479,45 +480,45 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optiona
 
 }  // namespace hcomp::c_api
 
-int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report) {
+int hcomp_all_reduce(hcomp_plan* sum, void* x, hcomp_report* report) {
   return all_reduce.run(sum, {x}, report);
 }
-int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report) {
+int hcomp_reduce_scatter(hcomp_plan* sum, void* x, hcomp_report* report) {
   return reduce_scatter.run(sum, {x}, report);
 }
-int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report) {
+int hcomp_all_gather(hcomp_plan* sum, void* x, hcomp_report* report) {
   return all_gather.run(sum, {x}, report);
 }
-int hcomp_all_reduce_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_reduce_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
   return all_reduce.run(sum, {x, values, value_bytes}, report);
 }
-int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_reduce_scatter_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                                hcomp_report* report) {
   return reduce_scatter.run(sum, {x, values, value_bytes}, report);
 }
-int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_gather_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
   return all_gather.run(sum, {x, values, value_bytes}, report);
 }
-int hcomp_all_reduce_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+int hcomp_all_reduce_start(hcomp_plan* sum, void* x, hcomp_request** request) {
   return all_reduce.start(__func__, sum, {x}, request);
 }
-int hcomp_reduce_scatter_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+int hcomp_reduce_scatter_start(hcomp_plan* sum, void* x, hcomp_request** request) {
   return reduce_scatter.start(__func__, sum, {x}, request);
 }
-int hcomp_all_gather_start(hcomp_sum* sum, void* x, hcomp_request** request) {
+int hcomp_all_gather_start(hcomp_plan* sum, void* x, hcomp_request** request) {
   return all_gather.start(__func__, sum, {x}, request);
 }
-int hcomp_all_reduce_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_reduce_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                                  hcomp_request** request) {
   return all_reduce.start(__func__, sum, {x, values, value_bytes}, request);
 }
-int hcomp_reduce_scatter_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_reduce_scatter_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                                      hcomp_request** request) {
   return reduce_scatter.start(__func__, sum, {x, values, value_bytes}, request);
 }
-int hcomp_all_gather_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_gather_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
                                  hcomp_request** request) {
   return all_gather.start(__func__, sum, {x, values, value_bytes}, request);
 }
@@ -546,7 +547,7 @@ int hcomp_wait(hcomp_request** request, hcomp_report* report) {
   return guarded(call->function, result, call->note);
 }
 
-int hcomp_shard(hcomp_sum const* sum, size_t* first, size_t* count) {
+int hcomp_plan_shard(hcomp_plan const* sum, size_t* first, size_t* count) {
   return guarded(__func__, [&] {
     auto const range =
         std::visit([](auto const& one) { return one.plan->shard(); }, require(sum, "sum").of);
@@ -554,38 +555,40 @@ int hcomp_shard(hcomp_sum const* sum, size_t* first, size_t* count) {
     require(count, "count") = range.count;
   });
 }
-int hcomp_shard_alignment(hcomp_sum const* sum, size_t* unit) {
+int hcomp_plan_shard_alignment(hcomp_plan const* sum, size_t* unit) {
   return guarded(__func__, [&] {
     require(unit, "unit") = std::visit([](auto const& one) { return one.plan->shard_alignment(); },
                                        require(sum, "sum").of);
   });
 }
-int hcomp_set_mean(hcomp_sum* sum, int mean) {
+int hcomp_plan_set_mean(hcomp_plan* sum, int mean) {
   return guarded(__func__, [&] {
     if (mean != 0 && mean != 1)
       throw std::invalid_argument("mean is " + std::to_string(mean) + ", it can be 0 or 1");
     require(sum, "sum").next.result = mean ? hcomp::reduction::mean : hcomp::reduction::sum;
   });
 }
-int hcomp_values(hcomp_sum const* sum, size_t* values) {
+int hcomp_plan_values(hcomp_plan const* sum, size_t* values) {
   return guarded(__func__, [&] { require(values, "values") = require(sum, "sum").values; });
 }
 
-int hcomp_get_residual(hcomp_sum const* sum, void* residual) {
+int hcomp_plan_get_residual(hcomp_plan const* sum, void* residual) {
   return guarded(__func__, [&] { get_residual(sum, {residual}); });
 }
-int hcomp_set_residual(hcomp_sum* sum, void const* residual) {
+int hcomp_plan_set_residual(hcomp_plan* sum, void const* residual) {
   return guarded(__func__, [&] { set_residual(sum, {const_cast<void*>(residual)}); });
 }
-int hcomp_get_residual_sized(hcomp_sum const* sum, void* residual, size_t values, int value_bytes) {
+int hcomp_plan_get_residual_sized(hcomp_plan const* sum, void* residual, size_t values,
+                                  int value_bytes) {
   return guarded(__func__, [&] { get_residual(sum, {residual, values, value_bytes}); });
 }
-int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values, int value_bytes) {
+int hcomp_plan_set_residual_sized(hcomp_plan* sum, void const* residual, size_t values,
+                                  int value_bytes) {
   return guarded(__func__, [&] {
     set_residual(sum, {const_cast<void*>(residual), values, value_bytes});
   });
 }
-int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {
+int hcomp_plan_set_draws(hcomp_plan* sum, uint64_t vector, uint64_t step) {
   return guarded(__func__, [&] {
     auto& it = require(sum, "sum");
     if (it.over->numbers_steps())
@@ -596,9 +599,9 @@ int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step) {
   });
 }
 
-int hcomp_free(hcomp_sum** sum) {
+int hcomp_plan_free(hcomp_plan** sum) {
   return guarded(__func__, [&] {
-    std::unique_ptr<hcomp_sum> const it(std::exchange(require(sum, "sum"), nullptr));
+    std::unique_ptr<hcomp_plan> const it(std::exchange(require(sum, "sum"), nullptr));
     if (it) it->wait_for_started();
   });
 }

@@ -2,7 +2,7 @@
 /// @file
 /// What the C API does in the same way whoever moves the bytes: exceptions become codes and words.
 
-#include <hcomp/sum.h>
+#include <hcomp/plan.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -52,10 +52,10 @@ struct connection {
   /// @param error  what is wrong with this rank's, or nothing
   /// @throws std::invalid_argument, disagreement_error  on all ranks alike
   virtual void agree_on_sum(std::string const& text, std::string const& error);
-  /// Of a new sum. Errors as of make_vector_sum.
-  virtual any_plan<float> plan_of(drop_in::method const& how, std::size_t values,
+  /// Of a new sum. Errors as of make_feedback_plan.
+  virtual any_plan<float> plan_of(drop_in::codec_spec const& how, std::size_t values,
                                   host_executor& executor, std::type_identity<float>);
-  virtual any_plan<double> plan_of(drop_in::method const& how, std::size_t values,
+  virtual any_plan<double> plan_of(drop_in::codec_spec const& how, std::size_t values,
                                    host_executor& executor, std::type_identity<double>);
   /// Steps of sums are numbered by what moves their bytes, not by how often a sum was called here.
   virtual bool numbers_steps() const { return false; }
@@ -143,7 +143,7 @@ hcomp_request* start(connection& over, char const* function, drop_in::request_qu
 /// @param method_text  or null
 /// @throws std::invalid_argument, disagreement_error  on all ranks alike
 void make_sum(std::shared_ptr<connection> over, std::size_t values,
-              std::optional<drop_in::value_type> type, char const* method_text, hcomp_sum** sum);
+              std::optional<drop_in::value_type> type, char const* codec_text, hcomp_plan** sum);
 
 /// Compares texts of all ranks. All throw or none does.
 /// @param what   of the ranks differs, such as "ask for different sums"

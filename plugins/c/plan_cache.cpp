@@ -13,8 +13,9 @@
 
 namespace hcomp::drop_in {
 
-summer::summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-               residual_store& residuals, node::node_ranks* nodes, std::size_t most_planned_bytes)
+plan_cache::plan_cache(any_transport transport, std::uint64_t number, std::uint64_t handle,
+                       residual_store& residuals, node::node_ranks* nodes,
+                       std::size_t most_planned_bytes)
     : transport_(std::move(transport)),
       nodes_(nodes),
       number_(number),
@@ -22,7 +23,7 @@ summer::summer(any_transport transport, std::uint64_t number, std::uint64_t hand
       most_planned_bytes_(most_planned_bytes),
       handle_(handle) {}
 
-summer::~summer() { residuals_->forget(number_); }
+plan_cache::~plan_cache() { residuals_->forget(number_); }
 
 namespace {
 
@@ -47,26 +48,27 @@ template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 
 }  // namespace
 
-report summer::all_reduce(value_type type, void* x, std::size_t values, method const& how,
-                          void const* buffer, std::size_t segment_bytes, reduction result,
-                          std::size_t place) {
+report plan_cache::all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
+                              void const* buffer, std::size_t segment_bytes, reduction result,
+                              std::size_t place) {
   auto const plan = plan_for(type, values, how, segment_bytes, place);
   return for_type(type,
                   [&]<class V>(V*) { return sum(*plan, static_cast<V*>(x), buffer, result); });
 }
 
-report summer::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
-                              void* mine, method const& how, void const* buffer,
-                              std::size_t segment_bytes, reduction result, std::size_t place) {
+report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
+                                  void* mine, codec_spec const& how, void const* buffer,
+                                  std::size_t segment_bytes, reduction result, std::size_t place) {
   return for_type(type, [&]<class V>(V*) {
     return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
                    segment_bytes, result, place);
   });
 }
 
-std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t values,
-                                                  method const& how, std::size_t segment_bytes,
-                                                  std::size_t place) {
+std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::size_t values,
+                                                          codec_spec const& how,
+                                                          std::size_t segment_bytes,
+                                                          std::size_t place) {
   auto const found = std::ranges::find_if(plans_, [&](auto const& one) {
     return one->type == type && one->values == values && one->how == how &&
            one->segment_bytes == segment_bytes && one->place == place;
@@ -91,7 +93,7 @@ std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t v
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   for_type(type, [&]<class V>(V*) {
-    std::get<sum_of<V>>(one->sums) = std::make_unique<any_plan<V>>(make_vector_sum<V>(
+    std::get<sum_of<V>>(one->sums) = std::make_unique<any_plan<V>>(make_feedback_plan<V>(
         how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
         segment_bytes));
   });
@@ -100,7 +102,7 @@ std::shared_ptr<summer::planned> summer::plan_for(value_type type, std::size_t v
   return one;
 }
 
-node::node_ranks& summer::nodes() {
+node::node_ranks& plan_cache::nodes() {
   if (!nodes_) {
     own_nodes_ = find_nodes(transport_);
     nodes_ = &*own_nodes_;
@@ -109,13 +111,14 @@ node::node_ranks& summer::nodes() {
 }
 
 template <class V>
-std::shared_ptr<error_feedback<V>> summer::residual_of(planned const& plan, void const* buffer) {
+std::shared_ptr<error_feedback<V>> plan_cache::residual_of(planned const& plan,
+                                                           void const* buffer) {
   if (!plan.how.feedback) return nullptr;
   auto const turn = turn_of(buffer, plan.values, sizeof(V), plan.how.turns);
   return residuals_->take<V>({number_, buffer, plan.of<V>().encoded().count, sizeof(V), turn});
 }
 
-call_options summer::next_call(reduction result) {
+call_options plan_cache::next_call(reduction result) {
   call_options call;
   call.result = result;
   call.step = step_++;
@@ -123,7 +126,8 @@ call_options summer::next_call(reduction result) {
   return call;
 }
 
-template <class V> report summer::sum(planned& plan, V* x, void const* buffer, reduction result) {
+template <class V>
+report plan_cache::sum(planned& plan, V* x, void const* buffer, reduction result) {
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   std::span const all(x, plan.values);
@@ -132,9 +136,9 @@ template <class V> report summer::sum(planned& plan, V* x, void const* buffer, r
 }
 
 template <class V>
-report summer::scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
-                       void const* buffer, std::size_t segment_bytes, reduction result,
-                       std::size_t place) {
+report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,
+                           void const* buffer, std::size_t segment_bytes, reduction result,
+                           std::size_t place) {
   auto const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   auto const largest = static_cast<std::size_t>(std::ranges::max(counts));
   auto const count_of = [&](int r) {
@@ -187,8 +191,8 @@ report summer::scatter(V const* x, std::span<int const> counts, V* mine, method 
   return made;
 }
 
-std::uint32_t summer::turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
-                              int turns) {
+std::uint32_t plan_cache::turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
+                                  int turns) {
   if (turns == 1) return 0;
   constexpr std::size_t most_buffers = 4096;  // of programs that take a new one every time
   if (turns_.size() > most_buffers) turns_.clear();

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// All sums of one communicator: plans by size and method, and whose residual is whose.
+/// All sums of one communicator: plans by size and codec, and whose residual is whose.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,19 +34,19 @@ inline constexpr std::size_t most_bytes_together = std::size_t{1} << 20;
 /// concurrent_transport several sums that it has started may be under way, but no hierarchical ones.
 ///
 /// Plans are kept, those used last, for vectors of 256 MiB together or the last one alone.
-class summer {
+class plan_cache {
  public:
   /// @param number              of this communicator, for the store; never used again for another
   /// @param handle              as of next_handle_number, the same on all ranks
   /// @param residuals           must outlive this
   /// @param hosts               of the transport, and outlives this; null: found when they are needed
   /// @param most_planned_bytes  of vectors whose plans are kept
-  summer(any_transport transport, std::uint64_t number, std::uint64_t handle,
-         residual_store& residuals, node::node_ranks* nodes = nullptr,
-         std::size_t most_planned_bytes = std::size_t{256} << 20);
-  ~summer();
-  summer(summer const&) = delete;
-  summer& operator=(summer const&) = delete;
+  plan_cache(any_transport transport, std::uint64_t number, std::uint64_t handle,
+             residual_store& residuals, node::node_ranks* nodes = nullptr,
+             std::size_t most_planned_bytes = std::size_t{256} << 20);
+  ~plan_cache();
+  plan_cache(plan_cache const&) = delete;
+  plan_cache& operator=(plan_cache const&) = delete;
 
   /// Sums x over all ranks, in place. Collective.
   ///
@@ -57,8 +57,8 @@ class summer {
   /// @param result  the sum, or the mean over the ranks
   /// @param place   another one for each of those that are under way at the same time, which have begun in
   ///                the same order on all ranks
-  /// @throws as vector_sum::all_reduce and its constructor
-  report all_reduce(value_type type, void* x, std::size_t values, method const& how,
+  /// @throws as feedback_plan::all_reduce and its constructor
+  report all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes,
                     reduction result = reduction::sum, std::size_t place = 0);
 
@@ -72,7 +72,7 @@ class summer {
   /// @param mine    room for this rank's part, which may be the begin of x; unchanged if anything
   ///                is thrown
   report reduce_scatter(value_type type, void const* x, std::span<int const> counts, void* mine,
-                        method const& how, void const* buffer,
+                        codec_spec const& how, void const* buffer,
                         std::size_t segment_bytes = plan_options{}.segment_bytes,
                         reduction result = reduction::sum, std::size_t place = 0);
 
@@ -88,7 +88,7 @@ class summer {
   struct planned {
     value_type type;
     std::size_t values;
-    method how;
+    codec_spec how;
     std::size_t segment_bytes;
     std::size_t place;
     std::unique_ptr<host_executor> executor;
@@ -103,12 +103,12 @@ class summer {
   };
 
   /// Forgotten plans stay as long as somebody uses them.
-  std::shared_ptr<planned> plan_for(value_type type, std::size_t values, method const& how,
+  std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
                                     std::size_t segment_bytes, std::size_t place = 0);
   template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
   node::node_ranks& nodes();
   template <class V>
-  report scatter(V const* x, std::span<int const> counts, V* mine, method const& how,
+  report scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,
                  void const* buffer, std::size_t segment_bytes, reduction result,
                  std::size_t place);
   /// What this rank lost of a tensor before, or none.

@@ -17,7 +17,7 @@ namespace hcomp::drop_in {
 /// Which tensor a call is about.
 ///
 /// The rule: calls on one communicator with the same buffer for the result, type and count are
-/// about one tensor, or in turns about as many as the method says. Only this rank needs to know:
+/// about one tensor, or in turns about as many as the codec says. Only this rank needs to know:
 /// a tensor that is not recognized begins with nothing lost.
 struct tensor_key {
   std::uint64_t communicator;  ///< number of its state

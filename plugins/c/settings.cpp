@@ -432,7 +432,7 @@ std::string_view to_text(value_type type) {
   return names[static_cast<std::size_t>(type)];
 }
 
-std::string method::text() const {
+std::string codec_spec::text() const {
   std::string text = codec;
   auto const add = [&](std::string_view key, std::string_view value) {
     text.append(" ").append(key).append("=").append(value);

@@ -28,7 +28,7 @@ constexpr std::size_t size_of(value_type type) {
 std::string_view to_text(value_type type);
 
 /// How vectors are summed.
-struct method {
+struct codec_spec {
   std::string codec = "none";  ///< one of codec_names()
   std::string keys = {};       ///< of the codec, the first of them always: "bits=4,transform=64"
   algorithm how = {};          ///< the codec's own unless asked otherwise
@@ -40,13 +40,13 @@ struct method {
   std::string text() const;
   /// As make_plan reads it: "thc:bits=4".
   std::string row_text() const { return keys.empty() ? codec : codec + ":" + keys; }
-  friend bool operator==(method const&, method const&) = default;
+  friend bool operator==(codec_spec const&, codec_spec const&) = default;
 };
 
 /// Which vectors it concerns, and how they are summed.
 struct rule {
   value_type type = value_type::float32;
-  method sum;
+  codec_spec sum;
   std::size_t min_bytes = 64 * 1024;
   std::size_t max_bytes = static_cast<std::size_t>(-1);
   int min_ranks = 2;

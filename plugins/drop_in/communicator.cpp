@@ -17,8 +17,8 @@ communicator::communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t numb
     return;
   }
   auto shared = transport_over_shared_copy(comm);
-  sums_ = std::make_unique<summer>(any_transport(std::move(shared.over)), number_, shared.handle,
-                                   residuals);
+  sums_ = std::make_unique<plan_cache>(any_transport(std::move(shared.over)), number_,
+                                       shared.handle, residuals);
 }
 
 communicator::~communicator() = default;
@@ -77,7 +77,7 @@ void communicator::wait_for_copy() {
   changed_.notify_all();
 }
 
-summer& communicator::sums() {
+plan_cache& communicator::sums() {
   if (sums_ && !over_) return *sums_;  // over a copy that others share
   wait_for_copy();
   if (!over_) {
@@ -87,8 +87,8 @@ summer& communicator::sums() {
   // A thread beside the program's own must not take its processor while it waits.
   over_->set_sleeps(is_aside());
   if (!sums_)
-    sums_ = std::make_unique<summer>(any_transport(*over_), number_, next_handle_number(*over_),
-                                     *residuals_);
+    sums_ = std::make_unique<plan_cache>(any_transport(*over_), number_, next_handle_number(*over_),
+                                         *residuals_);
   return *sums_;
 }
 

@@ -73,7 +73,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
   std::uint64_t number() const { return number_; }
   /// For work alone. @throws transport_error
-  summer& sums();
+  plan_cache& sums();
   /// For work alone: whether it is in the thread, beside the program's own.
   bool is_aside() const { return thread_ == std::this_thread::get_id(); }
   /// For work aside alone, after sums(): for sums by MPI, which others may begin meanwhile on the
@@ -89,7 +89,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// The same of those by a rule: one that is compared now and then.
   std::uint64_t next_call_by(std::string const& rule) { return calls_by_[rule]++; }
   /// Which way sums by such a rule go, of about so many bytes and like that function of MPI.
-  quicker_way& way_of(std::string const& rule, std::string_view function, std::size_t bytes) {
+  faster_strategy& way_of(std::string const& rule, std::string_view function, std::size_t bytes) {
     return ways_[{rule, function, size_class(bytes)}];
   }
 
@@ -104,13 +104,13 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
   std::map<std::string, std::uint64_t> calls_by_;
-  std::map<std::tuple<std::string, std::string_view, unsigned>, quicker_way> ways_;
+  std::map<std::tuple<std::string, std::string_view, unsigned>, faster_strategy> ways_;
   residual_store* residuals_;
   spare_memory spare_;  // before the sums under way, which give back what they took
   // Where sums may be made aside: what sums_ uses.
   std::unique_ptr<mpi::transport> transport_;
   std::unique_ptr<concurrent_transport> over_;
-  std::unique_ptr<summer> sums_;
+  std::unique_ptr<plan_cache> sums_;
   request_queue begun_{most_together};
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;

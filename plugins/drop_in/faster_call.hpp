@@ -101,11 +101,11 @@ template <class F> std::int64_t nanoseconds_of(F const& f) {
   return nanoseconds_since(begin);
 }
 
-/// Sums by whichever way is quicker, see quicker_way.
+/// Sums by whichever way is quicker, see faster_strategy.
 /// @param make  makes a sum by its rule, as for take
-template <class Make> class quicker_sum {
+template <class Make> class faster_call {
  public:
-  quicker_sum(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
+  faster_call(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
       : state_(state),
         sum_(std::move(sum)),
         by_mpi_(by_mpi),
@@ -118,7 +118,7 @@ template <class Make> class quicker_sum {
     if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
     if (way_.compares()) way_.learn_mean(united(way_.figures()));
     if (int const part = way_.look_at(); part > 0) look(part);
-    bool const by_mpi = way_.by() == quicker_way::way::mpi;
+    bool const by_mpi = way_.by() == faster_strategy::way::mpi;
     sum_.is_timed = way_.is_timed();
     if (by_mpi) {
       sum_.d.why = sum_.is_timed ? why_timed : why_quicker;
@@ -165,7 +165,7 @@ template <class Make> class quicker_sum {
     auto const cost = nanoseconds_since(begin) + 2 * waited;
     way_.learn_look(united(way_.figures_of_look(mpi, codec, cost)));
   }
-  way_figures united(way_figures mine) {
+  strategy_stats united(strategy_stats mine) {
     static_assert(sizeof mine == 4 * sizeof(std::int64_t));
     mpi::require(PMPI_Allreduce(MPI_IN_PLACE, &mine, 4, MPI_INT64_T, MPI_MAX, sum_.comm_of(state_)),
                  "MPI_Allreduce");
@@ -176,7 +176,7 @@ template <class Make> class quicker_sum {
   summing sum_;
   function_of_mpi const& by_mpi_;
   Make const& make_;
-  quicker_way& way_;
+  faster_strategy& way_;
 };
 
 }  // namespace hcomp::drop_in

@@ -21,12 +21,12 @@ constexpr unsigned size_class(std::size_t bytes) {
 
 /// What ranks compare, in nanoseconds: of each figure the largest of all ranks counts. Without
 /// padding: it is sent as four MPI_INT64_T.
-struct way_figures {
+struct strategy_stats {
   std::int64_t by_mpi = 0, by_codec = 0;  ///< that sums, or a part of one, took
   std::int64_t cost = 0;                  ///< of a look
   std::int64_t minus_mean = 0;            ///< of the last sums, with a minus
 
-  void unite(way_figures const& other) {
+  void unite(strategy_stats const& other) {
     by_mpi = std::max(by_mpi, other.by_mpi);
     by_codec = std::max(by_codec, other.by_codec);
     cost = std::max(cost, other.cost);
@@ -58,7 +58,7 @@ struct way_figures {
 ///     <sum by one.by(); where one.is_timed(), all ranks begin together>
 ///     one.add(nanoseconds, bytes);
 ///     if (one.ends_trial()) one.learn_trial(<one.medians(), united over the ranks>);
-class quicker_way {
+class faster_strategy {
  public:
   enum class way : std::uint8_t { mpi, codec };
   static constexpr int calls_of_trial = 8;
@@ -99,7 +99,7 @@ class quicker_way {
   /// Whether ranks must compare medians now.
   bool ends_trial() const { return ends_trial_; }
   /// Of this rank's trial, per 64 KiB: sums of one class differ in size.
-  way_figures medians() const {
+  strategy_stats medians() const {
     auto const median = [](std::array<std::int64_t, turns> of) {
       std::sort(of.begin() + 1, of.end());
       return of[1 + (turns - 1) / 2];
@@ -107,7 +107,7 @@ class quicker_way {
     return {.by_mpi = median(times_[0]), .by_codec = median(times_[1])};
   }
   /// @param all  united over the ranks
-  void learn_trial(way_figures const& all) {
+  void learn_trial(strategy_stats const& all) {
     auto const before = used_;
     used_ = gains(all) ? way::codec : way::mpi;
     auto const both = all.by_mpi + all.by_codec,
@@ -131,11 +131,11 @@ class quicker_way {
   }
 
   /// Of the sums since ranks compared figures, on this rank.
-  way_figures figures() const {
+  strategy_stats figures() const {
     return {.minus_mean = -(sums_ > 0 ? std::max<std::int64_t>(took_ / sums_, 1) : mean_)};
   }
   /// @param all  united over the ranks
-  void learn_mean(way_figures const& all) {
+  void learn_mean(strategy_stats const& all) {
     mean_ = -all.minus_mean;
     begin_sums();
     if (mean_of_look_ == 0) mean_of_look_ = mean_;
@@ -147,14 +147,15 @@ class quicker_way {
   }
 
   /// Of a look, on this rank: what both ways took, and all of it.
-  way_figures figures_of_look(std::int64_t by_mpi, std::int64_t by_codec, std::int64_t cost) const {
+  strategy_stats figures_of_look(std::int64_t by_mpi, std::int64_t by_codec,
+                                 std::int64_t cost) const {
     auto const limited = [](std::int64_t x) {
       return std::clamp<std::int64_t>(x, 1, most_nanoseconds);
     };
     return {limited(by_mpi), limited(by_codec), limited(cost), figures().minus_mean};
   }
   /// @param all  united over the ranks
-  void learn_look(way_figures const& all) {
+  void learn_look(strategy_stats const& all) {
     ++looks_;
     bool const is_other_quicker = used_ == way::mpi ? gains(all) : all.by_mpi < all.by_codec;
     looks_won_ = is_other_quicker ? looks_won_ + 1 : 0;
@@ -181,7 +182,7 @@ class quicker_way {
   static constexpr std::uint64_t least_part = 8, most_part = 1024;
   static constexpr std::int64_t least_calls = 20, most_calls = 1'000'000;
 
-  static bool gains(way_figures const& all) { return all.by_codec * 100 <= all.by_mpi * 95; }
+  static bool gains(strategy_stats const& all) { return all.by_codec * 100 <= all.by_mpi * 95; }
   /// So many sums that `cost` is 1 % of them.
   static std::int64_t calls_worth(std::int64_t cost, std::int64_t of_a_sum) {
     return (100 * cost + of_a_sum - 1) / of_a_sum;

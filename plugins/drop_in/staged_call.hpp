@@ -21,11 +21,11 @@ namespace hcomp::drop_in {
 /// which is ready when the program calls, as for MPI. Each rank copies by itself, so it may be on some
 /// ranks alone. Copies go through memory that is not pinned; of memory that belongs to no context, as
 /// that of pools, in the one that the program's thread had.
-class host_call {
+class staged_call {
  public:
   /// Copies what is in a device's memory. Where that fails, which it prints, or the rule says device=no,
   /// the sum is out of this rank's reach.
-  host_call(communicator& state, summing const& of_program) : of_program_(of_program) {
+  staged_call(communicator& state, summing const& of_program) : of_program_(of_program) {
     auto const& call = of_program.call;
     bool const from_device = call.send != MPI_IN_PLACE && is_in_device(call.send),
                to_device = call.receives && is_in_device(call.receive);
@@ -46,8 +46,8 @@ class host_call {
                  " is left to MPI: a buffer in a device's memory: " + error.what());
     }
   }
-  host_call(host_call const&) = delete;
-  host_call& operator=(host_call const&) = delete;
+  staged_call(staged_call const&) = delete;
+  staged_call& operator=(staged_call const&) = delete;
 
   summing const& sum() const { return copied_ ? *copied_ : of_program_; }
   /// Gives the program the result where it wants it.

@@ -209,7 +209,7 @@ struct summing {
   /// carry what is summed, or it is out of some rank's reach.
   /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part; not
   ///           looked at if it is out of reach
-  /// @param place  see summer::all_reduce
+  /// @param place  see plan_cache::all_reduce
   /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
   bool operator()(communicator& state, void* x, std::size_t place = 0) const {
     summing_now const guard;
@@ -306,7 +306,7 @@ struct summing {
     return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
   }
 
-  report sum_by_rule(summer& sums, void* x, bool is_aside, std::size_t place) const {
+  report sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const {
     auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
     if (counts.empty())
       return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduction::sum, place);

@@ -33,7 +33,7 @@ namespace {
 /// @throws copy_error  the result cannot be copied to a device
 template <class Make>
 bool by_host(communicator& state, summing const& of_program, Make const& make) {
-  host_call const here(state, of_program);
+  staged_call const here(state, of_program);
   if (!make(state, here.sum())) return false;
   here.put_back();
   return true;
@@ -63,7 +63,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
         return by_host(own, one, make);
       };
       if (sum.as.if_quicker)
-        code = quicker_sum(state, std::move(sum), by_mpi, made)();
+        code = faster_call(state, std::move(sum), by_mpi, made)();
       else
         is_done = made(state, sum);
     });
@@ -74,7 +74,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
 }
 
 /// A sum in the receive buffer.
-/// @param place  see summer::all_reduce
+/// @param place  see plan_cache::all_reduce
 bool sum_in_place(communicator& state, summing const& sum, std::size_t place = 0) {
   if (sum.call.send != MPI_IN_PLACE && !sum.is_out_of_reach)
     std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
@@ -226,7 +226,7 @@ namespace {
 /// meanwhile, too.
 bool is_quicker_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
   auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
-  return state.way_of(d.as->text(), mpi_all_reduce.name, bytes).used() == quicker_way::way::mpi;
+  return state.way_of(d.as->text(), mpi_all_reduce.name, bytes).used() == faster_strategy::way::mpi;
 }
 
 /// For sums that a request stands for.

@@ -2,10 +2,10 @@
 !>
 !>     use mpi_f08
 !>     use hcomp
-!>     type(hcomp_sum) :: sum
-!>     call hcomp_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc bits=4")
+!>     type(hcomp_plan) :: sum
+!>     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc bits=4")
 !>     call hcomp_all_reduce(sum, x)
-!>     call hcomp_free(sum)
+!>     call hcomp_plan_free(sum)
 !>
 !> Communicators are integers, as `use mpi` and mpif.h have them; those of mpi_f08 have theirs in
 !> MPI_VAL. Everything else is as in hcomp.h, which says more. Without `code` a failure ends the
@@ -20,11 +20,11 @@ module hcomp
   implicit none
   private
 
-  public :: hcomp_sum, hcomp_report
-  public :: hcomp_create, hcomp_free
+  public :: hcomp_plan, hcomp_report
+  public :: hcomp_plan_create, hcomp_plan_free
   public :: hcomp_all_reduce, hcomp_reduce_scatter, hcomp_all_gather
-  public :: hcomp_shard, hcomp_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
-  public :: hcomp_get_residual, hcomp_set_residual, hcomp_set_draws
+  public :: hcomp_plan_shard, hcomp_plan_set_mean, hcomp_comm_set, hcomp_last_error, hcomp_version
+  public :: hcomp_plan_get_residual, hcomp_plan_set_residual, hcomp_plan_set_draws
 
   integer, parameter, public :: HCOMP_OK = 0
   integer, parameter, public :: HCOMP_INVALID_ARGUMENT = 1
@@ -35,11 +35,11 @@ module hcomp
   integer, parameter, public :: HCOMP_OTHER = 6
   integer, parameter, public :: HCOMP_NOT_RUNNING = 7
 
-  !> Sums of vectors of one size by one method over one communicator.
-  type :: hcomp_sum
+  !> Sums of vectors of one size by one codec over one communicator.
+  type :: hcomp_plan
     private
     type(c_ptr) :: handle = c_null_ptr
-  end type hcomp_sum
+  end type hcomp_plan
 
   !> What one call did on this rank.
   type, bind(C) :: hcomp_report
@@ -53,16 +53,16 @@ module hcomp
 
   !> A sum of vectors of `values` reals of a kind, which is that of single or double precision.
   !> Collective over `comm`.
-  interface hcomp_create
+  interface hcomp_plan_create
     module procedure create, create_long
-  end interface hcomp_create
+  end interface hcomp_plan_create
 
   !> Sums x, an array of any rank, over all ranks, in place. Collective.
   interface hcomp_all_reduce
     module procedure all_reduce_single, all_reduce_double
   end interface hcomp_all_reduce
 
-  !> The same, but each rank has only its part of the sum in x, see hcomp_shard. Collective.
+  !> The same, but each rank has only its part of the sum in x, see hcomp_plan_shard. Collective.
   interface hcomp_reduce_scatter
     module procedure reduce_scatter_single, reduce_scatter_double
   end interface hcomp_reduce_scatter
@@ -74,25 +74,25 @@ module hcomp
 
   !> What this rank's encoding has lost and the next call adds, for a checkpoint: an array of the size
   !> and kind of x.
-  interface hcomp_get_residual
+  interface hcomp_plan_get_residual
     module procedure get_residual_single, get_residual_double
-  end interface hcomp_get_residual
+  end interface hcomp_plan_get_residual
 
   !> Puts another in its place.
-  interface hcomp_set_residual
+  interface hcomp_plan_set_residual
     module procedure set_residual_single, set_residual_double
-  end interface hcomp_set_residual
+  end interface hcomp_plan_set_residual
 
   interface
-    function c_create(comm, values, value_bytes, method, sum) bind(C, name="hcomp_create_f")
+    function c_create(comm, values, value_bytes, codec, sum) bind(C, name="hcomp_plan_create_f")
       import :: c_char, c_int, c_ptr, c_size_t
       integer(c_int), value :: comm, value_bytes
       integer(c_size_t), value :: values
-      character(kind=c_char), intent(in) :: method(*)
+      character(kind=c_char), intent(in) :: codec(*)
       type(c_ptr), intent(out) :: sum
       integer(c_int) :: c_create
     end function c_create
-    function c_free(sum) bind(C, name="hcomp_free")
+    function c_free(sum) bind(C, name="hcomp_plan_free")
       import :: c_int, c_ptr
       type(c_ptr), intent(inout) :: sum
       integer(c_int) :: c_free
@@ -124,20 +124,20 @@ module hcomp
       type(hcomp_report), intent(out), optional :: report
       integer(c_int) :: c_all_gather
     end function c_all_gather
-    function c_shard(sum, first, count) bind(C, name="hcomp_shard")
+    function c_shard(sum, first, count) bind(C, name="hcomp_plan_shard")
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: sum
       integer(c_size_t), intent(out) :: first, count
       integer(c_int) :: c_shard
     end function c_shard
-    function c_set_mean(sum, mean) bind(C, name="hcomp_set_mean")
+    function c_set_mean(sum, mean) bind(C, name="hcomp_plan_set_mean")
       import :: c_int, c_ptr
       type(c_ptr), value :: sum
       integer(c_int), value :: mean
       integer(c_int) :: c_set_mean
     end function c_set_mean
     function c_get_residual(sum, residual, values, value_bytes) &
-        bind(C, name="hcomp_get_residual_sized")
+        bind(C, name="hcomp_plan_get_residual_sized")
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: sum, residual
       integer(c_size_t), value :: values
@@ -145,14 +145,14 @@ module hcomp
       integer(c_int) :: c_get_residual
     end function c_get_residual
     function c_set_residual(sum, residual, values, value_bytes) &
-        bind(C, name="hcomp_set_residual_sized")
+        bind(C, name="hcomp_plan_set_residual_sized")
       import :: c_int, c_ptr, c_size_t
       type(c_ptr), value :: sum, residual
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       integer(c_int) :: c_set_residual
     end function c_set_residual
-    function c_set_draws(sum, vector, step) bind(C, name="hcomp_set_draws")
+    function c_set_draws(sum, vector, step) bind(C, name="hcomp_plan_set_draws")
       import :: c_int, c_int64_t, c_ptr
       type(c_ptr), value :: sum
       integer(c_int64_t), value :: vector, step
@@ -182,43 +182,43 @@ module hcomp
 
 contains
 
-  subroutine create_long(sum, comm, values, real_kind, method, code)
-    type(hcomp_sum), intent(out) :: sum
+  subroutine create_long(sum, comm, values, real_kind, codec, code)
+    type(hcomp_plan), intent(out) :: sum
     integer, intent(in) :: comm
     integer(c_int64_t), intent(in) :: values
     integer, intent(in) :: real_kind         !< kind(x)
-    character(len=*), intent(in) :: method   !< "thc bits=4"
+    character(len=*), intent(in) :: codec   !< "thc bits=4"
     integer, intent(out), optional :: code
     integer(c_int) :: value_bytes
 
     value_bytes = 0  ! which is refused by all ranks
     if (real_kind == c_float) value_bytes = 4
     if (real_kind == c_double) value_bytes = 8
-    call finish(c_create(int(comm, c_int), int(values, c_size_t), value_bytes, in_c(method), &
+    call finish(c_create(int(comm, c_int), int(values, c_size_t), value_bytes, in_c(codec), &
       sum%handle), code)
   end subroutine create_long
 
-  subroutine create(sum, comm, values, real_kind, method, code)
-    type(hcomp_sum), intent(out) :: sum
+  subroutine create(sum, comm, values, real_kind, codec, code)
+    type(hcomp_plan), intent(out) :: sum
     integer, intent(in) :: comm
     integer(c_int), intent(in) :: values
     integer, intent(in) :: real_kind
-    character(len=*), intent(in) :: method
+    character(len=*), intent(in) :: codec
     integer, intent(out), optional :: code
 
-    call create_long(sum, comm, int(values, c_int64_t), real_kind, method, code)
+    call create_long(sum, comm, int(values, c_int64_t), real_kind, codec, code)
   end subroutine create
 
   !> Frees it; nothing if it was never created or is free already. Collective.
-  subroutine hcomp_free(sum, code)
-    type(hcomp_sum), intent(inout) :: sum
+  subroutine hcomp_plan_free(sum, code)
+    type(hcomp_plan), intent(inout) :: sum
     integer, intent(out), optional :: code
 
     call finish(c_free(sum%handle), code)
-  end subroutine hcomp_free
+  end subroutine hcomp_plan_free
 
   subroutine all_reduce_single(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -227,7 +227,7 @@ contains
   end subroutine all_reduce_single
 
   subroutine all_reduce_double(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -236,7 +236,7 @@ contains
   end subroutine all_reduce_double
 
   subroutine reduce_scatter_single(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -246,7 +246,7 @@ contains
   end subroutine reduce_scatter_single
 
   subroutine reduce_scatter_double(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -256,7 +256,7 @@ contains
   end subroutine reduce_scatter_double
 
   subroutine all_gather_single(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -265,7 +265,7 @@ contains
   end subroutine all_gather_single
 
   subroutine all_gather_double(sum, x, report, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
@@ -274,8 +274,8 @@ contains
   end subroutine all_gather_double
 
   !> This rank's part: x(first : last), of x as a vector that begins with 1.
-  subroutine hcomp_shard(sum, first, last, code)
-    type(hcomp_sum), intent(in) :: sum
+  subroutine hcomp_plan_shard(sum, first, last, code)
+    type(hcomp_plan), intent(in) :: sum
     integer(c_int64_t), intent(out) :: first, last
     integer, intent(out), optional :: code
     integer(c_size_t) :: before, count
@@ -285,20 +285,20 @@ contains
     call finish(c_shard(sum%handle, before, count), code)
     first = before + 1
     last = before + count
-  end subroutine hcomp_shard
+  end subroutine hcomp_plan_shard
 
   !> Whether all_reduce and reduce_scatter give the mean over the ranks, or the sum, which they do at
   !> first. To be set alike on all ranks.
-  subroutine hcomp_set_mean(sum, mean, code)
-    type(hcomp_sum), intent(in) :: sum
+  subroutine hcomp_plan_set_mean(sum, mean, code)
+    type(hcomp_plan), intent(in) :: sum
     logical, intent(in) :: mean
     integer, intent(out), optional :: code
 
     call finish(c_set_mean(sum%handle, merge(1_c_int, 0_c_int, mean)), code)
-  end subroutine hcomp_set_mean
+  end subroutine hcomp_plan_set_mean
 
   subroutine get_residual_single(sum, residual, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_float), intent(inout), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
@@ -307,7 +307,7 @@ contains
   end subroutine get_residual_single
 
   subroutine get_residual_double(sum, residual, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_double), intent(inout), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
@@ -316,7 +316,7 @@ contains
   end subroutine get_residual_double
 
   subroutine set_residual_single(sum, residual, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_float), intent(in), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
@@ -325,7 +325,7 @@ contains
   end subroutine set_residual_single
 
   subroutine set_residual_double(sum, residual, code)
-    type(hcomp_sum), intent(in) :: sum
+    type(hcomp_plan), intent(in) :: sum
     real(c_double), intent(in), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
@@ -335,13 +335,13 @@ contains
 
   !> The next call draws the random numbers of step `step` of vector `vector`, the one after it those
   !> of the next step, as a run that goes on from a checkpoint has to. To be set alike on all ranks.
-  subroutine hcomp_set_draws(sum, vector, step, code)
-    type(hcomp_sum), intent(in) :: sum
+  subroutine hcomp_plan_set_draws(sum, vector, step, code)
+    type(hcomp_plan), intent(in) :: sum
     integer(c_int64_t), intent(in) :: vector, step
     integer, intent(out), optional :: code
 
     call finish(c_set_draws(sum%handle, vector, step), code)
-  end subroutine hcomp_set_draws
+  end subroutine hcomp_plan_set_draws
 
   !> Settings for MPI's own sums on this communicator, where libhcomp_pmpi.so is preloaded. Without
   !> `settings`: those of the program again. Collective.

@@ -2,9 +2,9 @@
 /// hcomp without MPI, for ranks of which some may be lost and others come: sums go on by themselves.
 ///
 ///     hcomp_elastic* group;
-///     hcomp_sum* sum;
+///     hcomp_plan* plan;
 ///     hcomp_elastic_create("/shared/run-17", rank, size, 30000, &group);
-///     hcomp_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &sum);
+///     hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &sum);
 ///     hcomp_all_reduce(sum, gradient, &report);  // the same on all who are left: report.weight of them
 ///     hcomp_elastic_now(group, &now);            // who is left: now.size, now.rank, now.lost
 ///
@@ -14,7 +14,7 @@
 #define HCOMP_ELASTIC_H
 
 #include <hcomp/group.h>
-#include <hcomp/sum.h>
+#include <hcomp/plan.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -81,18 +81,18 @@ HCOMP_API int hcomp_elastic_share_any(hcomp_elastic* group, void const* mine, si
 /// collective.
 HCOMP_API int hcomp_elastic_forget(hcomp_elastic* group);
 
-/// A sum over the group, for hcomp_all_reduce. Not collective, so that newcomers can make theirs; hcomp_free
+/// A sum over the group, for hcomp_all_reduce. Not collective, so that newcomers can make theirs; hcomp_plan_free
 /// is not either. Sums that differ between ranks fail in their first call, on all of them.
 ///
 /// A sum in which a rank is lost is made again by those who are left, of the values that they gave; or, where
 /// some of them have its result already, the others get that. All who are left see the same bits, and
 /// report.weight says of how many ranks. What encoding lost stays with each; newcomers have lost nothing.
-/// Random numbers are drawn by the number of the call in the group: hcomp_set_draws is not for such sums.
-/// There are no parts: hcomp_reduce_scatter, hcomp_all_gather, hcomp_shard and hcomp_shard_alignment are
+/// Random numbers are drawn by the number of the call in the group: hcomp_plan_set_draws is not for such sums.
+/// There are no parts: hcomp_reduce_scatter, hcomp_all_gather, hcomp_plan_shard and hcomp_plan_shard_alignment are
 /// HCOMP_INVALID_ARGUMENT, and so is algorithm hierarchical. Memory: two more vectors.
 /// @param type  HCOMP_FLOAT or HCOMP_DOUBLE
-HCOMP_API int hcomp_create_elastic(hcomp_elastic* group, size_t values, int type,
-                                   char const* method, hcomp_sum** sum);
+HCOMP_API int hcomp_plan_create_elastic(hcomp_elastic* group, size_t values, int type,
+                                        char const* codec, hcomp_plan** plan);
 
 #ifdef __cplusplus
 }

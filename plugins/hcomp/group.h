@@ -11,7 +11,7 @@
 #ifndef HCOMP_GROUP_H
 #define HCOMP_GROUP_H
 
-#include <hcomp/sum.h>
+#include <hcomp/plan.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,10 +59,10 @@ HCOMP_API int hcomp_group_create(int rank, int size, hcomp_exchange exchange, vo
 /// they need of it, and the last of all is what ends the connections.
 HCOMP_API int hcomp_group_free(hcomp_group** group);
 
-/// A sum over the group, as hcomp_create makes it. Collective; hcomp_free is not.
+/// A sum over the group, as hcomp_plan_create makes it. Collective; hcomp_plan_free is not.
 /// @param type  HCOMP_FLOAT or HCOMP_DOUBLE
-HCOMP_API int hcomp_create_over(hcomp_group* group, size_t values, int type, char const* method,
-                                hcomp_sum** sum);
+HCOMP_API int hcomp_plan_create_group(hcomp_group* group, size_t values, int type,
+                                      char const* codec, hcomp_plan** plan);
 
 /// How hcomp_group_all_reduce and hcomp_group_reduce_scatter sum. Collective; equal on all ranks.
 ///
@@ -90,7 +90,7 @@ HCOMP_API int hcomp_group_all_gather(hcomp_group* group, void const* mine, size_
 /// Gives every rank the bytes that rank `root` has in x. Collective.
 HCOMP_API int hcomp_group_broadcast(hcomp_group* group, void* x, size_t bytes, int root);
 
-/// The same, started: see hcomp_all_reduce_start of sum.h. Of what a rule compresses, only vectors of up to
+/// The same, started: see hcomp_all_reduce_start of plan.h. Of what a rule compresses, only vectors of up to
 /// 1 MiB are summed with others at a time.
 HCOMP_API int hcomp_group_all_reduce_start(hcomp_group* group, void* x, size_t values, int type,
                                            int mean, hcomp_request** request);

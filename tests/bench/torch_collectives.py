@@ -58,12 +58,12 @@ def line(*columns):
         print("{:>14}  {:>10}  {:<22}  {:>9}  {:>9}  {:>6}  {:>8}  {:>7}  {:>8}".format(*columns), flush=True)
 
 
-def row(what, values, method, times, share):
+def row(what, values, codec, times, share):
     """share: of the vector's bytes that a rank must send at least"""
     hcomps, gloos = times[0], times[1]
     link = 4 * values * share * 8 / (options.mbit * 1e3) if options.mbit else 0
     limit = (f"{link:.2f}", f"{link / hcomps:.2f}") if link else ("-", "-")
-    line(what, 4 * values, method, f"{hcomps:.2f}", f"{gloos:.2f}", f"{gloos / hcomps:.2f}", *limit,
+    line(what, 4 * values, codec, f"{hcomps:.2f}", f"{gloos:.2f}", f"{gloos / hcomps:.2f}", *limit,
          f"{times[2]:.1e}" if len(times) > 2 else "-")
 
 
@@ -77,20 +77,20 @@ class Sums(torch.nn.Module):
         return sum(one.sum() for one in self.all)
 
 
-def measure_hooks(values, method):
+def measure_hooks(values, codec):
     models, states = [], []
     for at_a_time in (None, 1, 2, 4, 16):  # None: Gloo's
         bucket = 4 * 4 * values / 2**20
         ddp = DistributedDataParallel(Sums(values), bucket_cap_mb=bucket, process_group=gloo)
         models.append(ddp)
         if at_a_time:
-            states.append(hcomp.torch.HookState(ddp, method, at_a_time=at_a_time, group=gloo))
+            states.append(hcomp.torch.HookState(ddp, codec, at_a_time=at_a_time, group=gloo))
             ddp.register_comm_hook(states[-1], hcomp.torch.hook)
     times = medians(*(lambda model=model: model().backward() for model in models))
     for state in states:
         state.close()
     if rank == 0:
-        print(f"{options.hooks} parameters of {4 * values} bytes by {method}, ms: at_a_time "
+        print(f"{options.hooks} parameters of {4 * values} bytes by {codec}, ms: at_a_time "
               f"1 {times[1]:.1f}, 2 {times[2]:.1f}, 4 {times[3]:.1f}, 16 {times[4]:.1f}; Gloo {times[0]:.1f}", flush=True)
 
 
@@ -114,8 +114,8 @@ def measure_started(values):
 
 if options.hooks:
     for size in options.sizes.split(","):
-        for method in options.methods.split(";"):
-            measure_hooks(int(size) // 4, method)
+        for codec in options.methods.split(";"):
+            measure_hooks(int(size) // 4, codec)
     dist.destroy_process_group()
     sys.exit()
 if options.started:
@@ -124,7 +124,7 @@ if options.started:
     dist.destroy_process_group()
     sys.exit()
 
-line("collective", "bytes", "method", "hcomp ms", "Gloo ms", "ratio", "link ms", "of link", "error")
+line("collective", "bytes", "codec", "hcomp ms", "Gloo ms", "ratio", "link ms", "of link", "error")
 part_share = (ranks - 1) / ranks
 sizes = [int(size) // 4 for size in options.sizes.split(",")]
 for values in sizes:
@@ -140,14 +140,14 @@ for values in sizes:
 x = torch.randn(sizes[-1], generator=torch.Generator().manual_seed(rank))
 exact = x.clone()
 dist.all_reduce(exact, group=gloo)
-for method in filter(None, options.methods.split(";")):
-    hcomp.torch.compress(None, method)
+for codec in filter(None, options.methods.split(";")):
+    hcomp.torch.compress(None, codec)
     y = x.clone()
     dist.all_reduce(y)
     error = ((y - exact).norm() / exact.norm()).item()
     times = medians(
         lambda: dist.all_reduce(y), lambda: dist.all_reduce(y, group=gloo), before=lambda: y.copy_(x)
     )
-    row("all_reduce", x.numel(), method, [*times, error], 2 * part_share)
+    row("all_reduce", x.numel(), codec, [*times, error], 2 * part_share)
 dist.destroy_process_group()
 sys.stdout.flush()

@@ -42,11 +42,11 @@ static void sums_of_whole_numbers_are_exact(void) {
                                  "thc bits=2 algorithm=hierarchical"}; /* nothing on one host */
   size_t m, i, count;
   for (m = 0; m < 4; ++m) {
-    hcomp_sum* sum = NULL;
+    hcomp_plan* sum = NULL;
     hcomp_report report;
     int exact = 1;
-    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
-    CHECK_OK(hcomp_values(sum, &count));
+    CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
+    CHECK_OK(hcomp_plan_values(sum, &count));
     CHECK(count == values);
     for (i = 0; i < values; ++i) x[i] = (float)(i % 100) * (float)(rank + 1);
     CHECK_OK(hcomp_all_reduce(sum, x, &report));
@@ -58,27 +58,27 @@ static void sums_of_whole_numbers_are_exact(void) {
     CHECK(report.dominance == 0);
     CHECK(report.seconds >= report.seconds_codec && report.seconds_codec > 0);
     CHECK((report.bytes_sent > 0) == (ranks > 1 && m != 3));
-    CHECK_OK(hcomp_free(&sum));
+    CHECK_OK(hcomp_plan_free(&sum));
     CHECK(sum == NULL);
   }
 }
 
 static void means_and_doubles(void) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   size_t i;
   int exact = 1;
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "identity", &sum));
-  CHECK_OK(hcomp_set_mean(sum, 1));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "identity", &sum));
+  CHECK_OK(hcomp_plan_set_mean(sum, 1));
   for (i = 0; i < values; ++i) y[i] = (double)i * ranks * (rank + 1);
   CHECK_OK(hcomp_all_reduce(sum, y, NULL));
   for (i = 0; i < values; ++i) exact &= y[i] == (double)i * ranks * (ranks + 1) / 2;
   CHECK(exact);
-  CHECK_OK(hcomp_set_mean(sum, 0));
+  CHECK_OK(hcomp_plan_set_mean(sum, 0));
   for (i = 0; i < values; ++i) y[i] = 1;
   CHECK_OK(hcomp_all_reduce(sum, y, NULL));
   CHECK(y[0] == ranks && y[values - 1] == ranks);
-  CHECK(hcomp_set_mean(sum, 2) == HCOMP_INVALID_ARGUMENT && says("mean is 2"));
-  CHECK_OK(hcomp_free(&sum));
+  CHECK(hcomp_plan_set_mean(sum, 2) == HCOMP_INVALID_ARGUMENT && says("mean is 2"));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 /* Of whole numbers that every codec here carries exactly. */
@@ -87,10 +87,10 @@ static void means_by_all_ways(void) {
                                  "lossless", "error_bounded 1e-6"};
   size_t m, i, first, count;
   for (m = 0; m < 5; ++m) {
-    hcomp_sum* sum = NULL;
+    hcomp_plan* sum = NULL;
     int exact = 1;
-    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
-    CHECK_OK(hcomp_set_mean(sum, 1));
+    CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, methods[m], &sum));
+    CHECK_OK(hcomp_plan_set_mean(sum, 1));
     for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
     CHECK_OK(hcomp_all_reduce(sum, x, NULL));
     for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
@@ -98,25 +98,25 @@ static void means_by_all_ways(void) {
     if (strstr(methods[m], "recursive_doubling") == NULL) {
       for (i = 0; i < values; ++i) x[i] = (float)((int)(i % 5) * ranks * (rank == 0));
       CHECK_OK(hcomp_reduce_scatter(sum, x, NULL));
-      CHECK_OK(hcomp_shard(sum, &first, &count));
+      CHECK_OK(hcomp_plan_shard(sum, &first, &count));
       for (i = first; i < first + count; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
       check(exact, __LINE__, methods[m]);
       CHECK_OK(hcomp_all_gather(sum, x, NULL)); /* what it gives is one rank's and stays so */
       for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 2e-6;
       check(exact, __LINE__, methods[m]);
     }
-    CHECK_OK(hcomp_free(&sum));
+    CHECK_OK(hcomp_plan_free(&sum));
   }
 }
 
 static void a_bound_is_kept(void) {
   float const bound = 1e-3f;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   hcomp_report report;
   size_t i;
   int r;
   double worst = 0;
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "error_bounded 1e-3", &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "error_bounded 1e-3", &sum));
   for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
   CHECK_OK(hcomp_all_reduce(sum, x, &report));
   for (i = 0; i < values; ++i) {
@@ -129,20 +129,20 @@ static void a_bound_is_kept(void) {
   CHECK(report.error <= bound && worst <= report.error + 2.4e-7);
   CHECK(ranks == 1 || worst > 0);
   CHECK(same_bytes(x, sizeof x));
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 /* Error feedback telescopes: the sums of T calls are off by one residual of each rank, while
    without it every call is off by its own. */
-static double error_of_mean(char const* method) {
+static double error_of_mean(char const* codec) {
   enum { calls = 32 };
   static double total[values];
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   double norm = 0;
   size_t i;
   int r, call;
   memset(total, 0, sizeof total);
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, method, &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, codec, &sum));
   for (call = 0; call < calls; ++call) {
     for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
     CHECK_OK(hcomp_all_reduce(sum, x, NULL));
@@ -154,7 +154,7 @@ static double error_of_mean(char const* method) {
     for (r = 0; r < ranks; ++r) exact += (float)drawn(r, i);
     norm += (total[i] / calls - exact) * (total[i] / calls - exact);
   }
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
   return sqrt(norm / values);
 }
 static void a_sum_keeps_what_was_lost(void) {
@@ -166,9 +166,9 @@ static void calls_and_sums_draw_new_numbers(void) {
   static float first[values];
   int round, again = 0;
   for (round = 0; round < 2; ++round) {
-    hcomp_sum* sum = NULL;
+    hcomp_plan* sum = NULL;
     int call;
-    CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc bits=4 feedback=no", &sum));
+    CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc bits=4 feedback=no", &sum));
     for (call = 0; call < 2; ++call) {
       size_t i;
       for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
@@ -176,18 +176,18 @@ static void calls_and_sums_draw_new_numbers(void) {
       if (round == 0 && call == 0) memcpy(first, x, sizeof x);
       again = again * 2 + (memcmp(first, x, sizeof x) == 0);
     }
-    CHECK_OK(hcomp_free(&sum));
+    CHECK_OK(hcomp_plan_free(&sum));
   }
   CHECK(again == 8); /* the first call of the first sum alone, 1000 in binary */
 }
 
 static void parts_make_the_whole(void) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   size_t first = 0, count = 0, i;
   unsigned long mine, all = 0;
   int exact = 1;
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &sum));
-  CHECK_OK(hcomp_shard(sum, &first, &count));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_shard(sum, &first, &count));
   mine = (unsigned long)count;
   MPI_Allreduce(&mine, &all, 1, MPI_UNSIGNED_LONG, MPI_SUM, MPI_COMM_WORLD);
   CHECK(all == values && first + count <= values);
@@ -199,12 +199,12 @@ static void parts_make_the_whole(void) {
   CHECK_OK(hcomp_all_gather(sum, x, NULL));
   for (i = 0; i < values; ++i) exact &= x[i] == (float)i * (float)ranks + 1;
   CHECK(exact);
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
-static void refused(size_t count, MPI_Datatype type, char const* method, char const* part) {
-  hcomp_sum* sum = (hcomp_sum*)x;
-  CHECK(hcomp_create(MPI_COMM_WORLD, count, type, method, &sum) == HCOMP_INVALID_ARGUMENT);
+static void refused(size_t count, MPI_Datatype type, char const* codec, char const* part) {
+  hcomp_plan* sum = (hcomp_plan*)x;
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, count, type, codec, &sum) == HCOMP_INVALID_ARGUMENT);
   CHECK(sum == NULL);
   if (!says(part)) {
     printf("rank %d: '%s' does not say '%s'\n", rank, hcomp_last_error(), part);
@@ -212,13 +212,13 @@ static void refused(size_t count, MPI_Datatype type, char const* method, char co
   }
 }
 static void wrong_arguments_are_refused_in_words(void) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   hcomp_request* request = (hcomp_request*)x;
   size_t count;
-  refused(10, MPI_FLOAT, "gzip", "hcomp_create: method 'gzip': no codec is called 'gzip'");
-  refused(10, MPI_FLOAT, "thc bits=9", "method 'thc bits=9': 'bits=9': bits is a whole number");
-  refused(10, MPI_FLOAT, " ", "method is empty");
-  refused(10, MPI_FLOAT, NULL, "method is a null pointer");
+  refused(10, MPI_FLOAT, "gzip", "hcomp_plan_create: codec 'gzip': no codec is called 'gzip'");
+  refused(10, MPI_FLOAT, "thc bits=9", "codec 'thc bits=9': 'bits=9': bits is a whole number");
+  refused(10, MPI_FLOAT, " ", "codec is empty");
+  refused(10, MPI_FLOAT, NULL, "codec is a null pointer");
   refused(10, MPI_FLOAT, "none", "MPI's own sum");
   refused(10, MPI_FLOAT, "thc min=1MiB", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc turns=2", "are for the rules of the drop-in library");
@@ -229,25 +229,28 @@ static void wrong_arguments_are_refused_in_words(void) {
   refused(10, MPI_DOUBLE, "inceptionn", "float only");
   refused((size_t)-1, MPI_FLOAT, "identity", "18446744073709551615 values, there can be");
   refused(10, MPI_FLOAT, "identity algorithm=torus:5x7", "35");
-  refused(10, MPI_FLOAT, "th\x1b[31mc", "method 'th\\x1b[31mc': no codec is called 'th\\x1b[31mc'");
-  CHECK(hcomp_create(MPI_COMM_NULL, 10, MPI_FLOAT, "identity", &sum) == HCOMP_INVALID_ARGUMENT);
+  refused(10, MPI_FLOAT, "th\x1b[31mc", "codec 'th\\x1b[31mc': no codec is called 'th\\x1b[31mc'");
+  CHECK(hcomp_plan_create(MPI_COMM_NULL, 10, MPI_FLOAT, "identity", &sum) ==
+        HCOMP_INVALID_ARGUMENT);
   CHECK(says("comm is MPI_COMM_NULL"));
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) ==
+        HCOMP_INVALID_ARGUMENT);
   CHECK(says("sum is a null pointer"));
   CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
-  CHECK(hcomp_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
-  CHECK(hcomp_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
-  CHECK(hcomp_shard_alignment(NULL, &count) == HCOMP_INVALID_ARGUMENT);
-  CHECK(hcomp_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
-  CHECK(hcomp_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
-  CHECK(hcomp_free(NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_free: sum is a null pointer"));
-  CHECK_OK(hcomp_free(&sum)); /* is NULL */
+  CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
+  CHECK(hcomp_plan_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_plan_shard_alignment(NULL, &count) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_plan_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_plan_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
+  CHECK(hcomp_plan_free(NULL) == HCOMP_INVALID_ARGUMENT &&
+        says("hcomp_plan_free: sum is a null pointer"));
+  CHECK_OK(hcomp_plan_free(&sum)); /* is NULL */
 
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
-  CHECK(hcomp_shard(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
-  CHECK(hcomp_shard_alignment(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
-  CHECK(hcomp_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
-  CHECK(hcomp_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
+  CHECK(hcomp_plan_shard(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
+  CHECK(hcomp_plan_shard_alignment(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
+  CHECK(hcomp_plan_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
+  CHECK(hcomp_plan_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
   CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("hcomp_all_reduce: on rank 0 x is a null pointer"));
   CHECK(hcomp_all_reduce_sized(sum, x, 9, 4, NULL) == HCOMP_INVALID_ARGUMENT);
@@ -255,12 +258,12 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_reduce_scatter_sized(sum, x, 10, 8, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_all_gather_sized(sum, x, 11, 4, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK_OK(hcomp_all_reduce_sized(sum, x, 10, 4, NULL));
-  CHECK_OK(hcomp_free(&sum));
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "sign algorithm=sampled", &sum));
+  CHECK_OK(hcomp_plan_free(&sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "sign algorithm=sampled", &sum));
   CHECK(hcomp_reduce_scatter(sum, x, NULL) == HCOMP_INVALID_ARGUMENT && says("sampled"));
   CHECK(hcomp_all_reduce_start(sum, x, &request) == HCOMP_INVALID_ARGUMENT);
   CHECK(request == NULL && says("over a group of hcomp_group_create only"));
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 /* 1 TiB, which some systems promise all the same. Sanitizers end the process instead. */
@@ -273,34 +276,36 @@ static void wrong_arguments_are_refused_in_words(void) {
 #endif
 static void too_large_sums_are_refused_in_words(void) {
 #ifndef SANITIZED
-  hcomp_sum* sum = NULL;
-  int const code = hcomp_create(MPI_COMM_WORLD, (size_t)1 << 38, MPI_FLOAT, "identity", &sum);
+  hcomp_plan* sum = NULL;
+  int const code = hcomp_plan_create(MPI_COMM_WORLD, (size_t)1 << 38, MPI_FLOAT, "identity", &sum);
   if (code != HCOMP_OK) {
     CHECK(code == HCOMP_OTHER && sum == NULL);
-    CHECK(says("hcomp_create: there is not enough memory for a sum of 274877906944 of float by"));
+    CHECK(says(
+        "hcomp_plan_create: there is not enough memory for a sum of 274877906944 of float by"));
   }
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 #endif
 }
 
 /* The last rank differs: all ranks hear of it, and the sum is good for the next call. */
 static void disagreement_is_told_to_all(void) {
   int const odd = rank == ranks - 1;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   if (ranks == 1) return;
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "fp16" : "bf16", &sum) ==
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "fp16" : "bf16", &sum) ==
         HCOMP_DISAGREEMENT);
   CHECK(says("rank 0: 10 of float by 'bf16'; rank 2: 10 of float by 'fp16'"));
-  CHECK(hcomp_create(MPI_COMM_WORLD, odd ? 11 : 10, MPI_FLOAT, "fp16", &sum) == HCOMP_DISAGREEMENT);
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, odd ? MPI_DOUBLE : MPI_FLOAT, "fp16", &sum) ==
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, odd ? 11 : 10, MPI_FLOAT, "fp16", &sum) ==
         HCOMP_DISAGREEMENT);
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "zip" : "fp16", &sum) ==
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, odd ? MPI_DOUBLE : MPI_FLOAT, "fp16", &sum) ==
+        HCOMP_DISAGREEMENT);
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, odd ? "zip" : "fp16", &sum) ==
         HCOMP_DISAGREEMENT);
   CHECK(says("no codec is called 'zip'") && sum == NULL);
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", odd ? NULL : &sum) ==
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", odd ? NULL : &sum) ==
         HCOMP_DISAGREEMENT);
 
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
   memset(x, 0, sizeof x);
   x[0] = 1;
   CHECK(hcomp_all_reduce(sum, odd ? NULL : x, NULL) == HCOMP_INVALID_ARGUMENT);
@@ -308,55 +313,55 @@ static void disagreement_is_told_to_all(void) {
   CHECK(hcomp_reduce_scatter(sum, odd ? NULL : x, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_all_gather(sum, odd ? NULL : x, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("hcomp_all_gather: on rank 2 x is a null pointer"));
-  CHECK(hcomp_set_mean(sum, odd) == HCOMP_OK);
+  CHECK(hcomp_plan_set_mean(sum, odd) == HCOMP_OK);
   CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_DISAGREEMENT);
-  CHECK_OK(hcomp_set_mean(sum, 0));
+  CHECK_OK(hcomp_plan_set_mean(sum, 0));
   CHECK((odd ? hcomp_reduce_scatter : hcomp_all_reduce)(sum, x, NULL) == HCOMP_DISAGREEMENT);
   CHECK(x[0] == 1);
   CHECK_OK(hcomp_all_reduce(sum, x, NULL));
   CHECK(x[0] == ranks && x[1] == 0);
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 static void nan_is_told_to_all(void) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   memset(x, 0, sizeof x);
   if (rank == 0) x[3] = (float)NAN;
   x[0] = 2;
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc", &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc", &sum));
   CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_NONFINITE);
   CHECK(x[0] == 2);
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 static void communicators_of_any_kind(void) {
   MPI_Comm part;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   int size, exact = 1;
   size_t i;
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &part);
   MPI_Comm_size(part, &size);
-  CHECK_OK(hcomp_create_f(MPI_Comm_c2f(part), values, 8, "identity", &sum));
+  CHECK_OK(hcomp_plan_create_f(MPI_Comm_c2f(part), values, 8, "identity", &sum));
   MPI_Comm_free(&part); /* the sum has its own */
   for (i = 0; i < values; ++i) y[i] = 3;
   CHECK_OK(hcomp_all_reduce(sum, y, NULL));
   for (i = 0; i < values; ++i) exact &= y[i] == 3 * size;
   CHECK(exact);
-  CHECK_OK(hcomp_free(&sum));
-  CHECK(hcomp_create_f(MPI_Comm_c2f(MPI_COMM_WORLD), 10, 2, "identity", &sum) ==
+  CHECK_OK(hcomp_plan_free(&sum));
+  CHECK(hcomp_plan_create_f(MPI_Comm_c2f(MPI_COMM_WORLD), 10, 2, "identity", &sum) ==
         HCOMP_INVALID_ARGUMENT);
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 0, MPI_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 0, MPI_FLOAT, "identity", &sum));
   CHECK_OK(hcomp_all_reduce(sum, NULL, NULL));
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
 }
 
 /* More than MPICH has communicators. On one rank: others wait for each other, long on a busy machine. */
 static void many_sums_at_once(void) {
   enum { count = 2100 };
-  static hcomp_sum* sums[count];
+  static hcomp_plan* sums[count];
   int i, made = 0, right = 0;
   for (i = 0; i < count; ++i)
-    made += hcomp_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sums[i]) == HCOMP_OK;
+    made += hcomp_plan_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sums[i]) == HCOMP_OK;
   CHECK(made == count);
   for (i = 0; i < count; ++i) {
     float mine[3] = {1, (float)rank, (float)i};
@@ -364,7 +369,7 @@ static void many_sums_at_once(void) {
              mine[2] == (float)(i * ranks);
   }
   CHECK(right == count);
-  for (i = 0; i < count; ++i) CHECK_OK(hcomp_free(&sums[i]));
+  for (i = 0; i < count; ++i) CHECK_OK(hcomp_plan_free(&sums[i]));
 }
 
 /* Where MPI has no communicator left, a sum between other ranks than before is refused. */
@@ -372,7 +377,7 @@ static void no_communicator_is_left(void) {
 #ifndef OPEN_MPI /* which has as many as there is memory for */
   static MPI_Comm taken[4096];
   int i, count = 0;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   MPI_Comm other;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &other);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -380,15 +385,16 @@ static void no_communicator_is_left(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
   CHECK(count < 2046);
   if (ranks > 1) {
-    CHECK(hcomp_create(other, 3, MPI_FLOAT, "identity", &sum) == HCOMP_TRANSPORT);
+    CHECK(hcomp_plan_create(other, 3, MPI_FLOAT, "identity", &sum) == HCOMP_TRANSPORT);
     CHECK(sum == NULL && says("MPI_Comm_create"));
   }
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sum)); /* by the copy there is */
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(
+      hcomp_plan_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sum)); /* by the copy there is */
+  CHECK_OK(hcomp_plan_free(&sum));
   for (i = 0; i < count; ++i) MPI_Comm_free(&taken[i]);
   if (ranks > 1) {
-    CHECK_OK(hcomp_create(other, 3, MPI_FLOAT, "identity", &sum));
-    CHECK_OK(hcomp_free(&sum));
+    CHECK_OK(hcomp_plan_create(other, 3, MPI_FLOAT, "identity", &sum));
+    CHECK_OK(hcomp_plan_free(&sum));
   }
   MPI_Comm_free(&other);
 #endif
@@ -401,10 +407,10 @@ static void the_drop_in_library_is_not_there(void) {
 }
 
 int main(int argc, char** argv) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   int major = -1, minor = -1, patch = -1, all;
   CHECK(strcmp(hcomp_last_error(), "") == 0);
-  CHECK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum) == HCOMP_NOT_RUNNING);
+  CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum) == HCOMP_NOT_RUNNING);
   CHECK(says("before MPI_Init"));
   CHECK_OK(hcomp_version(&major, &minor, &patch));
   CHECK(major >= 0 && minor >= 0 && patch >= 0);
@@ -433,11 +439,11 @@ int main(int argc, char** argv) {
   no_communicator_is_left();
   if (ranks == 1) many_sums_at_once();
   the_drop_in_library_is_not_there();
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();
   CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_NOT_RUNNING);
-  CHECK_OK(hcomp_free(&sum)); /* late, but it frees */
+  CHECK_OK(hcomp_plan_free(&sum)); /* late, but it frees */
   if (rank == 0 && all == 0) printf("the C API does what it says on %d ranks\n", ranks);
   return all + failures > 0;
 }

@@ -44,7 +44,7 @@ static int has(int sums) {
 }
 
 int main(int count, char** arguments) {
-  hcomp_sum *exact = NULL, *lossy = NULL;
+  hcomp_plan *exact = NULL, *lossy = NULL;
   int turn, code;
   if (count != 2) return 2;
   MPI_Init(&count, &arguments);
@@ -61,7 +61,7 @@ int main(int count, char** arguments) {
     own(device, bytes);
   }
 
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &exact));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "identity", &exact));
   for (turn = 0; turn < 2; ++turn) {
     fill();
     CHECK_OK(hcomp_all_reduce(exact, device, NULL));
@@ -84,15 +84,15 @@ int main(int count, char** arguments) {
   fill();
   CHECK_OK(hcomp_all_reduce(exact, device, NULL));
   CHECK(has(1));
-  CHECK_OK(hcomp_free(&exact));
+  CHECK_OK(hcomp_plan_free(&exact));
 
-  CHECK_OK(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc feedback=yes", &lossy));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc feedback=yes", &lossy));
   fill();
   CHECK_OK(hcomp_all_reduce(lossy, device, NULL));
-  CHECK_OK(hcomp_get_residual(lossy, host));
-  CHECK(hcomp_get_residual(lossy, device) == HCOMP_INVALID_ARGUMENT);
+  CHECK_OK(hcomp_plan_get_residual(lossy, host));
+  CHECK(hcomp_plan_get_residual(lossy, device) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("residual is in a device's memory, it has to be in the host's"));
-  CHECK_OK(hcomp_free(&lossy));
+  CHECK_OK(hcomp_plan_free(&lossy));
 
   MPI_Allreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();

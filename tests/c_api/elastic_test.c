@@ -49,7 +49,7 @@ static void train(int pipe) {
   static float exact[values], lossy[values];
   hcomp_elastic* group = NULL;
   hcomp_elastic_state now;
-  hcomp_sum *plain = NULL, *thc = NULL;
+  hcomp_plan *plain = NULL, *thc = NULL;
   hcomp_report report;
   int const is_new = number == 4;
   int needed, i, names[most], holds;
@@ -60,9 +60,9 @@ static void train(int pipe) {
     CHECK_OK(hcomp_elastic_create(directory, number, 4, timeout, &group));
   CHECK_OK(hcomp_elastic_now(group, &now));
   CHECK(now.lost == 0 && now.size == 4 && (is_new || (now.name == number && now.rank == number)));
-  CHECK_OK(hcomp_create_elastic(group, values, HCOMP_FLOAT, "identity", &plain));
-  CHECK_OK(hcomp_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &thc));
-  CHECK_OK(hcomp_set_mean(thc, 1));
+  CHECK_OK(hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "identity", &plain));
+  CHECK_OK(hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &thc));
+  CHECK_OK(hcomp_plan_set_mean(thc, 1));
   model.stop = 20000; /* far away, until the newcomer is there */
   if (is_new) CHECK_OK(hcomp_elastic_share(group, &model, sizeof model));
   for (; model.step < model.stop && failures == 0; ++model.step) {
@@ -98,9 +98,9 @@ static void train(int pipe) {
   CHECK(names[3] > 1000);
   if (!is_new) CHECK_OK(hcomp_elastic_lost(group, names));
   CHECK(is_new || names[0] == 2);
-  CHECK_OK(hcomp_free(&thc));
+  CHECK_OK(hcomp_plan_free(&thc));
   CHECK_OK(hcomp_elastic_free(&group));
-  CHECK_OK(hcomp_free(&plain)); /* keeps what it needs of the group */
+  CHECK_OK(hcomp_plan_free(&plain)); /* keeps what it needs of the group */
   CHECK(group == NULL && plain == NULL);
   if (write(pipe, &model, sizeof model) != (ssize_t)sizeof model) CHECK(!"the model is written");
 }
@@ -127,7 +127,7 @@ static void those_who_are_left_go_on_and_a_newcomer_has_the_same_bits(void) {
 
 static void wrong(int pipe) {
   hcomp_elastic* group = NULL;
-  hcomp_sum *sum = NULL, *other = NULL;
+  hcomp_plan *sum = NULL, *other = NULL;
   float x[10];
   char text[8];
   void const* state;
@@ -142,29 +142,32 @@ static void wrong(int pipe) {
               "rank 3 of 3 ranks");
   CHECK_ERROR(hcomp_elastic_create("/proc/nowhere", number, 3, 1000, &group), HCOMP_OTHER, "/proc");
   CHECK_ERROR(hcomp_elastic_admit(group, &needed), HCOMP_INVALID_ARGUMENT, "group is a null");
-  CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "fp16", &sum), HCOMP_INVALID_ARGUMENT,
-              "group is a null");
+  CHECK_ERROR(hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, "fp16", &sum),
+              HCOMP_INVALID_ARGUMENT, "group is a null");
   CHECK_OK(hcomp_elastic_free(&group));
 
   CHECK_OK(hcomp_elastic_create(directory, number, 3, timeout, &group));
-  CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "gzip", &sum), HCOMP_INVALID_ARGUMENT,
-              "no codec is called 'gzip'");
-  CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_INT32, "fp16", &sum), HCOMP_INVALID_ARGUMENT,
-              "neither float");
-  CHECK_ERROR(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "fp16 algorithm=hierarchical", &sum),
-              HCOMP_INVALID_ARGUMENT, "hierarchical is not for");
+  CHECK_ERROR(hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, "gzip", &sum),
+              HCOMP_INVALID_ARGUMENT, "no codec is called 'gzip'");
+  CHECK_ERROR(hcomp_plan_create_elastic(group, 10, HCOMP_INT32, "fp16", &sum),
+              HCOMP_INVALID_ARGUMENT, "neither float");
+  CHECK_ERROR(
+      hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, "fp16 algorithm=hierarchical", &sum),
+      HCOMP_INVALID_ARGUMENT, "hierarchical is not for");
   CHECK(sum == NULL);
-  CHECK_OK(hcomp_create_elastic(group, 10, HCOMP_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, "identity", &sum));
   CHECK_ERROR(hcomp_reduce_scatter(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
   CHECK_ERROR(hcomp_all_gather(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
-  CHECK_ERROR(hcomp_shard(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no parts");
-  CHECK_ERROR(hcomp_set_draws(sum, 1, 1), HCOMP_INVALID_ARGUMENT, "number of the group's call");
+  CHECK_ERROR(hcomp_plan_shard(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no parts");
+  CHECK_ERROR(hcomp_plan_set_draws(sum, 1, 1), HCOMP_INVALID_ARGUMENT,
+              "number of the group's call");
 
   /* On one rank, and told to all; then the group is as good as before. */
-  CHECK_OK(hcomp_create_elastic(group, 10, HCOMP_FLOAT, number == 1 ? "fp16" : "bf16", &other));
+  CHECK_OK(
+      hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, number == 1 ? "fp16" : "bf16", &other));
   for (i = 0; i < 10; ++i) x[i] = 1;
   CHECK(hcomp_all_reduce(other, x, NULL) != HCOMP_OK && x[0] == 1 && hcomp_last_error_rank() < 0);
-  CHECK_OK(hcomp_free(&other));
+  CHECK_OK(hcomp_plan_free(&other));
   CHECK(hcomp_all_reduce(sum, number == 1 ? NULL : x, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_elastic_share(group, number == 1 ? NULL : x, sizeof x) == HCOMP_INVALID_ARGUMENT);
   CHECK_ERROR(hcomp_elastic_share(group, x, number == 1 ? 4 : 8), HCOMP_INVALID_ARGUMENT,
@@ -183,7 +186,7 @@ static void wrong(int pipe) {
   memcpy(text, state, bytes == 6 ? 6 : 0);
   CHECK(strcmp(text, "state") == 0);
 
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
   CHECK_OK(hcomp_elastic_free(&group));
   CHECK_ERROR(hcomp_elastic_create(directory, number, 3, 1000, &group), HCOMP_INVALID_ARGUMENT,
               "who comes back joins");
@@ -197,12 +200,12 @@ static void wrong(int pipe) {
 static void late(int pipe) {
   hcomp_elastic* group = NULL;
   hcomp_elastic_state now;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   float x = 1;
   int needed;
   (void)pipe;
   CHECK_OK(hcomp_elastic_create(directory, number, 3, 2000, &group));
-  CHECK_OK(hcomp_create_elastic(group, 1, HCOMP_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create_elastic(group, 1, HCOMP_FLOAT, "identity", &sum));
   CHECK_OK(hcomp_all_reduce(sum, &x, NULL));
   if (number == 1) {
     rest(8000);
@@ -218,7 +221,7 @@ static void late(int pipe) {
     CHECK_OK(hcomp_elastic_now(group, &now));
     CHECK(now.size == 2 && now.lost == 1 && now.rank == number / 2 && now.name == number);
   }
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
   CHECK_OK(hcomp_elastic_free(&group));
 }
 

@@ -4,7 +4,7 @@
 #define HCOMP_TESTS_C_API_PROCESSES_H
 
 #include <ftw.h>
-#include <hcomp/sum.h>
+#include <hcomp/plan.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

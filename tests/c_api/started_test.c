@@ -82,7 +82,7 @@ enum { steps = 6, sums = 8, calls = 23 };
 static struct {
   size_t values;
   int type;
-  char const* method;
+  char const* codec;
 } const made[sums] = {
     {5000, HCOMP_FLOAT, "thc bits=4"},
     {1, HCOMP_FLOAT, "fp16"},
@@ -162,7 +162,7 @@ static void fill(void* x, struct call const* it, int step) {
   }
 }
 
-static int call_it(struct call const* it, hcomp_group* group, hcomp_sum* sum, void* x, void* out,
+static int call_it(struct call const* it, hcomp_group* group, hcomp_plan* sum, void* x, void* out,
                    hcomp_report* report) {
   switch (it->kind) {
     case sum_all: return hcomp_all_reduce(sum, x, report);
@@ -175,7 +175,7 @@ static int call_it(struct call const* it, hcomp_group* group, hcomp_sum* sum, vo
     default: return hcomp_group_broadcast(group, x, it->values, 1);
   }
 }
-static int start_it(struct call const* it, hcomp_group* group, hcomp_sum* sum, void* x, void* out,
+static int start_it(struct call const* it, hcomp_group* group, hcomp_plan* sum, void* x, void* out,
                     hcomp_request** request) {
   switch (it->kind) {
     case sum_all: return hcomp_all_reduce_start(sum, x, request);
@@ -193,12 +193,12 @@ static int start_it(struct call const* it, hcomp_group* group, hcomp_sum* sum, v
 /* Writes what all calls give, their reports too. */
 static void all_calls(int pipe) {
   hcomp_group* group = connected(milliseconds);
-  hcomp_sum* sum[sums];
+  hcomp_plan* sum[sums];
   void *x[calls], *out[calls];
   int i, k, step;
   CHECK_OK(hcomp_group_set(group, "float: thc bits=4 min=8KiB"));
   for (i = 0; i < sums; ++i)
-    CHECK_OK(hcomp_create_over(group, made[i].values, made[i].type, made[i].method, &sum[i]));
+    CHECK_OK(hcomp_plan_create_group(group, made[i].values, made[i].type, made[i].codec, &sum[i]));
   for (k = 0; k < calls; ++k) {
     x[k] = malloc(input_bytes(&list[k]) + 8);
     out[k] = malloc(output_bytes(&list[k]) + 8);
@@ -231,7 +231,7 @@ static void all_calls(int pipe) {
         CHECK(!"what was made is written");
     }
   }
-  for (i = 0; i < sums; ++i) CHECK_OK(hcomp_free(&sum[i]));
+  for (i = 0; i < sums; ++i) CHECK_OK(hcomp_plan_free(&sum[i]));
   CHECK_OK(hcomp_group_free(&group));
 }
 
@@ -267,14 +267,14 @@ static void started_calls_have_the_bits_of_others(void) {
 
 static void wrong(int pipe) {
   hcomp_group* group = connected(milliseconds);
-  hcomp_sum *first = NULL, *other = NULL;
+  hcomp_plan *first = NULL, *other = NULL;
   hcomp_request *one = NULL, *two = NULL, *three = NULL;
   hcomp_report report;
   float x[10], y[10], z[20];
   int i, done = -1;
   (void)pipe;
-  CHECK_OK(hcomp_create_over(group, 10, HCOMP_FLOAT, "identity", &first));
-  CHECK_OK(hcomp_create_over(group, 20, HCOMP_FLOAT, "thc bits=4", &other));
+  CHECK_OK(hcomp_plan_create_group(group, 10, HCOMP_FLOAT, "identity", &first));
+  CHECK_OK(hcomp_plan_create_group(group, 20, HCOMP_FLOAT, "thc bits=4", &other));
   for (i = 0; i < 10; ++i) x[i] = y[i] = 1;
   for (i = 0; i < 20; ++i) z[i] = 0;
 
@@ -315,12 +315,12 @@ static void wrong(int pipe) {
   for (i = 0; i < 10; ++i) x[i] = y[i] = 2;
   CHECK_OK(hcomp_all_reduce_start(first, x, &one));
   CHECK_OK(hcomp_all_reduce_start(other, z, &two));
-  CHECK_OK(hcomp_free(&first));
+  CHECK_OK(hcomp_plan_free(&first));
   CHECK(x[0] == 2 * ranks);
   CHECK_OK(hcomp_group_all_reduce_start(group, y, 10, HCOMP_FLOAT, 0, &three));
   CHECK_OK(hcomp_group_free(&group));
   CHECK(y[9] == 2 * ranks);
-  CHECK_OK(hcomp_free(&other));
+  CHECK_OK(hcomp_plan_free(&other));
   CHECK_OK(hcomp_wait(&one, &report));
   CHECK(report.weight == ranks);
   CHECK_OK(hcomp_wait(&two, NULL));
@@ -331,7 +331,7 @@ static void wrong(int pipe) {
 enum { disordered = 5 };
 static int disorder; /* which two */
 
-static void start_one_of_two(int second, hcomp_group* group, hcomp_sum* const* sum, float* x,
+static void start_one_of_two(int second, hcomp_group* group, hcomp_plan* const* sum, float* x,
                              hcomp_request** request) {
   switch (disorder * 2 + second) {
     case 0: CHECK_OK(hcomp_all_reduce_start(sum[0], x, request)); break;
@@ -348,38 +348,38 @@ static void start_one_of_two(int second, hcomp_group* group, hcomp_sum* const* s
 }
 static void in_disorder(int pipe) {
   hcomp_group* group = connected(milliseconds);
-  hcomp_sum* sum[3] = {NULL};
+  hcomp_plan* sum[3] = {NULL};
   hcomp_request* request[2] = {NULL};
   static float x[2][1000];
   time_t const begin = time(NULL);
   int i;
   (void)pipe;
-  CHECK_OK(hcomp_create_over(group, 100, HCOMP_FLOAT, "identity", &sum[0]));
-  CHECK_OK(hcomp_create_over(group, 900, HCOMP_FLOAT, "fp16", &sum[1]));
-  CHECK_OK(hcomp_create_over(group, 90, HCOMP_FLOAT, "fp16 algorithm=hierarchical", &sum[2]));
+  CHECK_OK(hcomp_plan_create_group(group, 100, HCOMP_FLOAT, "identity", &sum[0]));
+  CHECK_OK(hcomp_plan_create_group(group, 900, HCOMP_FLOAT, "fp16", &sum[1]));
+  CHECK_OK(hcomp_plan_create_group(group, 90, HCOMP_FLOAT, "fp16 algorithm=hierarchical", &sum[2]));
   for (i = 0; i < 2; ++i) start_one_of_two((i + (number == 2)) % 2, group, sum, x[i], &request[i]);
   for (i = 0; i < 2; ++i) CHECK(hcomp_wait(&request[i], NULL) != HCOMP_OK);
   CHECK(time(NULL) - begin < 10);
-  for (i = 0; i < 3; ++i) CHECK_OK(hcomp_free(&sum[i]));
+  for (i = 0; i < 3; ++i) CHECK_OK(hcomp_plan_free(&sum[i]));
   CHECK_OK(hcomp_group_free(&group));
 }
 
 /* Rank 2 calls what others have started: an error on all, on one host at once, otherwise within the time. */
 static void partly_started(int pipe) {
   hcomp_group* group = connected(2000);
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   hcomp_request* request = NULL;
   float x[10] = {0};
   time_t const begin = time(NULL);
   int code;
   (void)pipe;
-  CHECK_OK(hcomp_create_over(group, 10, HCOMP_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create_group(group, 10, HCOMP_FLOAT, "identity", &sum));
   if (number != 2) CHECK_OK(hcomp_all_reduce_start(sum, x, &request));
   code = number == 2 ? hcomp_all_reduce(sum, x, NULL) : hcomp_wait(&request, NULL);
   CHECK(code == (nodes == one_node ? HCOMP_DISAGREEMENT : HCOMP_TRANSPORT));
   if (nodes == one_node) CHECK(strstr(hcomp_last_error(), "started hcomp_all_reduce") != NULL);
   CHECK(time(NULL) - begin < 10);
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
   CHECK_OK(hcomp_group_free(&group));
 }
 
@@ -388,7 +388,7 @@ static void partly_started(int pipe) {
 static void with_a_dead_rank(int pipe) {
   enum { under_way = 6, values = 200000 };
   hcomp_group* group = connected(milliseconds);
-  hcomp_sum* sum[under_way];
+  hcomp_plan* sum[under_way];
   hcomp_request* request[under_way] = {NULL};
   static float x[under_way][values];
   char first[300] = "";
@@ -396,7 +396,8 @@ static void with_a_dead_rank(int pipe) {
   int i, step, failed = 0;
   (void)pipe;
   for (i = 0; i < under_way; ++i)
-    CHECK_OK(hcomp_create_over(group, values, HCOMP_FLOAT, i % 2 ? "thc bits=4" : "fp16", &sum[i]));
+    CHECK_OK(hcomp_plan_create_group(group, values, HCOMP_FLOAT, i % 2 ? "thc bits=4" : "fp16",
+                                     &sum[i]));
   for (step = 0; failed == 0; ++step) {
     begin = time(NULL);
     for (i = 0; i < under_way; ++i) {
@@ -420,7 +421,7 @@ static void with_a_dead_rank(int pipe) {
   CHECK_OK(hcomp_group_all_reduce_start(group, x[0], 10, HCOMP_FLOAT, 0, &request[0]));
   CHECK_ERROR(hcomp_wait(&request[1], NULL), HCOMP_TRANSPORT, "rank 1 failed");
   CHECK(hcomp_wait(&request[0], NULL) == HCOMP_TRANSPORT);
-  for (i = 0; i < under_way; ++i) CHECK_OK(hcomp_free(&sum[i]));
+  for (i = 0; i < under_way; ++i) CHECK_OK(hcomp_plan_free(&sum[i]));
   CHECK_OK(hcomp_group_free(&group));
 }
 
@@ -429,14 +430,14 @@ static void with_a_dead_rank(int pipe) {
 static void overtaking(int pipe) {
   enum { values = 1 << 22, tries = 10 };
   hcomp_group* group = connected(milliseconds);
-  hcomp_sum *large = NULL, *small = NULL;
+  hcomp_plan *large = NULL, *small = NULL;
   hcomp_request *first = NULL, *second = NULL;
   float* const x = calloc(values, sizeof(float));
   float y[10] = {0};
   int i, done, overtaken = 0;
   (void)pipe;
-  CHECK_OK(hcomp_create_over(group, values, HCOMP_FLOAT, "identity", &large));
-  CHECK_OK(hcomp_create_over(group, 10, HCOMP_FLOAT, "identity", &small));
+  CHECK_OK(hcomp_plan_create_group(group, values, HCOMP_FLOAT, "identity", &large));
+  CHECK_OK(hcomp_plan_create_group(group, 10, HCOMP_FLOAT, "identity", &small));
   for (i = 0; i < tries; ++i) {
     CHECK_OK(hcomp_all_reduce_start(large, x, &first));
     CHECK_OK(hcomp_all_reduce_start(small, y, &second));
@@ -446,26 +447,26 @@ static void overtaking(int pipe) {
     CHECK_OK(hcomp_wait(&first, NULL));
   }
   CHECK(overtaken > 0);
-  CHECK_OK(hcomp_free(&large));
-  CHECK_OK(hcomp_free(&small));
+  CHECK_OK(hcomp_plan_free(&large));
+  CHECK_OK(hcomp_plan_free(&small));
   CHECK_OK(hcomp_group_free(&group));
   free(x);
 }
 
 static void of_an_elastic_group(int pipe) {
   hcomp_elastic* group = NULL;
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   hcomp_request* request = NULL;
   float x = 1;
   char directory[] = "/tmp/hcomp_started_c.XXXXXX";
   (void)pipe;
   if (!mkdtemp(directory)) abort();
   CHECK_OK(hcomp_elastic_create(directory, 0, 1, milliseconds, &group));
-  CHECK_OK(hcomp_create_elastic(group, 1, HCOMP_FLOAT, "identity", &sum));
+  CHECK_OK(hcomp_plan_create_elastic(group, 1, HCOMP_FLOAT, "identity", &sum));
   CHECK_ERROR(hcomp_all_reduce_start(sum, &x, &request), HCOMP_INVALID_ARGUMENT,
               "over a group of hcomp_group_create only");
   CHECK_OK(hcomp_all_reduce(sum, &x, NULL));
-  CHECK_OK(hcomp_free(&sum));
+  CHECK_OK(hcomp_plan_free(&sum));
   CHECK_OK(hcomp_elastic_free(&group));
   remove_all(directory);
 }

@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace hcomp::drop_in;
-using way = quicker_way::way;
+using way = faster_strategy::way;
 
 namespace {
 
@@ -37,7 +37,7 @@ struct simulation {
   world here;
   double noise = 0;      ///< times are up to so much longer than they should be, by chance
   double first_sum = 5;  ///< by which the first sum of each way takes longer
-  std::vector<quicker_way> ranks = std::vector<quicker_way>(3);
+  std::vector<faster_strategy> ranks = std::vector<faster_strategy>(3);
   std::mt19937 random{20261126};
   std::set<way> begun = {};
   int timed = 0, looks = 0;
@@ -45,7 +45,7 @@ struct simulation {
   double clock(double seconds) {
     return seconds * (1 + std::uniform_real_distribution(0., noise)(random));
   }
-  way_figures united(auto const& figures) {
+  strategy_stats united(auto const& figures) {
     auto all = figures(ranks[0]);
     for (auto const& one : ranks) all.unite(figures(one));
     return all;
@@ -55,7 +55,7 @@ struct simulation {
     double took = 0;
     for (auto const& one : ranks) REQUIRE(one.compares() == ranks[0].compares());
     if (ranks[0].compares()) {
-      auto const all = united([](quicker_way const& one) { return one.figures(); });
+      auto const all = united([](faster_strategy const& one) { return one.figures(); });
       for (auto& one : ranks) one.learn_mean(all);
       took += here.latency;
     }
@@ -65,7 +65,7 @@ struct simulation {
       double const piece = static_cast<double>(bytes) / part, mpi = here.seconds(way::mpi, piece),
                    codec = here.seconds(way::codec, piece),
                    look = mpi + codec + 3 * here.latency;  // ranks wait for all, and compare
-      auto const all = united([&](quicker_way const& one) {
+      auto const all = united([&](faster_strategy const& one) {
         return one.figures_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
                                    nanoseconds(clock(look)));
       });
@@ -84,7 +84,7 @@ struct simulation {
     took += sum;
     REQUIRE(ranks[0].ends_trial() == ranks[2].ends_trial());
     if (ranks[0].ends_trial()) {
-      auto const all = united([](quicker_way const& one) { return one.medians(); });
+      auto const all = united([](faster_strategy const& one) { return one.medians(); });
       for (auto& one : ranks) one.learn_trial(all);
     }
     return took;
@@ -112,11 +112,11 @@ double worst_twenty(std::vector<double> const& took) {
 }
 
 constexpr double slow = 12.5e6, quick = 5e9;  // bytes a second
-constexpr int trial = quicker_way::calls_of_trial;
+constexpr int trial = faster_strategy::calls_of_trial;
 
 }  // namespace
 
-TEST_CASE("quicker_way: a trial sums in turns, and then all sums go by the quicker way") {
+TEST_CASE("faster_strategy: a trial sums in turns, and then all sums go by the quicker way") {
   for (double const rate : {slow, quick}) {
     CAPTURE(rate);
     simulation sums{.here = {.bytes_per_second = rate}};
@@ -139,10 +139,10 @@ TEST_CASE("quicker_way: a trial sums in turns, and then all sums go by the quick
   }
 }
 
-TEST_CASE("quicker_way: the codec must be quicker by 5 %") {
+TEST_CASE("faster_strategy: the codec must be quicker by 5 %") {
   for (double const codec : {0.5, 0.94, 0.96, 1.0, 2.0}) {
     CAPTURE(codec);
-    quicker_way one;
+    faster_strategy one;
     for (int i = 0; i < trial; ++i)
       one.add(nanoseconds(1e-3 * (one.by() == way::codec ? codec : 1)), 65536);
     REQUIRE(one.ends_trial());
@@ -151,12 +151,12 @@ TEST_CASE("quicker_way: the codec must be quicker by 5 %") {
   }
 }
 
-TEST_CASE("quicker_way: neither the first sum of a way nor one slow sum decides") {
+TEST_CASE("faster_strategy: neither the first sum of a way nor one slow sum decides") {
   for (int const way_of_slow : {0, 1})
     for (int const slow_call : {2, 4, 6}) {
       CAPTURE(way_of_slow);
       CAPTURE(slow_call);
-      quicker_way one;
+      faster_strategy one;
       for (int i = 0; i < trial; ++i) {
         bool const is_slow = i < 2 || i == slow_call + way_of_slow;
         one.add(nanoseconds((one.by() == way::codec ? 2e-3 : 3e-3) * (is_slow ? 1000 : 1)), 65536);
@@ -166,9 +166,9 @@ TEST_CASE("quicker_way: neither the first sum of a way nor one slow sum decides"
     }
 }
 
-TEST_CASE("quicker_way: the slowest rank's times decide, on all ranks") {
-  std::vector<quicker_way> ranks(2);
-  way_figures all;
+TEST_CASE("faster_strategy: the slowest rank's times decide, on all ranks") {
+  std::vector<faster_strategy> ranks(2);
+  strategy_stats all;
   for (int r = 0; r < 2; ++r) {
     auto& one = ranks[static_cast<std::size_t>(r)];
     // by its own clock the codec is quicker on rank 0
@@ -182,12 +182,13 @@ TEST_CASE("quicker_way: the slowest rank's times decide, on all ranks") {
   }
 }
 
-TEST_CASE("quicker_way: where sizes alternate as the ways do, it is not the shorter sums' way") {
+TEST_CASE(
+    "faster_strategy: where sizes alternate as the ways do, it is not the shorter sums' way") {
   // Of one class, whose sizes differ by an eighth at most.
   REQUIRE(size_class(1'048'576) == size_class(1'179'647));
   for (double const gain : {0.94, 0.96}) {
     CAPTURE(gain);
-    quicker_way one;
+    faster_strategy one;
     for (int i = 0; i < trial; ++i) {
       std::size_t const bytes = i % 2 == 0 ? 1'048'576 : 1'179'647;
       one.add(nanoseconds(1e-9 * static_cast<double>(bytes) * (i % 2 == 0 ? 1 : gain)), bytes);
@@ -197,7 +198,7 @@ TEST_CASE("quicker_way: where sizes alternate as the ways do, it is not the shor
   }
 }
 
-TEST_CASE("quicker_way: after the trial 20 sums are never slower than 0.98 of MPI's") {
+TEST_CASE("faster_strategy: after the trial 20 sums are never slower than 0.98 of MPI's") {
   for (double const rate : {1e6, slow, 125e6, 1e9, quick})
     for (double const work : {1e-10, 1e-9, 2e-8})
       for (std::size_t const bytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
@@ -217,7 +218,7 @@ TEST_CASE("quicker_way: after the trial 20 sums are never slower than 0.98 of MP
       }
 }
 
-TEST_CASE("quicker_way: it follows a link that becomes quick and slow again") {
+TEST_CASE("faster_strategy: it follows a link that becomes quick and slow again") {
   simulation sums{.here = {.bytes_per_second = slow}};
   sums.calls(trial);
   for (int turn = 0; turn < 4; ++turn) {
@@ -236,7 +237,7 @@ TEST_CASE("quicker_way: it follows a link that becomes quick and slow again") {
   }
 }
 
-TEST_CASE("quicker_way: it sees a link become quick though the codec takes as long as before") {
+TEST_CASE("faster_strategy: it sees a link become quick though the codec takes as long as before") {
   // Nothing but work: the codec's own time does not change.
   simulation sums{.here = {.bytes_per_second = 12.5e6, .work = 1e-8, .ratio = 0}};
   sums.calls(1000);
@@ -246,7 +247,7 @@ TEST_CASE("quicker_way: it sees a link become quick though the codec takes as lo
   CHECK(sums.used() == way::mpi);
 }
 
-TEST_CASE("quicker_way: it sees a link become slow though small parts take as long as before") {
+TEST_CASE("faster_strategy: it sees a link become slow though small parts take as long as before") {
   // Parts of an eighth pass without the link.
   simulation sums{.here = {.bytes_per_second = quick, .buffers = 200e3}};
   sums.calls(1000);
@@ -256,7 +257,7 @@ TEST_CASE("quicker_way: it sees a link become slow though small parts take as lo
   CHECK(sums.used() == way::codec);
 }
 
-TEST_CASE("quicker_way: links that come and go make few trials for nothing") {
+TEST_CASE("faster_strategy: links that come and go make few trials for nothing") {
   // The codec is always slower, four times where the link is quick.
   simulation sums{.here = {.bytes_per_second = 1e9, .work = 5e-9, .ratio = 0.9}};
   sums.calls(trial);
@@ -278,7 +279,7 @@ TEST_CASE("quicker_way: links that come and go make few trials for nothing") {
   CHECK(sums.used() == way::codec);
 }
 
-TEST_CASE("quicker_way: it leaves a codec whose processors become busy, and comes back") {
+TEST_CASE("faster_strategy: it leaves a codec whose processors become busy, and comes back") {
   simulation sums{.here = {.bytes_per_second = 125e6, .work = 2e-9}};
   sums.calls(500);
   REQUIRE(sums.used() == way::codec);
@@ -290,7 +291,7 @@ TEST_CASE("quicker_way: it leaves a codec whose processors become busy, and come
   CHECK(sums.used() == way::codec);
 }
 
-TEST_CASE("quicker_way: it follows data that becomes compressible") {
+TEST_CASE("faster_strategy: it follows data that becomes compressible") {
   simulation sums{.here = {.ratio = 1.01}};
   sums.calls(500);
   REQUIRE(sums.used() == way::mpi);
@@ -299,7 +300,7 @@ TEST_CASE("quicker_way: it follows data that becomes compressible") {
   CHECK(sums.used() == way::codec);
 }
 
-TEST_CASE("quicker_way: looks that mislead make trials rare") {
+TEST_CASE("faster_strategy: looks that mislead make trials rare") {
   // Of a part latency is most, of which the codec has three times as much: looks say MPI, sums the codec.
   simulation sums{.here = {.bytes_per_second = 1e9, .latency = 200e-6, .work = 0}};
   sums.calls(trial);
@@ -312,8 +313,9 @@ TEST_CASE("quicker_way: looks that mislead make trials rare") {
 }
 
 TEST_CASE(
-    "quicker_way: a look that is disturbed neither begins a trial nor puts off the next for long") {
-  quicker_way one;
+    "faster_strategy: a look that is disturbed neither begins a trial nor puts off the next for "
+    "long") {
+  faster_strategy one;
   for (int i = 0; i < trial; ++i) one.add(one.by() == way::codec ? 1'000'000 : 4'000'000, 1 << 20);
   one.learn_trial(one.medians());
   auto const calls_to_look = [&] {
@@ -339,7 +341,7 @@ TEST_CASE(
   CHECK(one.trials() == 1);
 }
 
-TEST_CASE("quicker_way: ranks with clocks and delays of their own decide alike") {
+TEST_CASE("faster_strategy: ranks with clocks and delays of their own decide alike") {
   // call() compares the ranks in every call
   for (double const rate : {slow, 300e6, quick}) {
     CAPTURE(rate);
@@ -351,11 +353,11 @@ TEST_CASE("quicker_way: ranks with clocks and delays of their own decide alike")
   }
 }
 
-TEST_CASE("quicker_way: no time overflows") {
+TEST_CASE("faster_strategy: no time overflows") {
   for (std::int64_t const took : {std::int64_t{0}, std::int64_t{1}, std::int64_t{1} << 62}) {
     CAPTURE(took);
     for (std::int64_t const other : {std::int64_t{0}, std::int64_t{1} << 62}) {
-      quicker_way one;
+      faster_strategy one;
       for (int i = 0; i < trial; ++i) one.add(i % 2 == 0 ? took : other, 4);
       one.learn_trial(one.medians());
       CHECK(one.used() == (other < took && took > 1 ? way::codec : way::mpi));

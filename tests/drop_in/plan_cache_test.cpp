@@ -30,7 +30,7 @@ namespace {
 
 constexpr int ranks = 3;
 
-method how(std::string const& text, std::string const& type = "float") {
+codec_spec how(std::string const& text, std::string const& type = "float") {
   return settings::from(type + ": " + text + " min=0").rules.front().sum;
 }
 std::vector<std::vector<float>> vectors(std::size_t n) {
@@ -42,7 +42,7 @@ std::vector<std::vector<float>> vectors(std::size_t n) {
   }
   return x;
 }
-report sum(summer& all, std::vector<float>& x, std::string const& text, void const* buffer) {
+report sum(plan_cache& all, std::vector<float>& x, std::string const& text, void const* buffer) {
   return all.all_reduce(value_type::float32, x.data(), x.size(), how(text), buffer);
 }
 double distance(std::vector<float> const& a, std::vector<float> const& b) {
@@ -53,7 +53,7 @@ double distance(std::vector<float> const& a, std::vector<float> const& b) {
 
 }  // namespace
 
-TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") {
+TEST_CASE("plan_cache: lossless has the bits of the sum in the order of the ranks") {
   for (std::size_t const n : {1, 63, 5000}) {
     auto const x = vectors(n);
     auto expected = x[0];
@@ -62,14 +62,14 @@ TEST_CASE("summer: lossless has the bits of the sum in the order of the ranks") 
     CAPTURE(n);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, "lossless", mine.data());
     });
     for (auto const& one : found) CHECK(one == expected);
   }
 }
 
-TEST_CASE("summer: values of every type, sums and means") {
+TEST_CASE("plan_cache: values of every type, sums and means") {
   static constexpr std::size_t n = 3000;
   auto const check = []<class V>(value_type type, V*) {
     CAPTURE(to_text(type));
@@ -78,7 +78,7 @@ TEST_CASE("summer: values of every type, sums and means") {
       for (std::size_t i = 0; i < n; ++i) whole_numbers[r][i] = static_cast<float>(i % 7 * (r + 1));
     on_ranks(whole_numbers, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       std::vector<int> const parts(ranks, n / ranks);
       for (auto const result : {reduction::sum, reduction::mean}) {
         if (std::is_integral_v<V> && result == reduction::mean) continue;  // they have none
@@ -106,7 +106,7 @@ TEST_CASE("summer: values of every type, sums and means") {
   check(value_type::int64, static_cast<std::int64_t*>(nullptr));
 }
 
-TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however it is cut") {
+TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, however it is cut") {
   std::vector<std::vector<int>> const cuts{
       {1, 0, 0},         {16384, 16384, 16384}, {32768, 32768, 32768}, {20000, 20000, 20000},
       {0, 40000, 39000}, {90000, 10, 10},       {30001, 29999, 30011}};
@@ -129,7 +129,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
       auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(std::size_t{64} << 20);
-        summer all(any_transport(transport), 0, 0, residuals);
+        plan_cache all(any_transport(transport), 0, 0, residuals);
         for (int call = 0; call < 2; ++call) {  // the second with what the first has kept
           auto one = mine;
           std::vector<float> result(static_cast<std::size_t>(counts[rank]));
@@ -178,7 +178,7 @@ TEST_CASE("summer: reduce_scatter leaves every rank its part of the sum, however
     }
 }
 
-TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and signs, too") {
+TEST_CASE("plan_cache: hierarchical sums are those of all ranks, with feedback and signs, too") {
   for (auto const& where : std::vector<std::vector<std::uint64_t>>{{7, 8, 7}, {1, 2, 3}, {4, 4, 4}})
     for (std::string const text :
          {"fp16 algorithm=hierarchical", "lossless algorithm=hierarchical:ring",
@@ -195,7 +195,7 @@ TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and s
         any_transport any(transport);
         auto nodes = node::node_ranks::make(any, 0, std::chrono::seconds(30), where);
         residual_store residuals(std::size_t{64} << 20);
-        summer all(any_transport(transport), 0, 0, residuals, &*nodes);
+        plan_cache all(any_transport(transport), 0, 0, residuals, &*nodes);
         std::vector<float> total(mine.size()), part(30011);
         constexpr int calls = 8;
         for (int call = 0; call < calls; ++call) {
@@ -226,7 +226,7 @@ TEST_CASE("summer: hierarchical sums are those of all ranks, with feedback and s
     }
 }
 
-TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the exact one") {
+TEST_CASE("plan_cache: error feedback belongs to a buffer; sums of it approach the exact one") {
   // k sums of the same vector with feedback are off by one residual, not k (see error_feedback), so
   // their mean by 1/k of it; without, thc's own truncation alone stays
   auto const x = vectors(4096);
@@ -237,7 +237,7 @@ TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the e
   auto const mean_of = [&](bool same_buffer) {
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(std::size_t{64} << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       std::vector<float> total(mine.size());
       std::vector<char> buffers(calls);
       for (int call = 0; call < calls; ++call) {
@@ -252,11 +252,11 @@ TEST_CASE("summer: error feedback belongs to a buffer; sums of it approach the e
   CHECK(mean_of(true) < 0.5 * mean_of(false));
 }
 
-TEST_CASE("summer: tensors that take turns in one buffer have residuals of their own") {
+TEST_CASE("plan_cache: tensors that take turns in one buffer have residuals of their own") {
   auto const x = vectors(2000);
   on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     residual_store residuals(std::size_t{64} << 20);
-    summer all(any_transport(transport), 0, 0, residuals);
+    plan_cache all(any_transport(transport), 0, 0, residuals);
     std::size_t const one = 2 * mine.size() * sizeof(float);
     for (std::size_t call = 1; call <= 7; ++call) {
       auto copy = mine;
@@ -268,14 +268,15 @@ TEST_CASE("summer: tensors that take turns in one buffer have residuals of their
   });
 }
 
-TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all ranks elsewhere") {
+TEST_CASE(
+    "plan_cache: NaN passes where a codec can carry it, and is refused on all ranks elsewhere") {
   auto x = vectors(1000);
   x[1][7] = std::numeric_limits<float>::quiet_NaN();
   for (std::string const text : {"lossless", "identity", "inceptionn", "error_bounded 1e-3"}) {
     CAPTURE(text);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       sum(all, mine, text, mine.data());
     });
     for (auto const& one : found) {
@@ -288,7 +289,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
     std::vector<int> refused(ranks);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       try {
         sum(all, mine, text, mine.data());
       } catch (nonfinite_error const&) {
@@ -300,7 +301,7 @@ TEST_CASE("summer: NaN passes where a codec can carry it, and is refused on all 
   }
 }
 
-TEST_CASE("summer: one value too large for signs is refused on all ranks, and spoils nothing") {
+TEST_CASE("plan_cache: one value too large for signs is refused on all ranks, and spoils nothing") {
   auto x = vectors(5000);
   for (auto& mine : x)
     for (float& v : mine) v = v * 0.01f + 0.02f;
@@ -313,7 +314,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
       auto y = x;
       auto const found = on_ranks(y, [&](in_process& transport, std::vector<float>& mine) {
         residual_store residuals(1 << 20), others(1 << 20);
-        summer all(any_transport(transport), 0, 0, residuals),
+        plan_cache all(any_transport(transport), 0, 0, residuals),
             calm(any_transport(transport), 0, 0, others);
         auto spoilt = mine, usual = mine;
         if (transport.rank() == 1) spoilt[7] = large;
@@ -346,7 +347,7 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
     }
     on_ranks(y, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
-      summer all(any_transport(transport), 0, 0, residuals);
+      plan_cache all(any_transport(transport), 0, 0, residuals);
       for (int call = 0; call < 3; ++call) {
         auto copy = mine;
         sum(all, copy, "sign", mine.data());
@@ -355,10 +356,10 @@ TEST_CASE("summer: one value too large for signs is refused on all ranks, and sp
   }
 }
 
-TEST_CASE("summer: plans are kept within a limit, those used last, and at least one") {
+TEST_CASE("plan_cache: plans are kept within a limit, those used last, and at least one") {
   on_ranks(std::vector<std::vector<float>>(1), [&](in_process& transport, std::vector<float>&) {
     residual_store residuals(1 << 20);
-    summer all(any_transport(transport), 0, 0, residuals, nullptr, 4 * sizeof(float) * 1000);
+    plan_cache all(any_transport(transport), 0, 0, residuals, nullptr, 4 * sizeof(float) * 1000);
     auto const check = [&](std::size_t values, std::size_t plans) {
       std::vector<float> y(values, 1.0f);
       sum(all, y, "identity", y.data());
@@ -378,7 +379,7 @@ TEST_CASE("summer: plans are kept within a limit, those used last, and at least 
   });
 }
 
-TEST_CASE("summer: values out of one rank's reach are told to all ranks, by every codec") {
+TEST_CASE("plan_cache: values out of one rank's reach are told to all ranks, by every codec") {
   std::size_t const n = 40000;
   std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
   for (std::string const text : {"identity", "identity algorithm=recursive_doubling", "fp16",
@@ -393,7 +394,7 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
       run_ranks(ranks, [&](in_process& transport) {
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(1 << 20);
-        summer all(any_transport(transport), 0, 0, residuals);
+        plan_cache all(any_transport(transport), 0, 0, residuals);
         auto& mine = after[rank];
         std::vector<float> part(n);
         float* const place = rank == 1 ? nullptr : mine.data();
@@ -416,8 +417,9 @@ TEST_CASE("summer: values out of one rank's reach are told to all ranks, by ever
     }
 }
 
-TEST_CASE_TEMPLATE("summer: what a sign is worth counts every value, and zeros for the mean only",
-                   V, float, double, float16, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "plan_cache: what a sign is worth counts every value, and zeros for the mean only", V, float,
+    double, float16, bfloat16) {
   for (std::size_t const n : {0u, 1u, 15u, 16u, 17u, 32u, 100u}) {  // 16 side by side
     CAPTURE(n);
     std::vector<V> x(n);

@@ -281,7 +281,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   }
 }
 
-TEST_CASE("settings: a method's text names what differs from its codec's own") {
+TEST_CASE("settings: a codec's text names what differs from its codec's own") {
   CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",

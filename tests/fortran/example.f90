@@ -3,7 +3,7 @@ program example
   use mpi
   use hcomp
   implicit none
-  type(hcomp_sum) :: sum
+  type(hcomp_plan) :: sum
   real :: x(1000)
   integer :: rank, ranks, ierror
 
@@ -12,9 +12,9 @@ program example
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
   x = rank
 
-  call hcomp_create(sum, MPI_COMM_WORLD, size(x), kind(x), "fp16")
+  call hcomp_plan_create(sum, MPI_COMM_WORLD, size(x), kind(x), "fp16")
   call hcomp_all_reduce(sum, x)
-  call hcomp_free(sum)
+  call hcomp_plan_free(sum)
 
   if (rank == 0) print '(a, f0.1)', "sum of all ranks' numbers: ", x(1)
   call MPI_Finalize(ierror)

@@ -41,23 +41,23 @@ def codecs(group):
     x = np.random.default_rng(rank).uniform(-1, 1, n).astype(np.float32)
     all_x = np.stack([np.random.default_rng(r).uniform(-1, 1, n).astype(np.float32) for r in range(ranks)])
     exact = all_x.sum(axis=0, dtype=np.float64)
-    for method, most, bits in (
+    for codec, most, bits in (
         ("error_bounded 1e-3 algorithm=hierarchical", 1.0001e-3, None),
         # sums of 5 values are below 8: two hosts' halves and their sum are rounded by half a unit each
         ("fp16 algorithm=hierarchical:direct", 3 * 8 * 2**-11, 16),
         ("thc bits=8 algorithm=hierarchical", 1, None),
     ):
-        with hcomp.Sum(group, n, np.float32, method) as total:
+        with hcomp.Plan(group, n, np.float32, codec) as total:
             y = x.copy()
             report = total.all_reduce(y)
-            assert np.abs(y - exact).max() <= most, (method, np.abs(y - exact).max())
+            assert np.abs(y - exact).max() <= most, (codec, np.abs(y - exact).max())
             if bits:  # of half the values, half of them twice
                 sent = n / 2 * bits / 8 if rank < 4 else 0
                 assert abs(report.bytes_sent - sent) < 4096, (rank, report.bytes_sent, sent)
             everywhere = np.empty((ranks, n), np.float32)
             group.all_gather_at(y.ctypes.data, y.nbytes, everywhere.ctypes.data)
-            assert (everywhere == y).all(), method
-            if method.startswith("thc"):  # only the carriers of this share have lost something of it
+            assert (everywhere == y).all(), codec
+            if codec.startswith("thc"):  # only the carriers of this share have lost something of it
                 share = 150_016  # whole words
                 lost = total.residual
                 mine = slice(0, share) if rank < 2 else slice(share, n) if rank < 4 else slice(0, 0)
@@ -72,8 +72,8 @@ def codecs(group):
             padded[total.shard] = z[total.shard]
             group.all_gather_at(padded.ctypes.data, padded.nbytes, everywhere.ctypes.data)
             parts = ~np.isnan(everywhere)
-            assert (parts.sum(axis=0) == 1).all(), method  # every value has one owner
-            assert np.abs(np.nansum(everywhere, axis=0) - exact).max() <= most, method
+            assert (parts.sum(axis=0) == 1).all(), codec  # every value has one owner
+            assert np.abs(np.nansum(everywhere, axis=0) - exact).max() <= most, codec
 
 
 def blocks(group):

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/elastic/mpi_group.hpp>
-#include <hcomp/elastic/sum.hpp>
+#include <hcomp/elastic/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/mpi/transport.hpp>
@@ -53,7 +53,7 @@ void move_around(ledger& seen, ledger::place& mine) {
 void sum_exactly(ledger& seen, ledger::place& mine) {
   elastic::mpi_group group(MPI_COMM_WORLD);
   host_executor executor;
-  elastic::sum<float> sum("identity", seen.values, group, executor);
+  elastic::plan<float> sum("identity", seen.values, group, executor);
   for (int step = 0; step < seen.steps; ++step) {
     std::vector<float> x(seen.values, static_cast<float>(1u << group.name()));
     auto const report = sum.all_reduce(x);
@@ -75,7 +75,7 @@ void sum_exactly(ledger& seen, ledger::place& mine) {
 void sum_in_few_bits(ledger& seen, ledger::place& mine) {
   elastic::mpi_group group(MPI_COMM_WORLD, mpi::waiting::block);
   host_executor executor;
-  elastic::sum<float> sum("thc:bits=4", seen.values, group, executor);
+  elastic::plan<float> sum("thc:bits=4", seen.values, group, executor);
   error_feedback<float> feedback(seen.values);
   for (int step = 0; step < seen.steps; ++step) {
     std::mt19937 draw(static_cast<unsigned>(step * 100 + group.name()));

@@ -7,7 +7,7 @@ import hcomp
 
 comm = MPI.COMM_WORLD
 for dtype in (np.float32, np.float64):
-    with hcomp.Sum(comm, 5000, dtype, "steps 0.25") as total:
+    with hcomp.Plan(comm, 5000, dtype, "steps 0.25") as total:
         x = np.full(5000, 0.3, dtype)
         total.all_reduce(x)
         assert (x == 0.25 * comm.size).all(), x

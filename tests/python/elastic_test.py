@@ -26,8 +26,8 @@ def train(number, directory, until):
     parameters = np.zeros((values, 2))
     step, stop = np.zeros(1, np.int64), np.full(1, 100_000)
     seen, weights = [], []
-    with group, hcomp.Sum(group, values, np.float32, "thc bits=4") as mean:
-        with hcomp.Sum(group, 1, np.float64, "identity") as exact:
+    with group, hcomp.Plan(group, values, np.float32, "thc bits=4") as mean:
+        with hcomp.Plan(group, 1, np.float64, "identity") as exact:
             if is_new:
                 group.share(parameters, step, stop)
                 assert group.lost == () and group.name > 1000 and group.members[-1] == group.name
@@ -96,14 +96,14 @@ def wrong(number, directory):
     x = np.ones(10, np.float32)
     with hcomp.ElasticGroup(directory, number, 3) as group:
         it = number == 1
-        total = hcomp.Sum(group, 10, np.float32, "identity")
+        total = hcomp.Plan(group, 10, np.float32, "identity")
         for call in (
             lambda: group.share(x[: 5 if it else 10]),
             lambda: group.share(x[::2] if it else x),
             lambda: group.share(np.array([None]) if it else x),
             lambda: total.all_reduce(x[::2] if it else x),
-            lambda: hcomp.Sum(group, 10, np.float32, "fp16" if it else "bf16").all_reduce(x),
-            lambda: hcomp.Sum(group, 10, np.float32, "fp16 algorithm=hierarchical"),
+            lambda: hcomp.Plan(group, 10, np.float32, "fp16" if it else "bf16").all_reduce(x),
+            lambda: hcomp.Plan(group, 10, np.float32, "fp16 algorithm=hierarchical"),
             lambda: total.reduce_scatter(x),
             lambda: total.shard,
             lambda: total.set_draws(0, 0),
@@ -145,7 +145,7 @@ def late(number, directory):
     group = hcomp.ElasticGroup(directory, number, 3, timeout=2.0)
     x = np.ones(10, np.float32)
     said = rank = None
-    total = hcomp.Sum(group, 10, np.float32, "identity")
+    total = hcomp.Plan(group, 10, np.float32, "identity")
     total.all_reduce(x)
     if number == 1:
         time.sleep(8)
@@ -157,7 +157,7 @@ def late(number, directory):
         total.close()
         group.close()
         group = hcomp.ElasticGroup.join(directory, timeout=30)
-        total = hcomp.Sum(group, 10, np.float32, "identity")
+        total = hcomp.Plan(group, 10, np.float32, "identity")
     else:
         assert (group.lost, group.members) == ((1,), (0, 2)), group
         while not group.admit():

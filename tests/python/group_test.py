@@ -52,13 +52,13 @@ def sums(rank, size, directory):
     made = {}
     with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
         for dtype in (np.float32, np.float64):
-            for method in ("identity", "fp16", "thc bits=4", "error_bounded 1e-3"):
-                with hcomp.Sum(group, values, dtype, method) as total:
+            for codec in ("identity", "fp16", "thc bits=4", "error_bounded 1e-3"):
+                with hcomp.Plan(group, values, dtype, codec) as total:
                     x = drawn(rank, dtype)
                     report = total.all_reduce(x)
                     assert report.weight == size and report.bytes_sent > 0
-                    made[method, np.dtype(dtype).name] = x
-        with hcomp.Sum(group, values, np.float32, "identity") as total:
+                    made[codec, np.dtype(dtype).name] = x
+        with hcomp.Plan(group, values, np.float32, "identity") as total:
             x = np.arange(values, dtype=np.float32) * (rank + 1)
             total.reduce_scatter(x, mean=True)
             made["part"] = (total.shard.start, x[total.shard].copy())
@@ -119,7 +119,7 @@ def test_integers_wrap_around_and_are_compressed_by_rules_for_them():
 
 def loaded(rank, size, directory):
     with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
-        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+        with hcomp.Plan(group, 10, np.float32, "identity") as total:
             total.all_reduce(np.ones(10, np.float32))
     with open("/proc/self/maps") as maps:
         return sorted({line.split()[-1] for line in maps if ".so" in line})
@@ -135,7 +135,7 @@ def test_no_mpi_is_loaded():
 def with_a_dead_rank(rank, size, directory, timeout, is_exact):
     """is_exact: ranks wait for each other in memory that they share"""
     with hcomp.Group.from_directory(directory, rank, size, timeout=timeout) as group:
-        with hcomp.Sum(group, values, np.float32, "identity") as total:
+        with hcomp.Plan(group, values, np.float32, "identity") as total:
             begin = time.monotonic()
             x = np.ones(1_000_000, np.float32)
 
@@ -178,7 +178,7 @@ def that_calls_something_else(rank, size, directory):
     said = []
     x = np.ones(10, np.float32)
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
-        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+        with hcomp.Plan(group, 10, np.float32, "identity") as total:
             begin = time.monotonic()
             try:
                 if rank == 1:
@@ -254,7 +254,7 @@ def started(rank, size, directory, is_started):
     made, reports = [], []
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
         group.configure("float: fp16 min=8KiB")
-        sums = [hcomp.Sum(group, values + 10 * i, np.float32, m) for i, m in enumerate(methods)]
+        sums = [hcomp.Plan(group, values + 10 * i, np.float32, m) for i, m in enumerate(methods)]
         for step in range(5):
             handles = []
             for i, total in enumerate(sums):
@@ -301,7 +301,7 @@ def test_started_sums_have_the_bits_of_others():
 def started_and_wrong(rank, size, directory):
     said = []
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
-        with hcomp.Sum(group, 10, np.float32, "identity") as total:
+        with hcomp.Plan(group, 10, np.float32, "identity") as total:
             x = np.ones(10, np.float32)
             wrong = [1, 2] if rank == 1 else x.copy()
             handles = [total.start_all_reduce(one) for one in (x, wrong, np.ones(10, np.float32))]
@@ -340,7 +340,7 @@ def test_what_is_wrong_with_one_that_was_started():
 def started_with_a_dead_rank(rank, size, directory):
     said = []
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
-        sums = [hcomp.Sum(group, 100_000, np.float32, "fp16") for _ in range(5)]
+        sums = [hcomp.Plan(group, 100_000, np.float32, "fp16") for _ in range(5)]
         for step in range(3):
             begin = time.monotonic()
             handles = [one.start_all_reduce(np.ones(one.values, np.float32)) for one in sums]
@@ -384,9 +384,9 @@ def wrong(rank, size, directory):
     said = []
     with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
         for make in (
-            lambda: hcomp.Sum(group, 10, np.float32, "gzip"),
-            lambda: hcomp.Sum(group, 10, np.int32, "fp16"),
-            lambda: hcomp.Sum(group, 10, np.float32, "fp16" if rank else "bf16"),
+            lambda: hcomp.Plan(group, 10, np.float32, "gzip"),
+            lambda: hcomp.Plan(group, 10, np.int32, "fp16"),
+            lambda: hcomp.Plan(group, 10, np.float32, "fp16" if rank else "bf16"),
             lambda: group.configure("float: gzip"),
             lambda: group.configure("float: fp16" if rank else None),
             lambda: group.broadcast_at(0, 0, 5),
@@ -506,7 +506,7 @@ def test_a_type_that_cannot_be_is_told_to_all():
 def drawn_by(rank, size, directory, id):
     store = hcomp.DirectoryStore(directory)
     with hcomp.Group.from_store(store, rank, size, id=id) as group:
-        with hcomp.Sum(group, values, np.float32, "thc bits=4") as total:
+        with hcomp.Plan(group, values, np.float32, "thc bits=4") as total:
             x = drawn(rank)
             total.all_reduce(x)
             return x.tobytes()

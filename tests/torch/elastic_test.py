@@ -56,7 +56,7 @@ def train(number, directory, newcomer):
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 7, 0.9)
     training = hcomp.torch.ElasticTraining(
-        group, model, optimizer, scheduler, method="thc:bits=4", min_values=1000
+        group, model, optimizer, scheduler, codec="thc:bits=4", min_values=1000
     )
     assert (training.step > 0) == (number == newcomer)
     frozen = model.frozen.weight.clone()
@@ -106,7 +106,7 @@ def test_those_who_are_left_and_a_newcomer_have_the_same_bits():
 def means(number, directory):
     group = hcomp.ElasticGroup(directory, number, 3)
     model = torch.nn.ModuleDict({"large": torch.nn.Linear(64, 64), "small": torch.nn.Linear(3, 1)})
-    training = hcomp.torch.ElasticTraining(group, model, method="thc:bits=4")
+    training = hcomp.torch.ElasticTraining(group, model, codec="thc:bits=4")
     large, small = model["large"].weight, model["small"].weight
     small.grad = torch.full_like(small, number)
     large.grad = torch.full_like(large, number)

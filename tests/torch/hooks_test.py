@@ -35,7 +35,7 @@ class Net(torch.nn.Module):
 class Run:
     """Training of a Net; bucket_cap_mb so small that every large matrix has a bucket of its own."""
 
-    def __init__(self, method, bucket_cap_mb=0.02, static_graph=False, unused=False, group=None, **keys):
+    def __init__(self, codec, bucket_cap_mb=0.02, static_graph=False, unused=False, group=None, **keys):
         self.model = Net()
         self.unused = unused
         self.ddp = DistributedDataParallel(
@@ -46,8 +46,8 @@ class Run:
             find_unused_parameters=unused,
         )
         self.state = None
-        if method:
-            self.state = hcomp.torch.HookState(self.ddp, method, group=group, **keys)
+        if codec:
+            self.state = hcomp.torch.HookState(self.ddp, codec, group=group, **keys)
             self.ddp.register_comm_hook(self.state, hcomp.torch.hook)
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05, momentum=0.9)
 
@@ -99,34 +99,34 @@ def losses_of(*arguments, steps=6, accumulate=1, **keys):
 
 def test_full_precision_has_the_losses_of_gloo():
     for keys in ({}, {"static_graph": True}, {"unused": True}, {"accumulate": 3}):
-        for method in ("identity", "lossless"):
-            found, expected = losses_of(method, **keys), losses_of(None, **keys)
+        for codec in ("identity", "lossless"):
+            found, expected = losses_of(codec, **keys), losses_of(None, **keys)
             assert torch.allclose(found, expected, rtol=1e-4), (keys, found, expected)
     if ranks == 2:  # of two summands there is one order only
         alike(losses_of("identity"), losses_of(None))
 
 
 def test_few_bits_learn_and_all_ranks_agree():
-    for method, least in (("thc:bits=4", 3), ("sign", 8), ("bf16", 1.8), ("error_bounded:1e-4", 1)):
-        run = Run(method)
+    for codec, least in (("thc:bits=4", 3), ("sign", 8), ("bf16", 1.8), ("error_bounded:1e-4", 1)):
+        run = Run(codec)
         losses = run.steps(0, 30)
-        assert losses[-3:].mean() < 0.9 * losses[:3].mean(), (method, losses)
+        assert losses[-3:].mean() < 0.9 * losses[:3].mean(), (codec, losses)
         together = torch.nn.utils.parameters_to_vector(run.model.parameters()).detach()
         same_on_all_ranks(together)
         report = run.state.report()
         assert report.steps == 30 and report.values == together.numel(), report
         assert report.nonfinite == 0 and report.seconds > 0 and 0 <= report.hidden <= 1, report
         if ranks > 1:
-            assert report.ratio > least and report.bytes_sent > 0, (method, report)
+            assert report.ratio > least and report.bytes_sent > 0, (codec, report)
         run.close()
 
 
 def test_what_is_excluded_or_small_is_exact():
     gradients = {}
-    for method in (None, "sign"):
-        run = Run(method, exclude=("aside.*",))
+    for codec in (None, "sign"):
+        run = Run(codec, exclude=("aside.*",))
         run.steps(0, 1)
-        gradients[method] = {n: p.grad.clone() for n, p in run.model.named_parameters()}
+        gradients[codec] = {n: p.grad.clone() for n, p in run.model.named_parameters()}
         run.close()
     for name, exact in gradients[None].items():
         same = torch.allclose(gradients["sign"][name], exact, rtol=1e-4, atol=1e-7)
@@ -134,41 +134,41 @@ def test_what_is_excluded_or_small_is_exact():
 
 
 def test_a_restart_goes_on_bit_for_bit_whatever_the_buckets():
-    for method in ("thc:bits=4", "sign"):
-        run = Run(method)
+    for codec in ("thc:bits=4", "sign"):
+        run = Run(codec)
         whole = run.steps(0, 8)
         run.close()
-        run = Run(method)
+        run = Run(codec)
         run.steps(0, 4)
         saved = run.saved()
         assert saved["hook"]["step"] == 4
         assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
         run.close()
         for cap in (0.02, 25):  # all in one bucket, too
-            run = Run(method, bucket_cap_mb=cap)
+            run = Run(codec, bucket_cap_mb=cap)
             run.load(saved)
             alike(run.steps(4, 8), whole[4:])
             run.close()
         saved["hook"]["lost"] = {k: 0 * v for k, v in saved["hook"]["lost"].items()}
-        run = Run(method)
+        run = Run(codec)
         run.load(saved)
         assert not torch.equal(run.steps(4, 8), whole[4:])
         run.close()
 
 
 def test_several_at_a_time_have_the_bits_of_one_by_one():
-    for method in ("thc:bits=4", "sign"):
-        run = Run(method)
+    for codec in ("thc:bits=4", "sign"):
+        run = Run(codec)
         whole = run.steps(0, 6)
         expected = run.state.report()
         run.close()
-        run = Run(method, at_a_time=3)
+        run = Run(codec, at_a_time=3)
         alike(run.steps(0, 3), whole[:3])
         saved = run.saved()
         assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
         run.close()
         for at_a_time in (1, 2, 16):
-            run = Run(method, at_a_time=at_a_time)
+            run = Run(codec, at_a_time=at_a_time)
             run.load(saved)
             alike(run.steps(3, 6), whole[3:])
             found = run.state.report()
@@ -314,10 +314,10 @@ def test_mixed_precision_and_halves():
     if is_old:
         return
     losses = {}
-    for method in (None, "thc:bits=8"):
-        run = Run(method)
+    for codec in (None, "thc:bits=8"):
+        run = Run(codec)
         with torch.autocast("cpu", torch.bfloat16):
-            losses[method] = run.steps(0, 5)
+            losses[codec] = run.steps(0, 5)
         run.close()
     assert torch.allclose(losses[None], losses["thc:bits=8"], rtol=0.05), losses
     model = Net().to(torch.bfloat16)
@@ -340,7 +340,7 @@ def same_on_all_ranks(x):
 class Sharded:
     """Training under fully_shard: a matrix of whole blocks for 2 and 3 ranks, and what is none."""
 
-    def __init__(self, method, **keys):
+    def __init__(self, codec, **keys):
         from torch.distributed.fsdp import fully_shard
 
         torch.manual_seed(0)
@@ -350,7 +350,7 @@ class Sharded:
         mesh = dist.device_mesh.init_device_mesh("cpu", (ranks,))
         fully_shard(self.model[0], mesh=mesh)
         fully_shard(self.model, mesh=mesh)
-        self.state = hcomp.torch.ShardState(self.model, method, **keys) if method else None
+        self.state = hcomp.torch.ShardState(self.model, codec, **keys) if codec else None
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.05)
 
     def steps(self, first, last):
@@ -369,17 +369,17 @@ def test_shards():
     if ranks == 1 or is_old:
         return  # on one rank FSDP2 sends nothing
     exact = Sharded(None).steps(0, 20)
-    for method, least in (("identity", 0.9), ("bf16", 1.8), ("sign", 25), ("error_bounded:1e-5", 0.9)):
-        run = Sharded(method)
+    for codec, least in (("identity", 0.9), ("bf16", 1.8), ("sign", 25), ("error_bounded:1e-5", 0.9)):
+        run = Sharded(codec)
         losses = run.steps(0, 20)
         report = run.state.report()
         assert report.steps == 20 and report.bytes_sent > 0, report
-        if method == "identity":
+        if codec == "identity":
             assert torch.allclose(losses, exact, rtol=1e-3), (losses, exact)
         # parts of the second matrix and its bias are no whole blocks of signs
-        assert (report.values == 256 * 768) == (method == "sign"), (method, report)
-        assert losses[-3:].mean() < losses[:3].mean(), (method, losses)
-        assert report.ratio > least, (method, report)
+        assert (report.values == 256 * 768) == (codec == "sign"), (codec, report)
+        assert losses[-3:].mean() < losses[:3].mean(), (codec, losses)
+        assert report.ratio > least, (codec, report)
         run.state.close()
 
 

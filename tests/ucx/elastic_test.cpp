@@ -14,7 +14,7 @@
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/elastic/group.hpp>
-#include <hcomp/elastic/sum.hpp>
+#include <hcomp/elastic/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <limits>
@@ -75,7 +75,7 @@ void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::
   elastic::directory_store store(path);
   elastic::group group(store, self.rank, self.size, how);
   host_executor executor;
-  elastic::sum<float> sum("identity", values, group, executor);
+  elastic::plan<float> sum("identity", values, group, executor);
   for (int step = 0; step < steps; ++step) {
     std::vector<float> x(values, static_cast<float>(1u << self.rank));
     auto const report = sum.all_reduce(x);
@@ -161,7 +161,7 @@ TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost ra
     elastic::group group(store, self.rank, self.size, how);
     host_executor executor;
     bool hears = self.rank == 1;
-    elastic::sum<float> sum(1000, group, [&](any_transport& over) {
+    elastic::plan<float> sum(1000, group, [&](any_transport& over) {
       return any_plan<float>(
           "thc:bits=4", detail::kept_transport(over),
           std::make_unique<detail::some_plan<plan_that_hears_of_a_loss>>(over, executor, hears));
@@ -197,7 +197,7 @@ TEST_CASE("elastic: what was lost stays with those who are left") {
         elastic::group group(store, self.rank, self.size, how);
         host_executor executor;
         constexpr std::size_t values = 4096;
-        elastic::sum<float> sum("thc:bits=2", values, group, executor);
+        elastic::plan<float> sum("thc:bits=2", values, group, executor);
         error_feedback<float> feedback(values);
         std::vector<double> total(values);
         std::vector<float> mine(values);
@@ -250,7 +250,7 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
         elastic::group group(store, self.rank, self.size,
                              {.transport = {.timeout = 2s}, .meeting_timeout = 1s});
         host_executor executor;
-        elastic::sum<float> sum("identity", 1000, group, executor);
+        elastic::plan<float> sum("identity", 1000, group, executor);
         std::vector<float> x(1000, 1);
         sum.all_reduce(x);
         if (self.rank == 1)
@@ -335,7 +335,7 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
             group = std::make_unique<elastic::group>(store, self.rank, first_members, how);
           }
           host_executor executor;
-          elastic::sum<float> sum("identity", 1000, *group, executor);
+          elastic::plan<float> sum("identity", 1000, *group, executor);
           struct {
             std::int64_t step = 0;
             float parameters[1000] = {};
@@ -545,7 +545,7 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
             group = std::make_unique<elastic::group>(store, self.rank, first_members, how);
           }
           host_executor executor;
-          elastic::sum<float> sum("identity", 1000, *group, executor);
+          elastic::plan<float> sum("identity", 1000, *group, executor);
           std::int64_t step = 0;
           auto const state = std::as_writable_bytes(std::span(&step, 1));
           if (is_new) group->share(state);

@@ -5,13 +5,13 @@ Over MPI, by libhcomp.so of the MPI that mpi4py uses:
     from mpi4py import MPI
     import hcomp
 
-    with hcomp.Sum(MPI.COMM_WORLD, gradient.size, gradient.dtype, "thc bits=4") as mean:
+    with hcomp.Plan(MPI.COMM_WORLD, gradient.size, gradient.dtype, "thc bits=4") as mean:
         mean.all_reduce(gradient, mean=True)
 
 or without MPI, by libhcomp_ucx.so:
 
     with hcomp.Group.from_directory("/shared/run-17", rank, size) as group:
-        with hcomp.Sum(group, gradient.size, gradient.dtype, "thc bits=4") as mean:
+        with hcomp.Plan(group, gradient.size, gradient.dtype, "thc bits=4") as mean:
             mean.all_reduce(gradient, mean=True)
 
 ElasticGroup is for ranks of which some may be lost meanwhile, and others come.
@@ -30,7 +30,7 @@ from ._elastic import ElasticGroup
 from ._group import DirectoryStore, Group, Store
 from ._library import HcompError, Report
 from ._request import Request
-from ._sum import Sum, comm_set
+from ._plan import Plan, comm_set
 
 __all__ = [
     "DirectoryStore",
@@ -40,7 +40,7 @@ __all__ = [
     "Report",
     "Request",
     "Store",
-    "Sum",
+    "Plan",
     "Version",
     "comm_set",
     "library_path",
@@ -72,5 +72,5 @@ def library_path(over: str = "mpi") -> str:
     return {"mpi": _library.of_mpi, "ucx": _library.of_ucx}[over]().file
 
 
-for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Request, Store, Sum):
+for _public in (DirectoryStore, ElasticGroup, Group, HcompError, Report, Request, Store, Plan):
     _public.__module__ = __name__

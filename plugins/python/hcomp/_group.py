@@ -154,7 +154,7 @@ class Group(_library.Handle):
         return cls(comm.rank, comm.size, comm.allgather, timeout)
 
     def configure(self, settings: Optional[str]) -> None:
-        """Rules, as in HCOMP_CONFIG, for sums that are not made by a Sum. None: full precision.
+        """Rules, as in HCOMP_CONFIG, for sums that are not made by a Plan. None: full precision.
 
         Collective, equal on all ranks.
         """
@@ -162,7 +162,7 @@ class Group(_library.Handle):
         self._library.call("hcomp_group_set", self.handle, text)
 
     def close(self) -> None:
-        """Free it, and end its connections when its last Sum is closed, too. Collective."""
+        """Free it, and end its connections when its last Plan is closed, too. Collective."""
         super().close()
 
     def __repr__(self) -> str:
@@ -181,7 +181,7 @@ class Group(_library.Handle):
     }
 
     def all_reduce_at(self, x: int, values: int, type: str, mean: bool = False) -> CReport:
-        """Sum the values at address ``x`` over all ranks, in place."""
+        """Plan the values at address ``x`` over all ranks, in place."""
         report = CReport()
         self._library.call(
             "hcomp_group_all_reduce",
@@ -197,7 +197,7 @@ class Group(_library.Handle):
     def reduce_scatter_at(
         self, x: int, part: int, values: int, type: str, mean: bool = False
     ) -> CReport:
-        """Sum ``size * values`` values at ``x``; rank r gets the r-th part of them at ``part``."""
+        """Plan ``size * values`` values at ``x``; rank r gets the r-th part of them at ``part``."""
         report = CReport()
         self._library.call(
             "hcomp_group_reduce_scatter",
@@ -219,7 +219,7 @@ class Group(_library.Handle):
         """Put the ``count`` bytes at ``x`` of rank ``root`` there on all ranks."""
         self._library.call("hcomp_group_broadcast", self.handle, x, count, root)
 
-    # The same, started, see Sum.start_all_reduce; `keep` must stay in memory until it is done, as what
+    # The same, started, see Plan.start_all_reduce; `keep` must stay in memory until it is done, as what
     # the addresses are of.
 
     def start_all_reduce_at(

@@ -19,7 +19,7 @@ Self = TypeVar("Self", bound="Handle")
 
 
 class HcompError(RuntimeError):
-    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/sum.h.
+    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/plan.h.
 
     ``rank`` is the one that an error of code TRANSPORT blames, or None.
     """
@@ -140,15 +140,15 @@ def _types() -> dict[str, list[object]]:
     c_int, size, text, pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
     handle, report = ctypes.POINTER(pointer), ctypes.POINTER(CReport)
     types: dict[str, list[object]] = {
-        "hcomp_create_f": [c_int, size, c_int, text, handle],
-        "hcomp_create_over": [pointer, size, c_int, text, handle],
-        "hcomp_free": [handle],
-        "hcomp_shard": [pointer, ctypes.POINTER(size), ctypes.POINTER(size)],
-        "hcomp_shard_alignment": [pointer, ctypes.POINTER(size)],
-        "hcomp_set_mean": [pointer, c_int],
-        "hcomp_get_residual": [pointer, pointer],
-        "hcomp_set_residual": [pointer, pointer],
-        "hcomp_set_draws": [pointer, ctypes.c_uint64, ctypes.c_uint64],
+        "hcomp_plan_create_f": [c_int, size, c_int, text, handle],
+        "hcomp_plan_create_group": [pointer, size, c_int, text, handle],
+        "hcomp_plan_free": [handle],
+        "hcomp_plan_shard": [pointer, ctypes.POINTER(size), ctypes.POINTER(size)],
+        "hcomp_plan_shard_alignment": [pointer, ctypes.POINTER(size)],
+        "hcomp_plan_set_mean": [pointer, c_int],
+        "hcomp_plan_get_residual": [pointer, pointer],
+        "hcomp_plan_set_residual": [pointer, pointer],
+        "hcomp_plan_set_draws": [pointer, ctypes.c_uint64, ctypes.c_uint64],
         "hcomp_comm_set_f": [c_int, text],
         "hcomp_version": [ctypes.POINTER(c_int)] * 3,
         "hcomp_group_create": [c_int, c_int, CExchange, pointer, c_int, ctypes.c_uint64, handle],
@@ -160,7 +160,7 @@ def _types() -> dict[str, list[object]]:
         "hcomp_group_broadcast": [pointer, pointer, size, c_int],
         "hcomp_test": [pointer, c_int, ctypes.POINTER(c_int)],
         "hcomp_wait": [handle, report],
-        "hcomp_create_elastic": [pointer, size, c_int, text, handle],
+        "hcomp_plan_create_elastic": [pointer, size, c_int, text, handle],
         "hcomp_elastic_create": [text, c_int, c_int, c_int, handle],
         "hcomp_elastic_join": [text, c_int, handle],
         "hcomp_elastic_free": [handle],

@@ -28,7 +28,7 @@ from ._elastic import ElasticTraining
 from ._hooks import HookState, hook
 from ._marsit import Marsit
 from ._shards import ShardState
-from ._state import HookReport, method_words
+from ._state import HookReport, codec_words
 
 #: PyTorch 1 has hooks, and no back ends but its own
 _has_back_ends = hasattr(torch._C._distributed_c10d, "Backend")
@@ -77,18 +77,18 @@ def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
 
 
 def compress(
-    group: Optional[dist.ProcessGroup], method: Optional[str], min_bytes: int = 64 * 1024
+    group: Optional[dist.ProcessGroup], codec: Optional[str], min_bytes: int = 64 * 1024
 ) -> None:
-    """How the group sums float32 tensors, and float64 where the method can, from now on.
+    """How the group sums float32 tensors, and float64 where the codec can, from now on.
 
     Collective, equal on all ranks. Other tensors and smaller ones are summed in full precision.
     group:   None for that of all ranks
-    method:  codec and keys, "thc:bits=4" or as in HCOMP_CONFIG "thc bits=4 feedback=no"; None: full
+    codec:  codec and keys, "thc:bits=4" or as in HCOMP_CONFIG "thc bits=4 feedback=no"; None: full
              precision for all
     """
     rule = None
-    if method is not None:
-        rule = f"all: {method_words(method)} min={min_bytes}"
+    if codec is not None:
+        rule = f"all: {codec_words(codec)} min={min_bytes}"
     backend_of(group).configure(rule)
 
 

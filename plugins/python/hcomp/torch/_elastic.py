@@ -7,8 +7,8 @@ from typing import Any, Iterator, Optional
 
 import torch
 
-from .. import ElasticGroup, HcompError, Report, Sum
-from ._state import method_words, require_host
+from .. import ElasticGroup, HcompError, Report, Plan
+from ._state import codec_words, require_host
 
 Tensor = torch.Tensor
 
@@ -20,7 +20,7 @@ class ElasticTraining:
     which starts all ranks again, has a part in it.
 
         group = hcomp.ElasticGroup(directory, rank, ranks)   # a newcomer: .join(directory)
-        training = hcomp.torch.ElasticTraining(group, model, optimizer, method="thc:bits=4")
+        training = hcomp.torch.ElasticTraining(group, model, optimizer, codec="thc:bits=4")
         while training.step < steps:
             if training.step % 10 == 0:
                 training.admit()
@@ -40,10 +40,10 @@ class ElasticTraining:
     model:       in host memory; parameters with a gradient are float32, float16 or bfloat16
     others:      what else belongs to the state, such as optimizer and learning-rate scheduler: all
                  that have state_dict and load_state_dict, in the same order on all ranks
-    method:      codec and keys, as of HookState
+    codec:      codec and keys, as of HookState
     min_values:  of parameters that are compressed; the others are averaged in full precision
 
-    Memory: per value of the gradients 12 bytes, 8 more where the method keeps what was lost, and the
+    Memory: per value of the gradients 12 bytes, 8 more where the codec keeps what was lost, and the
     codec's.
     """
 
@@ -52,7 +52,7 @@ class ElasticTraining:
         group: ElasticGroup,
         model: torch.nn.Module,
         *others: Any,
-        method: str = "thc:bits=4",
+        codec: str = "thc:bits=4",
         min_values: int = 4096,
     ) -> None:
         self.group = group
@@ -66,7 +66,7 @@ class ElasticTraining:
                 raise TypeError(f"hcomp.torch: a parameter of {p.dtype}; they are averaged in float32")
         large = [p for p in parameters if p.numel() >= min_values]
         small = [p for p in parameters if p.numel() < min_values]
-        chosen = ((large, method_words(method)), (small, "identity"))
+        chosen = ((large, codec_words(codec)), (small, "identity"))
         self._means = [_Mean(group, some, words) for some, words in chosen if some]
         if group.rank != 0:
             group.forget()
@@ -75,7 +75,7 @@ class ElasticTraining:
     def average_gradients(self) -> Report:
         """Replace gradients by their means over all who are there. Collective.
 
-        Parameters without a gradient count as zeros. Where NaN or infinity is in one and the method
+        Parameters without a gradient count as zeros. Where NaN or infinity is in one and the codec
         cannot carry it, all compressed gradients become NaN on all ranks. ``report.weight`` says of
         how many ranks the mean is.
         """
@@ -145,7 +145,7 @@ class _Mean:
         self._group = group
         self._parameters = parameters
         self._flat = torch.zeros(sum(p.numel() for p in parameters))
-        self.total = Sum(group, self._flat.numel(), "float32", words)
+        self.total = Plan(group, self._flat.numel(), "float32", words)
 
     @torch.no_grad()
     def make(self) -> Report:

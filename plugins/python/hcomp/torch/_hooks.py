@@ -31,7 +31,7 @@ class HookState(SumState):
     stays. Creation is collective; equal arguments on all ranks.
 
     module:      whose parameters are trained, in host memory; or DDP with it
-    method:      codec and keys: "thc:bits=4", "sign", "bf16", or as in HCOMP_CONFIG; with feedback
+    codec:      codec and keys: "thc:bits=4", "sign", "bf16", or as in HCOMP_CONFIG; with feedback
                  where the codec wants it ("feedback=no": without)
     group:       of torch.distributed, of any back end; None: all ranks
     min_values:  of parameters that are compressed
@@ -52,7 +52,7 @@ class HookState(SumState):
     def __init__(
         self,
         module: torch.nn.Module,
-        method: str = "thc:bits=4",
+        codec: str = "thc:bits=4",
         *,
         group: Optional[dist.ProcessGroup] = None,
         min_values: int = 4096,
@@ -69,7 +69,7 @@ class HookState(SumState):
         self._exclude = tuple(exclude)
         self._min_values = min_values
         names = self._name_of.values()
-        super().__init__(names, method, group, warm_up, full_every, timeout, callback, at_a_time)
+        super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Has a bucket averaged."""

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
-from .. import Sum
+from .. import Plan
 from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
@@ -32,7 +32,7 @@ class ShardState(SumState):
     def __init__(
         self,
         model: torch.nn.Module,
-        method: str = "thc:bits=4",
+        codec: str = "thc:bits=4",
         *,
         group: Optional[dist.ProcessGroup] = None,
         min_values: int = 4096,
@@ -48,9 +48,9 @@ class ShardState(SumState):
         }
         if not modules:
             raise TypeError("hcomp.torch: fully_shard was not called on the model or any part of it")
-        super().__init__(modules, method, group, warm_up, full_every, timeout, callback)
+        super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
         # Parts must be whole blocks of full steps, too.
-        with Sum(self._group, 0, numpy.float32, "identity") as exact:
+        with Plan(self._group, 0, numpy.float32, "identity") as exact:
             self._part_unit = math.lcm(self._part_unit, exact.shard_alignment)
         self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
@@ -110,7 +110,7 @@ class ShardState(SumState):
         self._finished(lambda: used.reduce_scatter(flat.numpy(), mean), flat, given)
         output.copy_(flat[used.shard][:part].view_as(output))
 
-    def _slots_of(self, total: Sum, name: str, words: str, padded: int) -> Tensor:
+    def _slots_of(self, total: Plan, name: str, words: str, padded: int) -> Tensor:
         """Where the parts of ranks are."""
         if (name, words) not in self._slots:
             mine = torch.tensor([total.shard.start // padded])

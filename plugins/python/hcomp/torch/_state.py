@@ -14,7 +14,7 @@ import numpy
 import torch
 import torch.distributed as dist
 
-from .. import Group, HcompError, Request, Sum
+from .. import Group, HcompError, Request, Plan
 from ._queue import WorkQueue
 
 Tensor = torch.Tensor
@@ -51,10 +51,10 @@ class _Figures:
     nonfinite: int = 0
 
 
-def method_words(method: str) -> str:
-    """A method as HCOMP_CONFIG has it: "thc:bits=4,feedback=no" is "thc bits=4 feedback=no"."""
-    codec, colon, keys = method.partition(":")
-    return f"{codec} {keys.replace(',', ' ')}" if colon else method
+def codec_words(codec: str) -> str:
+    """A codec as HCOMP_CONFIG has it: "thc:bits=4,feedback=no" is "thc bits=4 feedback=no"."""
+    name, colon, keys = codec.partition(":")
+    return f"{name} {keys.replace(',', ' ')}" if colon else codec
 
 
 def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
@@ -71,8 +71,8 @@ def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
     return Group(dist.get_rank(group), size, exchange, timeout, id)
 
 
-def residual_of(total: Sum) -> Optional[Tensor]:
-    """None: the method has no feedback."""
+def residual_of(total: Plan) -> Optional[Tensor]:
+    """None: the codec has no feedback."""
     try:
         return torch.from_numpy(total.residual)
     except HcompError:
@@ -89,7 +89,7 @@ class SumState:
     def __init__(
         self,
         names: Iterable[str],
-        method: str,
+        codec: str,
         group: Optional[dist.ProcessGroup],
         warm_up: int,
         full_every: int,
@@ -101,11 +101,11 @@ class SumState:
             raise ValueError(f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more")
         if not isinstance(at_a_time, int):
             raise TypeError(f"at_a_time is {at_a_time!r}; it is a whole number, 1 or more")
-        self.method = method
+        self.codec = codec
         self.warm_up = warm_up
         self.full_every = full_every
         self.steps = 0  #: that were asked for
-        self._words = method_words(method)
+        self._words = codec_words(codec)
         self._names = set(names)
         self._callback = callback
         self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
@@ -113,7 +113,7 @@ class SumState:
         self._working = 0  #: sums under way
         self._lock = threading.Lock()  #: of both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
-        self._sums: dict[tuple[str, str], Sum] = {}  #: by name and method
+        self._sums: dict[tuple[str, str], Plan] = {}  #: by name and codec
         self._group = connect(group, timeout)
         _require_at_a_time(self._group, at_a_time)
         # Of all orders of adding, the same for every value, wherever it is.
@@ -124,7 +124,7 @@ class SumState:
         self._finishing = WorkQueue("hcomp.torch, waiting")
         self.size = self._group.size
         # Wrong methods are refused now, on all ranks.
-        with Sum(self._group, 0, numpy.float32, self._words) as nothing:
+        with Plan(self._group, 0, numpy.float32, self._words) as nothing:
             self._part_unit = nothing.shard_alignment
 
     # ---- What is kept --------------------------------------------------------------------------
@@ -205,9 +205,9 @@ class SumState:
 
     # ---- For the threads -----------------------------------------------------------------------
 
-    def _sum(self, name: str, values: int, words: str) -> Sum:
+    def _sum(self, name: str, values: int, words: str) -> Plan:
         if (name, words) not in self._sums:
-            total = Sum(self._group, values, numpy.float32, words)
+            total = Plan(self._group, values, numpy.float32, words)
             if name in self._lost and residual_of(total) is not None:
                 lost = self._lost.pop(name)
                 if lost.numel() == values:
@@ -220,8 +220,8 @@ class SumState:
             self._sums[name, words] = total
         return self._sums[name, words]
 
-    def _prepared(self, name: str, flat: Tensor, step: int) -> tuple[Sum, Optional[Sum]]:
-        """The sum by which `flat` is to be summed: of the state's method, or exact where the step is full.
+    def _prepared(self, name: str, flat: Tensor, step: int) -> tuple[Plan, Optional[Plan]]:
+        """The sum by which `flat` is to be summed: of the state's codec, or exact where the step is full.
 
         In a full step what was lost is added to `flat`, and the second is whose residual it was.
         """
@@ -233,7 +233,7 @@ class SumState:
         used.set_draws(zlib.crc32(name.encode()), step)
         return used, None if lost is None else total
 
-    def _finished(self, report: Callable[[], Any], flat: Tensor, given: Optional[Sum] = None) -> None:
+    def _finished(self, report: Callable[[], Any], flat: Tensor, given: Optional[Plan] = None) -> None:
         """A sum is done.
 
         report:  gives it, or raises
@@ -252,7 +252,7 @@ class SumState:
 
     def _start(
         self,
-        over: Union[Sum, Group],
+        over: Union[Plan, Group],
         call: str,
         arguments: tuple[Any, ...],
         finish: Callable[[Callable[[], Any]], None],

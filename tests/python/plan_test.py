@@ -30,7 +30,7 @@ def drawn(of_rank, dtype=np.float32):
 
 def test_sums_of_whole_numbers_are_exact():
     for dtype in (np.float32, np.float64):
-        with hcomp.Sum(comm, values, dtype, "identity") as total:
+        with hcomp.Plan(comm, values, dtype, "identity") as total:
             x = np.arange(values, dtype=dtype) * (rank + 1)
             report = total.all_reduce(x)
             assert np.array_equal(x, np.arange(values) * (ranks * (ranks + 1) // 2))
@@ -41,7 +41,7 @@ def test_sums_of_whole_numbers_are_exact():
 
 def test_means_and_any_shape():
     x = np.full((50, values // 50), float(ranks * rank))
-    with hcomp.Sum(comm, x.size, x.dtype, "identity") as mean:
+    with hcomp.Plan(comm, x.size, x.dtype, "identity") as mean:
         mean.all_reduce(x, mean=True)
         assert (x == ranks * (ranks - 1) / 2).all()
         mean.all_reduce(x)  # the mean is not for ever
@@ -50,7 +50,7 @@ def test_means_and_any_shape():
 
 def test_a_value_that_makes_others_noise_is_told():
     x = drawn(rank)
-    with hcomp.Sum(comm, values, x.dtype, "thc bits=4 feedback=no") as mean:
+    with hcomp.Plan(comm, values, x.dtype, "thc bits=4 feedback=no") as mean:
         assert mean.all_reduce(x).dominance < 0.2
         x = drawn(rank)
         x[7] = 1e6
@@ -66,46 +66,46 @@ def test_a_run_goes_on_from_residual_and_draws_as_if_never_stopped():
             together.append(x)
         return together
 
-    for method in ("thc bits=4 feedback=yes", "sign feedback=yes"):
-        with hcomp.Sum(comm, values, np.float32, method) as total:
+    for codec in ("thc bits=4 feedback=yes", "sign feedback=yes"):
+        with hcomp.Plan(comm, values, np.float32, codec) as total:
             total.set_draws(5, 0)
             whole = steps(total, 0, 4)
-        with hcomp.Sum(comm, values, np.float32, method) as total:
+        with hcomp.Plan(comm, values, np.float32, codec) as total:
             total.set_draws(5, 0)
             steps(total, 0, 2)
             lost = total.residual
         assert lost.any()
         for kept, is_same in ((lost, True), (0 * lost, False)):
-            with hcomp.Sum(comm, values, np.float32, method) as total:
+            with hcomp.Plan(comm, values, np.float32, codec) as total:
                 total.set_draws(5, 2)
                 total.residual = kept
                 assert np.array_equal(total.residual, kept)
                 again = steps(total, 2, 4)
-            assert all(map(np.array_equal, again, whole[2:])) == is_same, method
-        with hcomp.Sum(comm, values, np.float32, method) as total:
+            assert all(map(np.array_equal, again, whole[2:])) == is_same, codec
+        with hcomp.Plan(comm, values, np.float32, codec) as total:
             total.set_draws(5, 3)
             total.residual = lost
             # other draws; signs are drawn where they are merged
-            is_drawn = ranks > 1 or method.startswith("thc")
+            is_drawn = ranks > 1 or codec.startswith("thc")
             assert np.array_equal(steps(total, 2, 3)[0], whole[2]) != is_drawn
 
 
 def test_parts_of_whole_units_are_equal():
-    for method in ("thc bits=4", "sign", "bf16"):
-        with hcomp.Sum(comm, 0, np.float32, method) as nothing:
+    for codec in ("thc bits=4", "sign", "bf16"):
+        with hcomp.Plan(comm, 0, np.float32, codec) as nothing:
             unit = nothing.shard_alignment
         assert unit > 0
-        with hcomp.Sum(comm, 2 * unit * ranks, np.float32, method) as total:
+        with hcomp.Plan(comm, 2 * unit * ranks, np.float32, codec) as total:
             assert total.shard_alignment == unit
             shard = comm.allgather(total.shard)
         assert sorted(part.start for part in shard) == [2 * unit * r for r in range(ranks)]
         assert all(part.stop - part.start == 2 * unit for part in shard)
-    with hcomp.Sum(comm, 10, np.float32, "sign algorithm=sampled") as total:
+    with hcomp.Plan(comm, 10, np.float32, "sign algorithm=sampled") as total:
         assert total.shard_alignment == 0
 
 
 def test_a_residual_that_cannot_be_is_refused():
-    with hcomp.Sum(comm, values, np.float32, "identity") as total:
+    with hcomp.Plan(comm, values, np.float32, "identity") as total:
         for use in (lambda: total.residual, lambda: setattr(total, "residual", drawn(0))):
             try:
                 use()
@@ -113,7 +113,7 @@ def test_a_residual_that_cannot_be_is_refused():
                 assert "has no feedback" in str(error), error
             else:
                 raise AssertionError("no error")
-    with hcomp.Sum(comm, values, np.float32, "sign feedback=yes") as total:
+    with hcomp.Plan(comm, values, np.float32, "sign feedback=yes") as total:
         try:
             total.residual = drawn(0)[1:]
         except hcomp.HcompError as error:
@@ -125,7 +125,7 @@ def test_a_residual_that_cannot_be_is_refused():
 def test_a_bound_is_kept():
     exact = sum(drawn(r).astype(float) for r in range(ranks))
     x = drawn(rank)
-    with hcomp.Sum(comm, values, x.dtype, "error_bounded 1e-3") as total:
+    with hcomp.Plan(comm, values, x.dtype, "error_bounded 1e-3") as total:
         report = total.all_reduce(x)
     worst = np.abs(x - exact).max()
     # half a unit in the last place of a float below 4 for the rounding of the sum
@@ -138,9 +138,9 @@ def test_training_methods_feed_back():
     # Errors of T calls average to 1/sqrt(T) of one, a residual to 1/T of one.
     exact = sum(drawn(r).astype(float) for r in range(ranks))
 
-    def error_of_mean(method, calls=32):
+    def error_of_mean(codec, calls=32):
         mean = np.zeros(values)
-        with hcomp.Sum(comm, values, np.float32, method) as total:
+        with hcomp.Plan(comm, values, np.float32, codec) as total:
             for _ in range(calls):
                 x = drawn(rank)
                 total.all_reduce(x)
@@ -151,7 +151,7 @@ def test_training_methods_feed_back():
 
 
 def test_parts_make_the_whole():
-    with hcomp.Sum(comm, values, np.float32, "identity") as total:
+    with hcomp.Plan(comm, values, np.float32, "identity") as total:
         mine = total.shard
         parts = sorted(comm.allgather((mine.start, mine.stop)))
         assert [0, *(stop for _, stop in parts)] == [*(start for start, _ in parts), values]
@@ -165,12 +165,12 @@ def test_parts_make_the_whole():
 
 def test_errors_have_the_librarys_words():
     refused = hcomp.HcompError.INVALID_ARGUMENT
-    raises(refused, "no codec is called 'gzip'", hcomp.Sum, comm, values, np.float32, "gzip")
-    raises(refused, "neither float", hcomp.Sum, comm, values, np.int32, "fp16")
-    raises(refused, "neither float", hcomp.Sum, comm, values, ">f4", "fp16")
-    raises(refused, "there can be", hcomp.Sum, comm, -1, np.float32, "fp16")
-    raises(refused, "COMM_NULL", hcomp.Sum, MPI.COMM_NULL, 1, np.float32, "fp16")
-    with hcomp.Sum(comm, values, np.float32, "fp16") as total:
+    raises(refused, "no codec is called 'gzip'", hcomp.Plan, comm, values, np.float32, "gzip")
+    raises(refused, "neither float", hcomp.Plan, comm, values, np.int32, "fp16")
+    raises(refused, "neither float", hcomp.Plan, comm, values, ">f4", "fp16")
+    raises(refused, "there can be", hcomp.Plan, comm, -1, np.float32, "fp16")
+    raises(refused, "COMM_NULL", hcomp.Plan, MPI.COMM_NULL, 1, np.float32, "fp16")
+    with hcomp.Plan(comm, values, np.float32, "fp16") as total:
         call = total.all_reduce
         raises(refused, "x has values of float64", call, np.zeros(values))
         raises(refused, "not C-contiguous", call, np.zeros(2 * values, np.float32)[::2])
@@ -192,8 +192,8 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
         return
     odd = rank == ranks - 1
     differ = hcomp.HcompError.DISAGREEMENT
-    raises(differ, "'bf16'", hcomp.Sum, comm, values, np.float32, "fp16" if odd else "bf16")
-    with hcomp.Sum(comm, values, np.float32, "fp16") as total:
+    raises(differ, "'bf16'", hcomp.Plan, comm, values, np.float32, "fp16" if odd else "bf16")
+    with hcomp.Plan(comm, values, np.float32, "fp16") as total:
         x = np.ones(values, np.float32)
         if odd:
             raises(hcomp.HcompError.INVALID_ARGUMENT, "not C-contig", total.all_reduce, x[::2])
@@ -209,7 +209,7 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
 def test_a_group_of_mpis_ranks():
     if not os.environ.get("HCOMP_GROUP_LIBRARY"):
         return
-    with hcomp.Group.from_mpi(comm) as group, hcomp.Sum(group, values, np.float64) as total:
+    with hcomp.Group.from_mpi(comm) as group, hcomp.Plan(group, values, np.float64) as total:
         x = np.full(values, rank + 1.0)
         total.all_reduce(x)
     assert (x == ranks * (ranks + 1) // 2).all()

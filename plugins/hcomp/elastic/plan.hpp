@@ -29,8 +29,8 @@ namespace hcomp::elastic {
 
 /// all_reduce of vectors of one size over the ranks of a group, over UCX or MPI, whoever of them is lost.
 ///
-///     hcomp::elastic::sum<float> sum("thc:bits=4", gradient.size(), group, executor);
-///     auto const report = sum.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
+///     hcomp::elastic::plan<float> plan("thc:bits=4", gradient.size(), group, executor);
+///     auto const report = plan.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
 ///
 /// A sum in which a rank is lost is made again by those who are left, of the values they gave; or, where some
 /// of them have its result, the others get that. All who are left see the same result of every sum, and
@@ -38,23 +38,23 @@ namespace hcomp::elastic {
 /// hears first that a rank is lost has it as well. Feedback stays what it is for each.
 /// All sums of a group are called in the same order on all ranks.
 /// Memory: two vectors, and those of the plan. Cost: beside the plan's, two copies of the vector.
-template <class V> class sum {
+template <class V> class plan {
  public:
   using value_type = V;
 
   /// @param codec, options  as of make_plan
   /// @throws as make_plan
-  sum(std::string codec, std::size_t values, elastic::membership& group, host_executor& executor,
-      std::optional<plan_options> options = {})
-      : sum(values, group,
-            [codec = std::move(codec), values, to = &executor,
-             how = std::move(options)](any_transport& over) {
-              return how ? hcomp::make_plan<V>(codec, values, over, *to, *how)
-                         : hcomp::make_plan<V>(codec, values, over, *to);
-            }) {}
+  plan(std::string codec, std::size_t values, elastic::membership& group, host_executor& executor,
+       std::optional<plan_options> options = {})
+      : plan(values, group,
+             [codec = std::move(codec), values, to = &executor,
+              how = std::move(options)](any_transport& over) {
+               return how ? hcomp::make_plan<V>(codec, values, over, *to, *how)
+                          : hcomp::make_plan<V>(codec, values, over, *to);
+             }) {}
   /// @param make  the plan of a generation, over its transport: of `values` values, the same on all ranks
-  sum(std::size_t values, elastic::membership& group,
-      std::function<any_plan<V>(any_transport&)> make)
+  plan(std::size_t values, elastic::membership& group,
+       std::function<any_plan<V>(any_transport&)> make)
       : values_(values), group_(&group), make_plan_(std::move(make)) {
     renew();
   }
@@ -101,8 +101,8 @@ template <class V> class sum {
             auto const values_made = work_.size() / sizeof(V);
             group_->finish_call(work_, figures.weight);
             throw std::invalid_argument(hcomp::detail::error_text(
-                {"elastic::sum: rank ", group_->name(), " has ", x.size(), " values in x, the sum ",
-                 values_made, ", and others have made it"}));
+                {"elastic::plan: rank ", group_->name(), " has ", x.size(),
+                 " values in x, the sum ", values_made, ", and others have made it"}));
           }
           // What this rank gave is in the result, so what it lost by it counts.
           if (feedback) feedback->commit();

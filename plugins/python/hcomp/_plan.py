@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 
 
-class Sum(_library.Handle):
-    """Sums of arrays of one size and type by one method.
+class Plan(_library.Handle):
+    """Sums of arrays of one size and type by one codec.
 
     Creation is collective; so are all methods but ``shard``. Arrays are summed in place. They have
     ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
@@ -32,7 +32,7 @@ class Sum(_library.Handle):
              how many ranks a sum is
     values:  of every array, such as ``x.size``
     dtype:   float32 or float64
-    method:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
+    codec:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
     """
 
     def __init__(
@@ -40,27 +40,27 @@ class Sum(_library.Handle):
         over: Union[MPI.Comm, Group, ElasticGroup],
         values: int,
         dtype: DTypeLike = numpy.float32,
-        method: str = "fp16",
+        codec: str = "fp16",
     ) -> None:
         self._is_over_ucx = isinstance(over, (Group, ElasticGroup))
         super().__init__(
-            _library.of_ucx() if self._is_over_ucx else _library.of_mpi(), "hcomp_free"
+            _library.of_ucx() if self._is_over_ucx else _library.of_mpi(), "hcomp_plan_free"
         )
         self.dtype = numpy.dtype(dtype)
         self.values = int(values)
-        self.method = method
+        self.codec = codec
         # Types and sizes that cannot be are the library's to refuse, on all ranks together.
         size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
-        end = (size, self._type(), method.encode(), ctypes.byref(self._pointer))
+        end = (size, self._type(), codec.encode(), ctypes.byref(self._pointer))
         if isinstance(over, Group):
-            self._library.call("hcomp_create_over", over.handle, *end)
+            self._library.call("hcomp_plan_create_group", over.handle, *end)
         elif isinstance(over, ElasticGroup):
-            self._library.call("hcomp_create_elastic", over.handle, *end)
+            self._library.call("hcomp_plan_create_elastic", over.handle, *end)
         else:
-            self._library.call("hcomp_create_f", over.py2f(), *end)
+            self._library.call("hcomp_plan_create_f", over.py2f(), *end)
 
     def all_reduce(self, x: Array, mean: bool = False) -> Report:
-        """Sum ``x`` over all ranks, in place: the same bits on all of them.
+        """Plan ``x`` over all ranks, in place: the same bits on all of them.
 
         With mean=True divide by the number of ranks. Methods with feedback add what this lost to
         the x of the next call.
@@ -84,7 +84,7 @@ class Sum(_library.Handle):
 
         All ranks start the same calls in the same order, over one Group among all of its sums. Several
         are under way at a time: where a network has much latency, many short sums take little longer than
-        one. Those of one Sum follow each other. A call that is not started begins when all that was
+        one. Those of one Plan follow each other. A call that is not started begins when all that was
         started is done.
         """
         return self._start("hcomp_all_reduce_start_sized", x, mean)
@@ -101,7 +101,7 @@ class Sum(_library.Handle):
     def shard(self) -> slice:
         """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.shard]``."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
-        self._library.call("hcomp_shard", self.handle, ctypes.byref(first), ctypes.byref(count))
+        self._library.call("hcomp_plan_shard", self.handle, ctypes.byref(first), ctypes.byref(count))
         return slice(first.value, first.value + count.value)
 
     @property
@@ -111,17 +111,17 @@ class Sum(_library.Handle):
         0 where they never do. The same for a sum of 0 values.
         """
         unit = ctypes.c_size_t()
-        self._library.call("hcomp_shard_alignment", self.handle, ctypes.byref(unit))
+        self._library.call("hcomp_plan_shard_alignment", self.handle, ctypes.byref(unit))
         return unit.value
 
     @property
     def residual(self) -> Array:
         """What this rank's encoding has lost and the next call adds, for a checkpoint: a copy.
 
-        An HcompError where the method has no feedback. May be set. Each rank has its own.
+        An HcompError where the codec has no feedback. May be set. Each rank has its own.
         """
         lost = numpy.empty(self.values, self.dtype)
-        self._library.call("hcomp_get_residual", self.handle, lost.ctypes.data)
+        self._library.call("hcomp_plan_get_residual", self.handle, lost.ctypes.data)
         return lost
 
     @residual.setter
@@ -132,7 +132,7 @@ class Sum(_library.Handle):
                 HcompError.INVALID_ARGUMENT,
                 f"a residual of {lost.size} values for a sum of {self.values}",
             )
-        self._library.call("hcomp_set_residual", self.handle, lost.ctypes.data)
+        self._library.call("hcomp_plan_set_residual", self.handle, lost.ctypes.data)
 
     def set_draws(self, vector: int, step: int) -> None:
         """Let the next call draw the random numbers of ``step`` of ``vector``, and so on.
@@ -140,14 +140,14 @@ class Sum(_library.Handle):
         A run that goes on from a checkpoint draws what it would have drawn. Equal on all ranks. Not
         over an ElasticGroup, which draws by the number of its call.
         """
-        self._library.call("hcomp_set_draws", self.handle, vector, step)
+        self._library.call("hcomp_plan_set_draws", self.handle, vector, step)
 
     def close(self) -> None:
         """Free it. Collective over a communicator. The end of a ``with`` block does it; nothing else."""
         super().close()
 
     def __repr__(self) -> str:
-        return f"hcomp.Sum({self.values} of {self.dtype} by {self.method!r})"
+        return f"hcomp.Plan({self.values} of {self.dtype} by {self.codec!r})"
 
     def _type(self) -> int:
         """As the create of the library takes it; one that cannot be where there is none."""
@@ -184,7 +184,7 @@ class Sum(_library.Handle):
             wrong = f"x of shape {x.shape} is not C-contiguous; sum a copy"
         elif not x.flags.writeable:
             wrong = f"x of shape {x.shape} cannot be written to"
-        self._library.call("hcomp_set_mean", self.handle, 1 if mean else 0)
+        self._library.call("hcomp_plan_set_mean", self.handle, 1 if mean else 0)
         address = None if wrong else x.ctypes.data
         values = 2**64 - 1 if wrong else x.size
         return wrong, [self.handle, address, values, self.dtype.itemsize]

@@ -2,8 +2,8 @@
 /// What the C API does in the same way whoever moves the bytes: codes, reports, and sums.
 ///
 /// A sum is made over an MPI communicator by hcomp.h, or without MPI over a group by group.h, or elastic.h.
-#ifndef HCOMP_SUM_H
-#define HCOMP_SUM_H
+#ifndef HCOMP_PLAN_H
+#define HCOMP_PLAN_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ enum hcomp_code {
 
 /// Sums of vectors of one size by one method over one communicator or group. Used by one thread at a
 /// time.
-typedef struct hcomp_sum hcomp_sum;
+typedef struct hcomp_plan hcomp_plan;
 
 /// A call that was started and not waited for. Used by one thread at a time.
 typedef struct hcomp_request hcomp_request;
@@ -57,13 +57,13 @@ typedef struct hcomp_report {
 /// @param report  or NULL
 /// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it
 /// was.
-HCOMP_API int hcomp_all_reduce(hcomp_sum* sum, void* x, hcomp_report* report);
+HCOMP_API int hcomp_all_reduce(hcomp_plan* plan, void* x, hcomp_report* report);
 
-/// The same, but each rank has only its part of the sum in x, see hcomp_shard.
+/// The same, but each rank has only its part of the sum in x, see hcomp_plan_shard.
 /// Not with algorithms recursive_doubling and owner.
-HCOMP_API int hcomp_reduce_scatter(hcomp_sum* sum, void* x, hcomp_report* report);
+HCOMP_API int hcomp_reduce_scatter(hcomp_plan* plan, void* x, hcomp_report* report);
 /// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
-HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
+HCOMP_API int hcomp_all_gather(hcomp_plan* plan, void* x, hcomp_report* report);
 /// Starts hcomp_all_reduce and returns: a thread of the library makes the sum meanwhile. Over a group of
 /// hcomp_group_create only; otherwise an HCOMP_INVALID_ARGUMENT.
 ///
@@ -81,9 +81,9 @@ HCOMP_API int hcomp_all_gather(hcomp_sum* sum, void* x, hcomp_report* report);
 /// What is wrong with x, and what fails, hcomp_wait says.
 /// @param x        untouched by the program until hcomp_wait has returned
 /// @param request  where to write what hcomp_wait takes; NULL is written if it cannot be started
-HCOMP_API int hcomp_all_reduce_start(hcomp_sum* sum, void* x, hcomp_request** request);
-HCOMP_API int hcomp_reduce_scatter_start(hcomp_sum* sum, void* x, hcomp_request** request);
-HCOMP_API int hcomp_all_gather_start(hcomp_sum* sum, void* x, hcomp_request** request);
+HCOMP_API int hcomp_all_reduce_start(hcomp_plan* plan, void* x, hcomp_request** request);
+HCOMP_API int hcomp_reduce_scatter_start(hcomp_plan* plan, void* x, hcomp_request** request);
+HCOMP_API int hcomp_all_gather_start(hcomp_plan* plan, void* x, hcomp_request** request);
 /// Whether a call is done: hcomp_wait returns at once then. Waits up to so many milliseconds until it is.
 /// @param done  where to write 1 or 0
 HCOMP_API int hcomp_test(hcomp_request* request, int milliseconds, int* done);
@@ -94,30 +94,30 @@ HCOMP_API int hcomp_test(hcomp_request* request, int milliseconds, int* done);
 HCOMP_API int hcomp_wait(hcomp_request** request, hcomp_report* report);
 
 /// This rank's part: `count` values from x[first] on.
-HCOMP_API int hcomp_shard(hcomp_sum const* sum, size_t* first, size_t* count);
+HCOMP_API int hcomp_plan_shard(hcomp_plan const* plan, size_t* first, size_t* count);
 /// All ranks' parts have as many values where this times the ranks divides `values`; 0 where they never
 /// do. The same for a sum of 0 values.
-HCOMP_API int hcomp_shard_alignment(hcomp_sum const* sum, size_t* unit);
+HCOMP_API int hcomp_plan_shard_alignment(hcomp_plan const* plan, size_t* unit);
 
 /// Whether all_reduce and reduce_scatter give the mean over the ranks, 1, or the sum, 0, which they
 /// do at first. To be set alike on all ranks.
-HCOMP_API int hcomp_set_mean(hcomp_sum* sum, int mean);
+HCOMP_API int hcomp_plan_set_mean(hcomp_plan* plan, int mean);
 /// How many values the vectors have.
-HCOMP_API int hcomp_values(hcomp_sum const* sum, size_t* values);
+HCOMP_API int hcomp_plan_values(hcomp_plan const* plan, size_t* values);
 
 /// What this rank's encoding has lost and the next call adds, for a checkpoint: `values` values of the
 /// sum's type; by algorithm hierarchical of the rank's share alone, the others are 0.
 /// HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own. In the host's memory.
-HCOMP_API int hcomp_get_residual(hcomp_sum const* sum, void* residual);
+HCOMP_API int hcomp_plan_get_residual(hcomp_plan const* plan, void* residual);
 /// Puts another in its place.
-HCOMP_API int hcomp_set_residual(hcomp_sum* sum, void const* residual);
+HCOMP_API int hcomp_plan_set_residual(hcomp_plan* plan, void const* residual);
 /// The next call draws the random numbers of step `step` of vector `vector`, the one after it those of
 /// the next step; so that a run that goes on from a checkpoint draws what it would have drawn. To be set
 /// alike on all ranks. Sums that were not given a vector have one by the order in which they were made.
-HCOMP_API int hcomp_set_draws(hcomp_sum* sum, uint64_t vector, uint64_t step);
+HCOMP_API int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t step);
 
 /// Frees it and writes NULL; nothing if it is NULL already. Collective.
-HCOMP_API int hcomp_free(hcomp_sum** sum);
+HCOMP_API int hcomp_plan_free(hcomp_plan** plan);
 
 /// Words of the last call that failed in this thread; "" if none did. Valid until the next does.
 HCOMP_API char const* hcomp_last_error(void);
@@ -132,22 +132,22 @@ HCOMP_API char const* hcomp_built_for(void);
 ///
 /// @param values       of x
 /// @param value_bytes  of each, 4 or 8
-HCOMP_API int hcomp_all_reduce_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+HCOMP_API int hcomp_all_reduce_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                      hcomp_report* report);
-HCOMP_API int hcomp_reduce_scatter_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+HCOMP_API int hcomp_reduce_scatter_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                          hcomp_report* report);
-HCOMP_API int hcomp_all_gather_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
+HCOMP_API int hcomp_all_gather_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                      hcomp_report* report);
-HCOMP_API int hcomp_all_reduce_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                                           hcomp_request** request);
-HCOMP_API int hcomp_reduce_scatter_start_sized(hcomp_sum* sum, void* x, size_t values,
+HCOMP_API int hcomp_all_reduce_start_sized(hcomp_plan* plan, void* x, size_t values,
+                                           int value_bytes, hcomp_request** request);
+HCOMP_API int hcomp_reduce_scatter_start_sized(hcomp_plan* plan, void* x, size_t values,
                                                int value_bytes, hcomp_request** request);
-HCOMP_API int hcomp_all_gather_start_sized(hcomp_sum* sum, void* x, size_t values, int value_bytes,
-                                           hcomp_request** request);
-HCOMP_API int hcomp_get_residual_sized(hcomp_sum const* sum, void* residual, size_t values,
-                                       int value_bytes);
-HCOMP_API int hcomp_set_residual_sized(hcomp_sum* sum, void const* residual, size_t values,
-                                       int value_bytes);
+HCOMP_API int hcomp_all_gather_start_sized(hcomp_plan* plan, void* x, size_t values,
+                                           int value_bytes, hcomp_request** request);
+HCOMP_API int hcomp_plan_get_residual_sized(hcomp_plan const* plan, void* residual, size_t values,
+                                            int value_bytes);
+HCOMP_API int hcomp_plan_set_residual_sized(hcomp_plan* plan, void const* residual, size_t values,
+                                            int value_bytes);
 
 #ifdef __cplusplus
 }
