@@ -99,8 +99,8 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
   for (auto const values : sizes) {
     auto const ways = hcomp::choose(costs, ranks, values, allowed);
     auto const next = std::ranges::find_if(ways, [&](auto const& way) {  // more than another shape
-      return way.codec != ways[0].codec || way.how.kind != ways[0].how.kind ||
-             way.how.hierarchical != ways[0].how.hierarchical;
+      return way.codec != ways[0].codec || way.algorithm.kind != ways[0].algorithm.kind ||
+             way.algorithm.hierarchical != ways[0].algorithm.hierarchical;
     });
     double const own = library(costs, ranks, values, value_bytes);
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),

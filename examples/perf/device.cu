@@ -120,8 +120,8 @@ class host_contender final : public device_contender {
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
     auto sum = call;
-    sum.result = hcomp::reduction::sum;
-    divisor_ = call.result == hcomp::reduction::mean ? static_cast<float>(ranks_) : 1.0f;
+    sum.op = hcomp::reduce_op::sum;
+    divisor_ = call.op == hcomp::reduce_op::mean ? static_cast<float>(ranks_) : 1.0f;
     if (copy_.size() == 0) return inner_->run(vector(), sum);
     executor_.wait(executor_.read(copy_.data(), there_.data(), copy_.size()));
     auto const figures =
@@ -157,7 +157,7 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
       if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end())
         continue;
       hcomp::plan_options options;
-      options.how = how;
+      options.algorithm = how;
       list.push_back(make(way{name, how.name(), transport_name}, options));
       list.back()->accuracy = accuracy;
     }
@@ -166,7 +166,7 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
     using sum = sparse_plan_sum<Lane, host_staged, stream_executor>;
     add([&](way as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, sparse,
-                                               options.how);
+                                               options.algorithm);
     });
   };
   auto const add_variable_rate = [&]<class C>(C const& one) {

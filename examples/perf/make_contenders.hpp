@@ -43,7 +43,7 @@ template <class T> class raw_contender final : public contender<T> {
     hcomp::mpi::require(MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()),
                                       sum_.type(), sum_.op(), on_.comm()),
                         "MPI_Allreduce");
-    if (call.result == hcomp::reduction::mean)
+    if (call.op == hcomp::reduce_op::mean)
       for (auto& value : x) value = static_cast<T>(value / static_cast<T>(example::ranks()));
     return {};
   }
@@ -77,7 +77,7 @@ template <class C, class T> class op_contender final : public contender<T> {
                         "MPI_Allreduce");
     watch.add_to(figures.seconds_communicate);
     hcomp::decode(sum_.codec(), std::span<std::byte const>(code_), x,
-                  {.key = call.key(), .result = call.result});
+                  {.key = call.key(), .op = call.op});
     watch.add_to(figures.seconds_decode);
     return figures;
   }

@@ -52,7 +52,7 @@ template <class T> class plan_contender final : public contender<T> {
         says_bits_(codec.row->promise == hcomp::sum_promise::bounded &&
                    how.kind != hcomp::algorithm_kind::aggregator && transport.size() > 1),
         plan_(hcomp::node::make_plan<T>(codec.text(), it.values, transport, executor_,
-                                        {.how = how})) {
+                                        {.algorithm = how})) {
     if (codec.row->has_magnitude() && codec.row->is_called(name.codec))
       plan_.set_magnitude(it.typical);
     this->name = std::move(name);

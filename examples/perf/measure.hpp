@@ -74,7 +74,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
   plain = {};
   std::vector<T> x(values);
   hcomp::call_options call{.seed = o.seed,
-                           .result = o.mean ? hcomp::reduction::mean : hcomp::reduction::sum};
+                           .op = o.mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum};
   auto const counter = [&] { return o.interface.empty() ? 0 : bytes_sent_by(o.interface); };
 
   std::vector<row> rows(list.size());

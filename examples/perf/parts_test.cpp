@@ -715,7 +715,7 @@ TEST_CASE_TEMPLATE("zfp: a merge decodes, adds and encodes", T, float, double) {
     auto const both = laws::merged(c, a, b);
     CHECK(laws::header_of(both).weight == 2);
     CHECK(laws::decoded<T>(c, both, n) == laws::decoded<T>(c, laws::encode(c, sum, {}), n));
-    auto const mean = laws::decoded<T>(c, both, n, hcomp::reduction::mean);
+    auto const mean = laws::decoded<T>(c, both, n, hcomp::reduce_op::mean);
     CHECK(mean[0] == laws::decoded<T>(c, both, n)[0] / 2);
   }
 }

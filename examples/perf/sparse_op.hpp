@@ -19,9 +19,9 @@ template <class Lane> class sparse_op_contender final : public contender<float> 
  public:
   explicit sparse_op_contender(sparse_codec const& codec) : ways_(codec.ways) {}
   hcomp::report run(std::span<float> x, hcomp::call_options const& call) override {
-    if (!sum_ || sum_->options().result != call.result)
+    if (!sum_ || sum_->options().op != call.op)
       sum_ = std::make_unique<hcomp::sparse_sum<Lane>>(
-          hcomp::sparse_options{static_cast<std::uint32_t>(example::ranks()), call.result}, ways_);
+          hcomp::sparse_options{static_cast<std::uint32_t>(example::ranks()), call.op}, ways_);
     auto const choice = hcomp::mpi::all_reduce_sparse(*sum_, x, call.key(), lanes_, example::comm);
     this->bytes_to_send = bytes_of(choice, example::ranks());
     this->remark = choice.text();

@@ -20,13 +20,13 @@ template <class Lane, class T, class E> class sparse_plan_sum {
   sparse_plan_sum(std::size_t values, sparse_codec const& codec, hcomp::algorithm const& how,
                   T& transport, E& executor)
       : ranks_(transport.size()),
-        plan_(values, {.ways = codec.ways}, transport, executor, {.how = how}) {}
+        plan_(values, {.ways = codec.ways}, transport, executor, {.algorithm = how}) {}
 
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
     auto const figures = plan_.all_reduce(x, call);
     // by direct there is no index of a bit per value that all must send
-    told.bytes_to_send = plan_.options().how.kind == hcomp::algorithm_kind::direct
+    told.bytes_to_send = plan_.options().algorithm.kind == hcomp::algorithm_kind::direct
                              ? static_cast<double>(figures.bytes_sent)
                              : bytes_of(plan_.choice(), ranks_);
     told.remark = plan_.choice().text();

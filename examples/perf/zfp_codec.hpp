@@ -66,11 +66,11 @@ template <class T> struct zfp_codec {
   }
 
   template <class Group, class Out>
-  void decode_block(Group, std::byte const* block, int n, Out* x, hcomp::reduction r) const {
+  void decode_block(Group, std::byte const* block, int n, Out* x, hcomp::reduce_op r) const {
     values plain;
     decompress(block, n, plain);
     auto const weight = hcomp::load<hcomp::block_header>(block).weight;
-    T const scale = r == hcomp::reduction::mean ? T{1} / static_cast<T>(weight) : T{1};
+    T const scale = r == hcomp::reduce_op::mean ? T{1} / static_cast<T>(weight) : T{1};
     for (int i = 0; i < n; ++i) x[i] = static_cast<Out>(plain[static_cast<std::size_t>(i)] * scale);
   }
 

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
     std::vector<float> gradient(1'000'000, transport.rank() == 0 ? -1.0f : 1.0f);
 
     hcomp::plan plan(gradient.size(), hcomp::sign<>{.magnitude = 0.01f}, transport, executor);
-    auto const report = plan.all_reduce(gradient, {.seed = 42, .result = hcomp::reduction::mean});
+    auto const report = plan.all_reduce(gradient, {.seed = 42, .op = hcomp::reduce_op::mean});
 
     bool const same = hcomp::digest(gradient, transport).same();
     if (transport.rank() == 0)

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     std::vector<float> gradient(1'000'000, 0.25f);
 
     auto plan = hcomp::make_plan<float>(codec, gradient.size(), transport, executor);
-    auto const report = plan.all_reduce(gradient, {.result = hcomp::reduction::mean});
+    auto const report = plan.all_reduce(gradient, {.op = hcomp::reduce_op::mean});
 
     if (transport.rank() == 0)
       std::printf("%s: %.1f kB sent, a mean of %.2f\n", plan.codec().c_str(),

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
     auto code = hcomp::encode(sum.codec(), x, {.key = key, .rank = rank, .statistics = statistics});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);
-    hcomp::decode(sum.codec(), code, x, {.key = key, .result = hcomp::reduction::mean});
+    hcomp::decode(sum.codec(), code, x, {.key = key, .op = hcomp::reduce_op::mean});
 
     double mean = 0;
     for (float const value : x) mean += value / static_cast<double>(x.size());

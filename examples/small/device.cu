@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
     hcomp::gpu::stream_executor executor;  // on the default stream; takes any other
     hcomp::host_staged over(transport, executor);
     hcomp::plan plan(gradient.size(), hcomp::sign<>{.magnitude = 0.01f}, over, executor);
-    auto const report = plan.all_reduce(gradient, {.seed = 42, .result = hcomp::reduction::mean});
+    auto const report = plan.all_reduce(gradient, {.seed = 42, .op = hcomp::reduce_op::mean});
 
     float first = 0;
     HCOMP_CUDA_TRY(cudaMemcpy(&first, memory.data(), sizeof first, cudaMemcpyDefault));

@@ -34,7 +34,7 @@ void train(hcomp::elastic::group& group, bool is_new) {
   while (state.step < 300) {
     if (group.name() == 2 && state.step == 100) raise(SIGKILL);
     std::vector<float> gradient(values, 1.0f);
-    auto const report = sum.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
+    auto const report = sum.all_reduce(gradient, feedback, {.op = hcomp::reduce_op::mean});
     for (std::size_t i = 0; i < values; ++i) state.parameters[i] += gradient[i];
     ++state.step;
     if (group.rank() == 0 && state.step % 100 == 0)

@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
                                                {.node_of = nodes});  // {}: found out
     hcomp::error_feedback<float> feedback(plan.share().count);
     auto const report =
-        plan.all_reduce(gradient, feedback, {.seed = 42, .result = hcomp::reduction::mean});
+        plan.all_reduce(gradient, feedback, {.seed = 42, .op = hcomp::reduce_op::mean});
 
     bool const same = hcomp::digest(gradient, transport).same();
     if (transport.rank() == 0)

@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
       for (float& one : gradients[layer]) one = std::sqrt(static_cast<float>(layer));  // compute
       sums.push_back(over.start(
           [&, layer] {
-            return plans[layer].all_reduce(gradients[layer], {.result = hcomp::reduction::mean});
+            return plans[layer].all_reduce(gradients[layer], {.op = hcomp::reduce_op::mean});
           },
           {.priority = -static_cast<int>(layer)}));  // the first layer is needed first
     }

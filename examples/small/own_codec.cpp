@@ -56,12 +56,12 @@ struct fixed_point {
   }
 
   template <class Group, class Out>
-  void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduction r) const {
+  void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduce_op r) const {
     float const whole = static_cast<float>(hcomp::load<hcomp::block_header>(block).weight);
     for (int i = group.worker(); i < n; i += Group::workers) {
       auto const sum = step * static_cast<float>(hcomp::load<std::int32_t>(
                                   block + hcomp::block_header_bytes, static_cast<std::size_t>(i)));
-      x[i] = static_cast<Out>(r == hcomp::reduction::mean ? sum / whole : sum);
+      x[i] = static_cast<Out>(r == hcomp::reduce_op::mean ? sum / whole : sum);
     }
     group.sync();
   }

@@ -89,7 +89,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
   /// Ranks that miss different sums drift apart.
   hcomp::report settle(std::span<float> parameters) override {
     if (shares_.lost == 0) return {};
-    return parameters_.all_reduce(parameters, {.seed = seed_, .result = hcomp::reduction::mean});
+    return parameters_.all_reduce(parameters, {.seed = seed_, .op = hcomp::reduce_op::mean});
   }
 
   losses lost() const override { return losses::of(chunks_, left_out_, missed_); }

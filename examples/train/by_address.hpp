@@ -54,7 +54,7 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
     watch.add_to(figures.seconds_communicate);
     auto const end = hcomp::detail::outcome_with_links([&] {
       figures += plan_->all_reduce(update, feedback_,
-                                   {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+                                   {.seed = seed_, .step = step, .op = hcomp::reduce_op::mean});
       auto const& came = plan_->last();
       chunks_ += came.chunks;
       left_out_ += came.left_out;
@@ -68,7 +68,7 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
 
   /// Ranks that miss different sums drift apart.
   hcomp::report settle(std::span<float> parameters) override {
-    return parameters_.all_reduce(parameters, {.seed = seed_, .result = hcomp::reduction::mean});
+    return parameters_.all_reduce(parameters, {.seed = seed_, .op = hcomp::reduce_op::mean});
   }
 
   losses lost() const override { return losses::of(chunks_, left_out_, missed_); }

@@ -79,7 +79,7 @@ class ef_sign : public synchronizer {
     hcomp::sign<float> codec;
     std::memcpy(&codec.magnitude, message.data(), sizeof codec.magnitude);
     hcomp::decode(codec, message.subspan(sizeof codec.magnitude), decoded_,
-                  {.key = key, .result = hcomp::reduction::mean});
+                  {.key = key, .op = hcomp::reduce_op::mean});
   }
 
   /// Every rank's message to every rank, directly.

@@ -27,7 +27,7 @@ class mean_by_name : public synchronizer {
       : mean_by_name(codec_of(what, transport.size()), values, seed, how, transport, executor) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    hcomp::call_options const call{.seed = seed_, .step = step, .result = hcomp::reduction::mean};
+    hcomp::call_options const call{.seed = seed_, .step = step, .op = hcomp::reduce_op::mean};
     return feedback_ ? plan_.all_reduce(update, *feedback_, call) : plan_.all_reduce(update, call);
   }
 
@@ -86,7 +86,7 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
     return how.name == "thc" ? by_aggregators(hcomp::thc<float>(settings))
                              : by_aggregators(hcomp::uniform_thc<float>(settings));
   }
-  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
+  hcomp::plan_options const plan{.algorithm = hcomp::algorithm::from(algorithm_of(what, o))};
   if (what.settings)
     return make_unique<mean_by_name>(what, values, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);

@@ -37,8 +37,7 @@ template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : publi
       : seed_(seed), plan_(values, codec, transport, executor, how) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    return plan_.all_reduce(update,
-                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+    return plan_.all_reduce(update, {.seed = seed_, .step = step, .op = hcomp::reduce_op::mean});
   }
 
  private:
@@ -59,7 +58,7 @@ class mean_with_feedback : public synchronizer {
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
     return plan_.all_reduce(update, feedback_,
-                            {.seed = seed_, .step = step, .result = hcomp::reduction::mean});
+                            {.seed = seed_, .step = step, .op = hcomp::reduce_op::mean});
   }
 
  private:
@@ -148,7 +147,7 @@ std::unique_ptr<synchronizer> make_by_signs(trial const& what, double sign_step,
                                             E& executor) {
   using std::make_unique;
   auto const name = what.how->name;
-  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
+  hcomp::plan_options const plan{.algorithm = hcomp::algorithm::from(algorithm_of(what, o))};
   if (name == "majority_vote" || name == "signum")
     return make_unique<majority_vote<T, E>>(values, sign_step, seed, plan, transport, executor);
   if (name == "marsit" || name == "marsit_inf") {
@@ -171,7 +170,7 @@ std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step
                                              std::uint64_t seed, T& transport, E& executor) {
   using std::make_unique;
   auto const name = what.how->name;
-  hcomp::plan_options const plan{.how = hcomp::algorithm::from(algorithm_of(what, o))};
+  hcomp::plan_options const plan{.algorithm = hcomp::algorithm::from(algorithm_of(what, o))};
   auto const mean_by = [&]<class Codec>(Codec const& codec) -> std::unique_ptr<synchronizer> {
     return make_unique<mean<Codec, T, E>>(values, codec, seed, plan, transport, executor);
   };

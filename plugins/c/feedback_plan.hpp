@@ -136,7 +136,7 @@ template <class V> class feedback_plan {
   static plan_options options(codec_info const& codec, codec_spec const& how,
                               std::size_t segment_bytes) {
     plan_options options;
-    options.how = how.how.between_nodes();
+    options.algorithm = how.algorithm.between_nodes();
     options.segment_bytes = segment_bytes;
     if (codec.carries_nonfinite) options.nonfinite = nonfinite_policy::ignore;
     return options;
@@ -186,7 +186,7 @@ any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_tr
                                std::size_t segment_bytes = plan_options{}.segment_bytes) {
   hcomp::detail::kept_transport over(transport);
   std::unique_ptr<hcomp::detail::plan_body<V>> body;
-  if (how.how.hierarchical)
+  if (how.algorithm.hierarchical)
     body = std::make_unique<hcomp::detail::some_plan<node::hierarchical_plan<V, feedback_plan<V>>>>(
         nodes(), values, [&](std::size_t count, node::some_ranks& between) {
           return std::make_unique<feedback_plan<V>>(how, count, between, executor, segment_bytes);

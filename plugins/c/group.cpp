@@ -304,8 +304,8 @@ std::string complaint_of(void const* pointer, std::size_t size, char const* name
   return pointer || size == 0 ? "" : std::string(name) + " is a null pointer";
 }
 
-hcomp::reduction result_of(int mean) {
-  return mean ? hcomp::reduction::mean : hcomp::reduction::sum;
+hcomp::reduce_op result_of(int mean) {
+  return mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
 }
 
 /// Compares calls, whatever moves the bytes.
@@ -355,7 +355,7 @@ std::size_t place_of(turn const* started) {
              : 0;
 }
 bool goes_together(codec_spec const& how, std::size_t values, int type) {
-  return !how.how.hierarchical &&
+  return !how.algorithm.hierarchical &&
          values * size_of(*value_type_of(type)) <= hcomp::drop_in::most_bytes_together;
 }
 
@@ -374,7 +374,7 @@ struct all_reduce_call {
     require_type(it, type);
     auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
-      it.over->meet(call, started, how->how.hierarchical);
+      it.over->meet(call, started, how->algorithm.hierarchical);
       return hcomp::c_api::to_c(it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
                                                    hcomp::plan_options{}.segment_bytes,
                                                    result_of(mean), place_of(started)));
@@ -424,7 +424,7 @@ struct reduce_scatter_call {
       return sum_as_they_are(it, call, type, mean, complaint, started,
                              [&]<class V>(V*) { scatter_as_they_are<V>(it); });
     }
-    it.over->meet(call, started, how->how.hierarchical);
+    it.over->meet(call, started, how->algorithm.hierarchical);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
       // With a complaint it takes part without values: the others come back and say so, too.

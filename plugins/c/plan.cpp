@@ -196,7 +196,7 @@ struct hcomp_plan {
         executor(asked.how.threads),
         values(count),
         text(asked.text),
-        hierarchical(asked.how.how.hierarchical),
+        hierarchical(asked.how.algorithm.hierarchical),
         of(make_sum(asked, count, *over, executor)) {
     next.tensor = number;
   }
@@ -565,7 +565,7 @@ int hcomp_plan_set_mean(hcomp_plan* sum, int mean) {
   return guarded(__func__, [&] {
     if (mean != 0 && mean != 1)
       throw std::invalid_argument("mean is " + std::to_string(mean) + ", it can be 0 or 1");
-    require(sum, "sum").next.result = mean ? hcomp::reduction::mean : hcomp::reduction::sum;
+    require(sum, "sum").next.op = mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
   });
 }
 int hcomp_plan_values(hcomp_plan const* sum, size_t* values) {

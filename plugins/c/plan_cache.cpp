@@ -49,7 +49,7 @@ template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 }  // namespace
 
 report plan_cache::all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
-                              void const* buffer, std::size_t segment_bytes, reduction result,
+                              void const* buffer, std::size_t segment_bytes, reduce_op result,
                               std::size_t place) {
   auto const plan = plan_for(type, values, how, segment_bytes, place);
   return for_type(type,
@@ -58,7 +58,7 @@ report plan_cache::all_reduce(value_type type, void* x, std::size_t values, code
 
 report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
                                   void* mine, codec_spec const& how, void const* buffer,
-                                  std::size_t segment_bytes, reduction result, std::size_t place) {
+                                  std::size_t segment_bytes, reduce_op result, std::size_t place) {
   return for_type(type, [&]<class V>(V*) {
     return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
                    segment_bytes, result, place);
@@ -118,16 +118,16 @@ std::shared_ptr<error_feedback<V>> plan_cache::residual_of(planned const& plan,
   return residuals_->take<V>({number_, buffer, plan.of<V>().encoded().count, sizeof(V), turn});
 }
 
-call_options plan_cache::next_call(reduction result) {
+call_options plan_cache::next_call(reduce_op result) {
   call_options call;
-  call.result = result;
+  call.op = result;
   call.step = step_++;
   call.tensor = handle_;
   return call;
 }
 
 template <class V>
-report plan_cache::sum(planned& plan, V* x, void const* buffer, reduction result) {
+report plan_cache::sum(planned& plan, V* x, void const* buffer, reduce_op result) {
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   std::span const all(x, plan.values);
@@ -137,7 +137,7 @@ report plan_cache::sum(planned& plan, V* x, void const* buffer, reduction result
 
 template <class V>
 report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,
-                           void const* buffer, std::size_t segment_bytes, reduction result,
+                           void const* buffer, std::size_t segment_bytes, reduce_op result,
                            std::size_t place) {
   auto const all = std::accumulate(counts.begin(), counts.end(), std::size_t{0});
   auto const largest = static_cast<std::size_t>(std::ranges::max(counts));
@@ -146,7 +146,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
   };
   // Of a plan for nothing, which takes no memory.
   auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
-  std::size_t const unit = how.how.kind == algorithm_kind::recursive_doubling
+  std::size_t const unit = how.algorithm.kind == algorithm_kind::recursive_doubling
                                ? 0
                                : for_nothing->template of<V>().shard_alignment();
   bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // of all others

@@ -60,7 +60,7 @@ class plan_cache {
   /// @throws as feedback_plan::all_reduce and its constructor
   report all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes,
-                    reduction result = reduction::sum, std::size_t place = 0);
+                    reduce_op result = reduce_op::sum, std::size_t place = 0);
 
   /// Leaves rank r the sum of counts[r] values, those after the ones of ranks before it.
   ///
@@ -74,7 +74,7 @@ class plan_cache {
   report reduce_scatter(value_type type, void const* x, std::span<int const> counts, void* mine,
                         codec_spec const& how, void const* buffer,
                         std::size_t segment_bytes = plan_options{}.segment_bytes,
-                        reduction result = reduction::sum, std::size_t place = 0);
+                        reduce_op result = reduce_op::sum, std::size_t place = 0);
 
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
@@ -105,15 +105,15 @@ class plan_cache {
   /// Forgotten plans stay as long as somebody uses them.
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
                                     std::size_t segment_bytes, std::size_t place = 0);
-  template <class V> report sum(planned& plan, V* x, void const* buffer, reduction result);
+  template <class V> report sum(planned& plan, V* x, void const* buffer, reduce_op result);
   node::node_ranks& nodes();
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,
-                 void const* buffer, std::size_t segment_bytes, reduction result,
+                 void const* buffer, std::size_t segment_bytes, reduce_op result,
                  std::size_t place);
   /// What this rank lost of a tensor before, or none.
   template <class V> std::shared_ptr<error_feedback<V>> residual_of(planned const&, void const*);
-  call_options next_call(reduction result);
+  call_options next_call(reduce_op result);
   std::uint32_t turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
                         int turns);
 

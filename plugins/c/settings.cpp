@@ -272,7 +272,7 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
   if (key == "feedback") to.sum.feedback = one.yes();
-  if (key == "algorithm") to.sum.how = one.way(codec);
+  if (key == "algorithm") to.sum.algorithm = one.way(codec);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
   if (key == "threads") to.sum.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();
@@ -304,7 +304,7 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
     return std::ranges::find(own, key, &codec_key::name) != own.end();
   };
   if (codec.row)
-    result.sum.how.kind = codec.row->algorithms.front();
+    result.sum.algorithm.kind = codec.row->algorithms.front();
   else
     result.min_bytes = 0;
   std::optional<codec_settings> settings;

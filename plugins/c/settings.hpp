@@ -31,10 +31,10 @@ std::string_view to_text(value_type type);
 struct codec_spec {
   std::string codec = "none";  ///< one of codec_names()
   std::string keys = {};       ///< of the codec, the first of them always: "bits=4,transform=64"
-  algorithm how = {};          ///< the codec's own unless asked otherwise
-  bool feedback = false;       ///< what a rank's encoding lost is added to its next vector
-  int turns = 1;               ///< tensors that share one buffer, one after the other
-  int threads = 1;             ///< that encode and decode, per rank
+  hcomp::algorithm algorithm = {};  ///< the codec's own unless asked otherwise
+  bool feedback = false;            ///< what a rank's encoding lost is added to its next vector
+  int turns = 1;                    ///< tensors that share one buffer, one after the other
+  int threads = 1;                  ///< that encode and decode, per rank
 
   /// As it would be asked for: "thc bits=4 feedback=yes".
   std::string text() const;

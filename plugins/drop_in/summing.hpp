@@ -202,7 +202,7 @@ struct summing {
   /// compared, nor where all use the same shared memory.
   bool goes_together() const {
     return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
-           !as.sum.how.hierarchical;
+           !as.sum.algorithm.hierarchical;
   }
 
   /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot
@@ -309,7 +309,7 @@ struct summing {
   report sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const {
     auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
     if (counts.empty())
-      return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduction::sum, place);
+      return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduce_op::sum, place);
     return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, tensor, segment);
   }
   void sum_by_mpi(communicator& state, void* x) const {

@@ -120,7 +120,7 @@ template <class T> void add(char const* what, int powers) {
   contest("decode", sizeof(T) + of_sum, [a](std::size_t first, std::size_t n, int) {
     a->for_blocks(first, n, [&](std::size_t at, std::byte* code) {
       a->codec.decode_block(hcomp::simd_group{}, code, block, a->y.data() + at,
-                            hcomp::reduction::sum);
+                            hcomp::reduce_op::sum);
     });
     benchmark::ClobberMemory();
   });

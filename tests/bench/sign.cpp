@@ -113,7 +113,7 @@ struct sign_at_level : hcomp::sign<> {
 
   template <class Group>
   void decode_part(Group, std::byte const* block, int first, int n, float* x,
-                   hcomp::reduction) const {
+                   hcomp::reduce_op) const {
     std::byte const* const in = block + hcomp::block_header_bytes + first / 8;
     if (how.scalar)
       kernels::unpack_signs(hcomp::serial_group{}, in, n, magnitude, x);
@@ -127,7 +127,7 @@ void add_unpacking(arrays const& a, way how) {
   sign_at_level const codec{{1e-3f}, how};
   using view = hcomp::global_compensation<>::kernel_view;
   hcomp::decode_with_feedback<sign_at_level, view> const decode{
-      {codec, hcomp::layout_of(codec, values), 0, a.code, a.x, hcomp::reduction::mean}, {a.x, a.c}};
+      {codec, hcomp::layout_of(codec, values), 0, a.code, a.x, hcomp::reduce_op::mean}, {a.x, a.c}};
   bench::add(
       {"unpack, update c", how.name, 1.5,
        [decode](std::size_t first, std::size_t n, int) {

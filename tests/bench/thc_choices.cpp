@@ -301,8 +301,8 @@ class block_sums {
   /// What rounding makes of it, as a share of its energy.
   double error(code const& rounded, code const& exact) const {
     vector x(n), y(n);
-    codec_.decode_block(hcomp::simd_group{}, exact.data(), n, x.data(), hcomp::reduction::sum);
-    codec_.decode_block(hcomp::simd_group{}, rounded.data(), n, y.data(), hcomp::reduction::sum);
+    codec_.decode_block(hcomp::simd_group{}, exact.data(), n, x.data(), hcomp::reduce_op::sum);
+    codec_.decode_block(hcomp::simd_group{}, rounded.data(), n, y.data(), hcomp::reduce_op::sum);
     return distance(x, y) / n / ranks_;
   }
 

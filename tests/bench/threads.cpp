@@ -139,7 +139,7 @@ int main(int argc, char** argv) {
         });
   add("unpack, update c",
       hcomp::decode_with_feedback<codec, view>{
-          {{1e-3f}, a.layout, 0, a.other.data(), a.x.data(), hcomp::reduction::mean}, compensation},
+          {{1e-3f}, a.layout, 0, a.other.data(), a.x.data(), hcomp::reduce_op::mean}, compensation},
       nothing);
   add_segments("inceptionn", hcomp::inceptionn());
   add_segments("error_bounded", hcomp::error_bounded({.bound = 1e-4, .ranks = 2}));

@@ -73,7 +73,7 @@ TEST_CASE(
     auto const mine =
         laws::encode(codec, data::uniform(dimension, -1, 1, {.seed = m}), {.rank = m});
     sum = m == 0 ? mine : laws::merged(codec, mine, sum);
-    auto const mean = laws::decoded(codec, sum, dimension, hcomp::reduction::mean);
+    auto const mean = laws::decoded(codec, sum, dimension, hcomp::reduce_op::mean);
     REQUIRE(squared_norm(mean) == dimension);
   }
 }

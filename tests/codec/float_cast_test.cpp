@@ -46,7 +46,7 @@ TEST_CASE("float_cast: a value counts as often as its rank's weight, the mean di
   auto const sum = laws::merged(codec, laws::encode(codec, {1, -2}, {.rank = 0, .weight = 3}),
                                 laws::encode(codec, {5, 0.5}, {.rank = 1, .weight = 1}));
   CHECK(laws::decoded(codec, sum, 2) == std::vector{8.0, -5.5});
-  CHECK(laws::decoded(codec, sum, 2, hcomp::reduction::mean) == std::vector{2.0, -1.375});
+  CHECK(laws::decoded(codec, sum, 2, hcomp::reduce_op::mean) == std::vector{2.0, -1.375});
 }
 
 TEST_CASE("float_cast: bf16 keeps the range of float, fp16 its eleven digits") {

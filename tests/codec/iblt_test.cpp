@@ -173,7 +173,7 @@ TEST_CASE("iblt: small tables fail seldom, and then say so") {
 TEST_CASE("iblt: the mean is the sum divided by the ranks") {
   auto const x = sparse::ranks_of(4, 2000, 0.05);
   auto codec = over(x, {.cells_per_value = 3});
-  iblt mean({.ranks = 4, .result = hcomp::reduction::mean}, {.cells_per_value = 3});
+  iblt mean({.ranks = 4, .op = hcomp::reduce_op::mean}, {.cells_per_value = 3});
   auto expected = sum(codec, x);
   for (float& v : expected) v /= 4;
   CHECK(sum(mean, x) == expected);

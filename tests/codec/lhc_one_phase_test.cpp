@@ -36,11 +36,10 @@ template <class Lane> struct ranks_that_sum {
   std::vector<lhc_one_phase<Lane>> sums;
 
   ranks_that_sum(std::size_t ranks, one_phase_options const& phase = {},
-                 hcomp::reduction result = hcomp::reduction::sum) {
+                 hcomp::reduce_op result = hcomp::reduce_op::sum) {
     for (std::size_t r = 0; r < ranks; ++r)
       sums.emplace_back(
-          hcomp::sparse_options{.ranks = static_cast<std::uint32_t>(ranks), .result = result},
-          phase);
+          hcomp::sparse_options{.ranks = static_cast<std::uint32_t>(ranks), .op = result}, phase);
   }
 
   /// The same on all ranks, which is checked.
@@ -284,7 +283,7 @@ TEST_CASE("one phase: zeros, empty vectors and vectors of another size") {
 
 TEST_CASE("one phase: the mean is the sum divided by the ranks") {
   auto const x = whole(ranks_of(4, 10'000, 0.02, 3));
-  ranks_that_sum<std::uint32_t> sum(4), mean(4, {}, hcomp::reduction::mean);
+  ranks_that_sum<std::uint32_t> sum(4), mean(4, {}, hcomp::reduce_op::mean);
   for (int round = 0; round < 2; ++round) {
     auto expected = sum.round(x);
     for (float& v : expected) v /= 4;
@@ -351,16 +350,15 @@ TEST_CASE("one phase: impossible settings are refused, others and other rounds a
   CHECK_THROWS_AS(lhc_one_phase<>({}, {.growth = -1}), std::invalid_argument);
   CHECK_THROWS_AS(lhc_one_phase<>({}, {.cells_per_value = 0.5}), std::invalid_argument);
   CHECK_THROWS_AS(lhc_one_phase<>({}, {.exponent_bits = -1}), std::invalid_argument);
-  std::vector<std::uint64_t> const all{
-      lhc_one_phase<>().settings(),
-      lhc_one_phase<float>().settings(),
-      lhc_one_phase<std::uint64_t>().settings(),
-      lhc_one_phase<>({.ranks = 2}).settings(),
-      lhc_one_phase<>({.result = hcomp::reduction::mean}).settings(),
-      lhc_one_phase<>({}, {.rounds = 3}).settings(),
-      lhc_one_phase<>({}, {.growth = 1.5}).settings(),
-      lhc_one_phase<>({}, {.cells_per_value = 1.5}).settings(),
-      lhc_one_phase<>({}, {.exponent_bits = 3}).settings()};
+  std::vector<std::uint64_t> const all{lhc_one_phase<>().settings(),
+                                       lhc_one_phase<float>().settings(),
+                                       lhc_one_phase<std::uint64_t>().settings(),
+                                       lhc_one_phase<>({.ranks = 2}).settings(),
+                                       lhc_one_phase<>({.op = hcomp::reduce_op::mean}).settings(),
+                                       lhc_one_phase<>({}, {.rounds = 3}).settings(),
+                                       lhc_one_phase<>({}, {.growth = 1.5}).settings(),
+                                       lhc_one_phase<>({}, {.cells_per_value = 1.5}).settings(),
+                                       lhc_one_phase<>({}, {.exponent_bits = 3}).settings()};
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t k = 0; k < i; ++k) CHECK(all[i] != all[k]);
   ranks_that_sum<float> ranks(2);

@@ -80,7 +80,7 @@ TEST_CASE("native lanes: encoding and merging write their bytes, at any address,
         all_of_it([](auto const& f) { f(hcomp::simd_group{}); });
         if (n < 100 && shift < 2) all_of_it([](auto const& f) { workers::run<3>(f); });
         codec.decode_block(hcomp::simd_group{}, acc.data(), n, reinterpret_cast<T*>(out.data()),
-                           hcomp::reduction::sum);
+                           hcomp::reduce_op::sum);
         REQUIRE(out.untouched_outside());
         REQUIRE((n == 0 || std::memcmp(out.data(), expected.data(), n * sizeof(T)) == 0));
       }
@@ -118,7 +118,7 @@ TEST_CASE("native lanes: means are rounded down, those of an OR are the OR") {
   auto const mean_of = [&](auto const& codec) {
     auto const both = laws::merged(codec, laws::encode(codec, a, {.rank = 0}),
                                    laws::encode(codec, b, {.rank = 1, .weight = 2}));
-    return laws::decoded<double>(codec, both, 4, hcomp::reduction::mean);
+    return laws::decoded<double>(codec, both, 4, hcomp::reduce_op::mean);
   };
   CHECK(mean_of(sum{}) == std::vector<double>{0, 5, 3, 5});
   CHECK(mean_of(bits{}) == std::vector<double>{0, 7, 7, 9});

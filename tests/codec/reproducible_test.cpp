@@ -206,7 +206,7 @@ TEST_CASE_TEMPLATE("reproducible: a weight counts as so many ranks", T, float, d
   auto const both = laws::merged(codec, laws::encode(codec, x, {.rank = 1, .weight = 3}),
                                  laws::encode(codec, y, {.rank = 2}));
   CHECK(laws::same_bytes(laws::decoded<T>(codec, both, 50), sum(tripled, 7)));
-  auto const mean = laws::decoded<T>(codec, both, 50, hcomp::reduction::mean);
+  auto const mean = laws::decoded<T>(codec, both, 50, hcomp::reduce_op::mean);
   for (std::size_t i = 0; i < 50; ++i) REQUIRE(mean[i] == sum(tripled, 8)[i] / 4);
 }
 
@@ -229,7 +229,7 @@ TEST_CASE_TEMPLATE("reproducible: as many summands as it takes lose no bit of th
       REQUIRE(laws::header_of(all).flags == 0);
       T const expected = x > 0 ? exact.nearest<T>() : -exact.nearest<T>();
       REQUIRE(laws::decoded<T>(codec, all, 1)[0] == expected);
-      REQUIRE(laws::decoded<T>(codec, all, 1, hcomp::reduction::sum, hcomp::simd_group{})[0] ==
+      REQUIRE(laws::decoded<T>(codec, all, 1, hcomp::reduce_op::sum, hcomp::simd_group{})[0] ==
               expected);
     }
   }
@@ -250,10 +250,10 @@ TEST_CASE_TEMPLATE("reproducible: only what is too large in the end overflows", 
   auto const both = laws::merged(codec, small, large);
   CHECK(laws::same_bytes(both, laws::merged(codec, large, small)));
   for (code const& block : {both, large}) {
-    CHECK(!(codec.largest_decoded(block.data(), 1, hcomp::reduction::sum) < largest));
-    CHECK(codec.stays_finite(hcomp::serial_group{}, block.data(), 1, hcomp::reduction::sum));
+    CHECK(!(codec.largest_decoded(block.data(), 1, hcomp::reduce_op::sum) < largest));
+    CHECK(codec.stays_finite(hcomp::serial_group{}, block.data(), 1, hcomp::reduce_op::sum));
   }
-  CHECK(codec.largest_decoded(small.data(), 1, hcomp::reduction::sum) < std::sqrt(largest));
+  CHECK(codec.largest_decoded(small.data(), 1, hcomp::reduce_op::sum) < std::sqrt(largest));
 
   std::vector<T> const x{1, largest, 1};
   auto two = hcomp::encode(codec, std::span<T const>(x), {.rank = 0});
@@ -366,8 +366,8 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bit
       REQUIRE(hcomp::run_at(level, hcomp::detail::encode_bins<T, std::span<T const>>{
                                        x, n, block.data() + at}) == place);
       REQUIRE(laws::same_bytes(block, mine));
-      for (auto const kind : {hcomp::reduction::sum, hcomp::reduction::mean}) {
-        T const divisor = kind == hcomp::reduction::sum ? T{1} : T(laws::header_of(both).weight);
+      for (auto const kind : {hcomp::reduce_op::sum, hcomp::reduce_op::mean}) {
+        T const divisor = kind == hcomp::reduce_op::sum ? T{1} : T(laws::header_of(both).weight);
         std::vector<T> out(x.size() + 1, T{-7});
         REQUIRE(hcomp::run_at(
             level, hcomp::detail::decode_bins<T>{both.data() + at, n, divisor, out.data()}));

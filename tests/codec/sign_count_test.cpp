@@ -26,7 +26,7 @@ TEST_CASE("sign_count: counts like a loop over the ranks, for every number of ra
       sum = r == 0 ? mine : laws::merged(codec, sum, mine);
     }
     auto const total = laws::decoded<float>(codec, sum, n);
-    auto const mean = laws::decoded<float>(codec, sum, n, hcomp::reduction::mean);
+    auto const mean = laws::decoded<float>(codec, sum, n, hcomp::reduce_op::mean);
     for (std::size_t i = 0; i < n; ++i) {
       REQUIRE(total[i] == 0.5f * static_cast<float>(count[i]));
       REQUIRE(mean[i] == 0.5f * static_cast<float>(count[i]) / static_cast<float>(ranks));
@@ -46,7 +46,7 @@ TEST_CASE("sign_count: workers in warps decode every count as one worker does") 
         auto const mine = laws::encode(codec, x, {.rank = r, .weight = 1u << r});
         sum = r == 0 ? mine : laws::merged(codec, sum, mine);
       }
-      for (auto const result : {hcomp::reduction::sum, hcomp::reduction::mean}) {
+      for (auto const result : {hcomp::reduce_op::sum, hcomp::reduce_op::mean}) {
         std::vector<float> found(n);
         workers::run_in_warps<64>(0, [&](auto group) {
           codec.decode_block(group, sum.data(), static_cast<int>(n), found.data(), result);

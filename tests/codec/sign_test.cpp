@@ -190,7 +190,7 @@ TEST_CASE("sign: a coordinate without gradient swings by one step and does not d
       auto const mine = laws::encode(scaled, {compensation[m]}, {.key = round, .rank = m});
       sum = m == 0 ? mine : laws::merged(scaled, mine, sum);
     }
-    float const update = laws::decoded<float>(scaled, sum, 1, hcomp::reduction::mean)[0];
+    float const update = laws::decoded<float>(scaled, sum, 1, hcomp::reduce_op::mean)[0];
     for (float& c : compensation) c -= update;
     x -= update;
     REQUIRE(x == (round % 2 == 0 ? -step : 0.0f));
@@ -221,7 +221,7 @@ TEST_CASE("sign: what is decoded is the magnitude, times the weight for a sum") 
   for (float const magnitude : {1.0f, 0.125f, 3e-3f}) {
     hcomp::sign<float> const scaled{magnitude};
     auto const block = laws::encode(scaled, {1.0f, -1.0f, 0.0f, -0.0f}, {.weight = 3});
-    CHECK(laws::decoded<float>(scaled, block, 4, hcomp::reduction::mean) ==
+    CHECK(laws::decoded<float>(scaled, block, 4, hcomp::reduce_op::mean) ==
           std::vector{magnitude, -magnitude, magnitude, magnitude});
     CHECK(laws::decoded<float>(scaled, block, 4) ==
           std::vector{3 * magnitude, -3 * magnitude, 3 * magnitude, 3 * magnitude});
@@ -239,7 +239,7 @@ TEST_CASE("sign: takes 1 bit per value, and 2 % of header at most") {
 TEST_CASE("sign: a part of a block decodes to the same values as in the whole block") {
   constexpr int n = 300;
   auto const block = laws::encode(codec, data::uniform(n, -1, 1, {.seed = 30}), {.weight = 3});
-  for (auto const result : {hcomp::reduction::sum, hcomp::reduction::mean}) {
+  for (auto const result : {hcomp::reduce_op::sum, hcomp::reduce_op::mean}) {
     auto const whole = laws::decoded<float>(codec, block, n, result);
     for (int first = 0; first < n; first += 64)
       for (int const count : {0, 1, 63, 64, 65, n - first}) {

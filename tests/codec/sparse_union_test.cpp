@@ -13,7 +13,7 @@
 #include <vector>
 
 using hcomp::nonfinite_policy;
-using hcomp::reduction;
+using hcomp::reduce_op;
 using hcomp::sparse_union;
 
 namespace {
@@ -108,11 +108,11 @@ TEST_CASE("sparse union: floats of any size, from the smallest to the largest") 
 
 TEST_CASE("sparse union: the mean is the sum divided by the ranks") {
   auto const x = ranks_of(5, 1000, 0.1);
-  sparse_union<> sum({.ranks = 5}), mean({.ranks = 5, .result = reduction::mean});
+  sparse_union<> sum({.ranks = 5}), mean({.ranks = 5, .op = reduce_op::mean});
   auto expected = sparse::sum(sum, x);
   for (float& v : expected) v /= 5;
   CHECK(sparse::sum(mean, x) == expected);
-  sparse_union<std::uint32_t> fixed({.ranks = 5, .result = reduction::mean});
+  sparse_union<std::uint32_t> fixed({.ranks = 5, .op = reduce_op::mean});
   auto const found = sparse::sum(fixed, x);
   for (std::size_t i = 0; i < found.size(); ++i)
     REQUIRE(std::fabs(found[i] - expected[i]) < 0x1p-23f);  // floats below 4 were rounded, 4 times

@@ -321,15 +321,15 @@ TEST_CASE("thc hops: decoding takes sums that roundings have moved beyond the en
     auto with_norm = block;
     hcomp::store(with_norm.data() + hcomp::block_header_bytes, 0, 1.0f);
     std::vector<float> x(64);
-    codec.decode_block(simd_group{}, with_norm.data(), 64, x.data(), hcomp::reduction::sum);
+    codec.decode_block(simd_group{}, with_norm.data(), 64, x.data(), hcomp::reduce_op::sum);
     std::vector<float> same(64);
-    codec.decode_block(serial_group{}, with_norm.data(), 64, same.data(), hcomp::reduction::sum);
+    codec.decode_block(serial_group{}, with_norm.data(), 64, same.data(), hcomp::reduce_op::sum);
     CHECK(x == same);
     for (float const v : x) {
       REQUIRE(std::fabs(v) == std::fabs(x[0]));
-      REQUIRE(std::fabs(v) <= codec.largest_decoded(with_norm.data(), 64, hcomp::reduction::sum));
+      REQUIRE(std::fabs(v) <= codec.largest_decoded(with_norm.data(), 64, hcomp::reduce_op::sum));
     }
-    CHECK(codec.stays_finite(simd_group{}, with_norm.data(), 64, hcomp::reduction::sum));
+    CHECK(codec.stays_finite(simd_group{}, with_norm.data(), 64, hcomp::reduce_op::sum));
     return std::fabs(x[0]);
   };
   // 1920 steps from the middle to an end

@@ -30,7 +30,7 @@ using hcomp::block_fault;
 using hcomp::block_header;
 using hcomp::block_header_bytes;
 using hcomp::block_origin;
-using hcomp::reduction;
+using hcomp::reduce_op;
 using hcomp::serial_group;
 using hcomp::simd_group;
 using hcomp::simd_level;
@@ -113,7 +113,7 @@ code encode(C const& codec, std::vector<T> const& x, block_origin const& origin)
 }
 template <class Out = float, class C>
 std::vector<Out> decode(C const& codec, code const& block, std::size_t n,
-                        reduction r = reduction::mean) {
+                        reduce_op r = reduce_op::mean) {
   std::vector<Out> x(n);
   codec.decode_block(simd_group{}, block.data(), static_cast<int>(n), x.data(), r);
   return x;
@@ -571,11 +571,11 @@ TEST_CASE("thc: the decoded sum is the sum of what the parts decode to") {  // C
   std::vector<double> expected(5000);
   for (std::uint32_t w = 0; w < 5; ++w) {
     auto const one = encode(codec, all[w], {9, w, weights[w], 3, words.data()});
-    auto const alone = decode(codec, one, 5000, reduction::sum);
+    auto const alone = decode(codec, one, 5000, reduce_op::sum);
     for (std::size_t i = 0; i < 5000; ++i) expected[i] += alone[i];
     sum = w == 0 ? one : merged(codec, sum, one);
   }
-  auto const total = decode(codec, sum, 5000, reduction::sum);
+  auto const total = decode(codec, sum, 5000, reduce_op::sum);
   auto const mean = decode(codec, sum, 5000);
   for (std::size_t i = 0; i < 5000; ++i) {
     REQUIRE(std::fabs(total[i] - expected[i]) < 1e-5);  // values near 1 from sums of 4096
@@ -789,7 +789,7 @@ TEST_CASE("thc: zeros are zeros, whoever else is in the sum of another transform
   auto const block = encode(codec, x, {.key = 1});
   for (std::size_t i = block_header_bytes; i < block.size(); ++i) REQUIRE(block[i] == std::byte{0});
   auto const back = decode(codec, merged(codec, block, encode(codec, x, {.key = 1, .rank = 1})),
-                           9000, reduction::sum);
+                           9000, reduce_op::sum);
   for (float const v : back) REQUIRE(hcomp::same_bits<std::uint32_t>(v) == 0);
   x[8500] = 3;  // in the third transform
   auto const other = decode(codec, encode(codec, x, {.key = 1}), 9000);
@@ -875,7 +875,7 @@ TEST_CASE("thc: indices and levels give the lanes, lanes without a header the va
       REQUIRE((wide ? hcomp::load<std::uint16_t>(lanes, i) : hcomp::load<std::uint8_t>(lanes, i)) ==
               expected);
     }
-    for (auto const r : {reduction::sum, reduction::mean}) {
+    for (auto const r : {reduce_op::sum, reduce_op::mean}) {
       vector y(x.size());
       codec.decode_sums(simd_group{}, lanes, norms, n, origin, y.data(), r);
       CHECK(y == decode(codec, block, x.size(), r));
@@ -924,7 +924,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
   header.lowest_rank = 9;
   hcomp::store(in.data(), 0, header);
   codec.merge_block(serial_group{}, sum.data(), in.data());
-  codec.decode_block(serial_group{}, sum.data(), n, y.data(), reduction::mean);
+  codec.decode_block(serial_group{}, sum.data(), n, y.data(), reduce_op::mean);
 
   auto const check = [&](auto const& share) {  // share(f): f(group) in every worker
     code other(block.size());
@@ -940,7 +940,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
     share([&](auto group) { codec.merge_block(group, acc.data(), in.data()); });
     REQUIRE(std::memcmp(acc.data(), sum.data(), sum.size()) == 0);
     share([&](auto group) {
-      codec.decode_block(group, sum.data(), n, result.data(), reduction::mean);
+      codec.decode_block(group, sum.data(), n, result.data(), reduce_op::mean);
     });
     REQUIRE((n == 0 || std::memcmp(result.data(), y.data(), count * sizeof(T)) == 0));
   };

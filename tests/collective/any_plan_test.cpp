@@ -122,7 +122,7 @@ TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks t
       CAPTURE(how.name());
       auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
-        auto sum = make_plan<float>(named(row), many, transport, executor, {.how = how});
+        auto sum = make_plan<float>(named(row), many, transport, executor, {.algorithm = how});
         auto moved = std::move(sum);
         CHECK(moved.values() == many);
         moved.set_magnitude(0.5);
@@ -142,10 +142,10 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
       auto const how = registered_codecs<float>().at(name).algorithms.front();
       auto const by_itself = make_plan<float>(name, many, transport, executor).all_reduce(x);
       auto const asked =
-          make_plan<float>(name, many, transport, executor, {.how = {how}}).all_reduce(x);
-      auto const other =
-          make_plan<float>(name, many, transport, executor, {.how = algorithm::from("aggregator")})
-              .all_reduce(x);
+          make_plan<float>(name, many, transport, executor, {.algorithm = {how}}).all_reduce(x);
+      auto const other = make_plan<float>(name, many, transport, executor,
+                                          {.algorithm = algorithm::from("aggregator")})
+                             .all_reduce(x);
       CAPTURE(name);
       CHECK(by_itself.bytes_sent == asked.bytes_sent);
       CHECK(by_itself.bytes_sent != other.bytes_sent);
@@ -162,7 +162,7 @@ TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with
       error_feedback<float> feedback(many);
       auto const run = [&](auto& sum) {
         for (std::uint64_t step = 0; step < 3; ++step) {
-          sum.all_reduce(mine, feedback, {.step = step, .result = reduction::mean});
+          sum.all_reduce(mine, feedback, {.step = step, .op = reduce_op::mean});
           sum.reduce_scatter(mine, feedback, {.step = step});
           sum.all_gather(mine, {.step = step});
           mine[sum.shard().first] += 1;
@@ -194,7 +194,7 @@ TEST_CASE("any_plan: feedback that a codec has no use for is refused on all rank
           std::vector<float> x(many);
           error_feedback<float> feedback(many);
           auto sum = make_plan<float>(transport.rank() == 1 ? of_rank_1 : name, many, transport,
-                                      executor, {.how = {algorithm_kind::ring}});
+                                      executor, {.algorithm = {algorithm_kind::ring}});
           scatters ? sum.reduce_scatter(x, feedback) : sum.all_reduce(x, feedback);
         });
       };

@@ -63,7 +63,7 @@ std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algo
     builtin_codecs<float>::with(name, [&]<class C>() {
       auto codec = fit(C{}, static_cast<unsigned>(ranks));
       if constexpr (requires { codec.magnitude; }) codec.magnitude = magnitude;
-      all_reduce(std::span(x), codec, transport, executor, call, {.how = how});
+      all_reduce(std::span(x), codec, transport, executor, call, {.algorithm = how});
     });
   });
 }
@@ -71,7 +71,7 @@ std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algo
 }  // namespace
 
 TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every rank") {
-  call_options const call{.seed = 5, .step = 2, .result = reduction::mean};
+  call_options const call{.seed = 5, .step = 2, .op = reduce_op::mean};
   for (int const ranks : {1, 3, 4})
     for (auto const& name : all_codecs())
       for (auto const& how : all_algorithms()) {
@@ -86,7 +86,7 @@ TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every ra
                           .magnitude = 0.25,
                           .costs = in_favour_of(name, ranks)});
           CHECK(plan.chosen().codec == name);
-          CHECK(plan.chosen().how == how.fitted(ranks));
+          CHECK(plan.chosen().algorithm == how.fitted(ranks));
           auto const report = plan.all_reduce(mine, call);
           CHECK(report.weight == static_cast<std::uint64_t>(ranks));
           CHECK(digest(std::span(mine), transport).same());
@@ -184,10 +184,10 @@ TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do n
           100, transport, executor,
           {.allowed = {{name}, all_algorithms()}, .magnitude = 2, .costs = in_favour_of(name, 2)});
       std::vector<float> x(100, 3);
-      plan.all_reduce(x, {.result = reduction::mean});
+      plan.all_reduce(x, {.op = reduce_op::mean});
       CHECK(x == std::vector<float>(100, name == "sign" ? 2.f : 3.f));
       plan.set_magnitude(0.5);
-      plan.all_reduce(x, {.result = reduction::mean});
+      plan.all_reduce(x, {.op = reduce_op::mean});
       CHECK(x == std::vector<float>(100, name == "sign" ? 0.5f : 3.f));
     });
   }
@@ -202,16 +202,16 @@ TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
                      {.allowed = {{"sign"}, {how}}, .costs = in_favour_of("sign", 2)});
       error_feedback<float> residual(100);
       std::vector<float> x(100, 3);
-      plan.all_reduce(x, residual, {.result = reduction::mean});
+      plan.all_reduce(x, residual, {.op = reduce_op::mean});
       CHECK(x == std::vector<float>(100, 1));
       x.assign(100, -1);  // the residual of 2 outweighs it
-      plan.all_reduce(x, residual, {.result = reduction::mean});
+      plan.all_reduce(x, residual, {.op = reduce_op::mean});
       CHECK(x == std::vector<float>(100, 1));
       global_compensation<float> compensation(100);
       x.assign(100, 3);
-      plan.all_reduce(x, compensation, {.result = reduction::mean});
+      plan.all_reduce(x, compensation, {.op = reduce_op::mean});
       x.assign(100, -1);
-      plan.all_reduce(x, compensation, {.result = reduction::mean});
+      plan.all_reduce(x, compensation, {.op = reduce_op::mean});
       CHECK(x == std::vector<float>(100, 1));
     });
 }
@@ -241,7 +241,7 @@ TEST_CASE("automatic_plan: other values and settings of plan and calls are passe
     host_executor executor;
     automatic_plan<double> doubles(3, transport, executor, {.measuring = brief});
     std::vector<double> x{1e300, 1, -1};
-    doubles.all_reduce(x, {.result = reduction::mean});
+    doubles.all_reduce(x, {.op = reduce_op::mean});
     CHECK(x == std::vector<double>{1e300, 1, -1});
 
     automatic ignoring(1, transport, executor,
@@ -249,7 +249,7 @@ TEST_CASE("automatic_plan: other values and settings of plan and calls are passe
                         .measuring = brief,
                         .plan = {.nonfinite = nonfinite_policy::ignore}});
     std::vector<float> nan{std::numeric_limits<float>::quiet_NaN()};
-    ignoring.all_reduce(nan, {.result = reduction::mean});
+    ignoring.all_reduce(nan, {.op = reduce_op::mean});
     CHECK(nan[0] == -1);
   });
 }

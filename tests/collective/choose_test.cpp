@@ -53,7 +53,7 @@ TEST_CASE("choose: identity where the link costs nothing, sign where it is all t
   CHECK(fast.codec == "identity");
   auto const slow = choose(some_costs(gbit(0.001), 8), 8, 1 << 22, everything).front();
   CHECK(slow.codec == "sign");
-  CHECK(slow.how.name() == "sampled");
+  CHECK(slow.algorithm.name() == "sampled");
 }
 
 TEST_CASE("choose: few hops where latency is all that counts, few draws on many ranks") {
@@ -68,7 +68,7 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
   // where selecting takes as long for every rank, with 512 of them that is more than the link saves
   allowed_ways const signs{{"sign"}, all_algorithms()};
   auto const crowd = choose(some_costs(gbit(10), 512), 512, 1 << 24, signs).front();
-  CHECK(crowd.how.name() == "direct");
+  CHECK(crowd.algorithm.name() == "direct");
 }
 
 TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
@@ -78,12 +78,12 @@ TEST_CASE("choose: ways come in the order of their times, each with its predicti
   for (std::size_t i = 0; i < ways.size(); ++i) {
     CAPTURE(to_text(ways[i]));
     CHECK(ways[i].seconds() ==
-          predicted_seconds(ways[i].how, 12, 1 << 20, costs.of(ways[i].codec), costs.link));
+          predicted_seconds(ways[i].algorithm, 12, 1 << 20, costs.of(ways[i].codec), costs.link));
     if (i > 0) CHECK(ways[i - 1].seconds() <= ways[i].seconds());
-    CHECK((ways[i].how.kind != algorithm_kind::sampled || ways[i].codec == "sign"));
-    CHECK((ways[i].how.kind != algorithm_kind::torus ||
-           (ways[i].how.rows > 1 && ways[i].how.columns > 1 &&
-            ways[i].how.rows * ways[i].how.columns == 12)));
+    CHECK((ways[i].algorithm.kind != algorithm_kind::sampled || ways[i].codec == "sign"));
+    CHECK((ways[i].algorithm.kind != algorithm_kind::torus ||
+           (ways[i].algorithm.rows > 1 && ways[i].algorithm.columns > 1 &&
+            ways[i].algorithm.rows * ways[i].algorithm.columns == 12)));
   }
 }
 
@@ -91,7 +91,7 @@ TEST_CASE(
     "choose: the shape of a torus is the one that is quickest, the most square one if alike") {
   auto const quickest = [](link_cost const& link, int ranks, std::size_t values) {
     allowed_ways const tori{{"identity"}, {algorithm::from("torus")}};
-    return choose(some_costs(link, ranks), ranks, values, tori).front().how.name();
+    return choose(some_costs(link, ranks), ranks, values, tori).front().algorithm.name();
   };
   CHECK(quickest({1e-2, 0, 0}, 1024, 1000) == "torus:32x32");  // fewest hops
   CHECK(quickest({1e-2, 0, 0}, 7, 1000) == "torus:1x7");       // it has no other
@@ -118,8 +118,8 @@ TEST_CASE(
   costs.nodes = nodes;
   auto const found = choose(costs, 12, 1 << 20, ways);
   REQUIRE(found.size() == 3);
-  CHECK(found[0].how.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
-  CHECK(found[1].how.name() == "hierarchical");
+  CHECK(found[0].algorithm.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
+  CHECK(found[1].algorithm.name() == "hierarchical");
   // A host sends 2 (4 - 1) / 4 of its values over its link, the ring 2 (12 - 1) / 12 over those of all
   // ranks, which here are as quick. Agreement and pieces of a segment come on top, within a tenth.
   double const bytes = 4.0 * (1 << 20) * costs.link.seconds_per_byte;
@@ -140,11 +140,11 @@ TEST_CASE("choose: of equally quick ways that which is allowed first") {
   auto const costs = some_costs(gbit(1), 1);
   allowed_ways ways = everything;
   CHECK(choose(costs, 1, 0, ways).front().codec == "identity");
-  CHECK(choose(costs, 1, 0, ways).front().how.name() == "ring");
+  CHECK(choose(costs, 1, 0, ways).front().algorithm.name() == "ring");
   std::reverse(ways.codecs.begin(), ways.codecs.end());
   std::reverse(ways.algorithms.begin(), ways.algorithms.end());
   CHECK(choose(costs, 1, 0, ways).front().codec == "reproducible");
-  CHECK(choose(costs, 1, 0, ways).front().how.name() == "recursive_doubling");
+  CHECK(choose(costs, 1, 0, ways).front().algorithm.name() == "recursive_doubling");
 }
 
 TEST_CASE("choose: no sampled selection on more ranks than it can choose among") {

@@ -84,7 +84,7 @@ double played(algorithm const& how, int ranks, std::size_t values, C const& code
               std::size_t decode_on_arrival_bytes = plan_options{}.decode_on_arrival_bytes) {
   return virtual_seconds(ranks, link, cost, [&](virtual_transport& t, virtual_executor& e) {
     std::vector<typename C::value_type> x(values);
-    plan_options const options{.how = how,
+    plan_options const options{.algorithm = how,
                                .check = check,
                                .segment_bytes = segment_bytes,
                                .decode_on_arrival_bytes = decode_on_arrival_bytes};
@@ -136,7 +136,7 @@ TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ra
 TEST_CASE("cost model: bytes are those that the transports count, with and without agreement") {
   auto const compare = [](auto const& codec, int ranks, plan_options const& options) {
     CAPTURE(ranks);
-    CAPTURE(options.how.name());
+    CAPTURE(options.algorithm.name());
     CAPTURE(options.check);
     CAPTURE(options.narrow);
     constexpr std::size_t values = 300'001;
@@ -157,9 +157,9 @@ TEST_CASE("cost model: bytes are those that the transports count, with and witho
   for (int const ranks : {1, 2, 3, 4, 6, 7})
     for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way})
       for (bool const flag : {false, true}) {
-        compare(sign<>{}, ranks, {.how = how, .check = flag});
+        compare(sign<>{}, ranks, {.algorithm = how, .check = flag});
         compare(fit(thc<>{}, static_cast<std::uint32_t>(ranks)), ranks,
-                {.how = how, .narrow = flag});
+                {.algorithm = how, .narrow = flag});
       }
 }
 
@@ -171,7 +171,7 @@ TEST_CASE("cost model: sampled selection's bytes are within its draws' deviation
     run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(values);
-      plan sum(values, sign<>{}, transport, executor, {.how = sampled_way, .check = false});
+      plan sum(values, sign<>{}, transport, executor, {.algorithm = sampled_way, .check = false});
       sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(x).bytes_sent;
     });
     auto const layout = layout_of(sign<>{}, values);

@@ -41,12 +41,12 @@ struct setup {
   bool checksum;
   bool check;
   bool on_device;
-  reduction result;
+  reduce_op result;
   detail::operation what;
   int calls;  ///< before the one that is damaged
 
   plan_options options() const {
-    return {.how = how,
+    return {.algorithm = how,
             .check = check,
             .checksum = checksum,
             .segment_bytes = 4096,
@@ -57,7 +57,7 @@ struct setup {
     return codec + " by " + how.name() + ", " + std::to_string(ranks) + " ranks, " +
            std::to_string(values) + " values, " + detail::to_text(what) + ", checksum " +
            (checksum ? "on" : "off") + ", check " + (check ? "on" : "off") +
-           (on_device ? ", on a device" : "") + (result == reduction::mean ? ", mean" : "");
+           (on_device ? ", on a device" : "") + (result == reduce_op::mean ? ", mean" : "");
   }
 };
 
@@ -162,7 +162,7 @@ template <class Damage> run run_with(setup const& s, Damage const& damage) {
         auto& x = r.x[rank];
         r.before[rank] = x = input(s, inner.rank(), call);
         is_last = call == s.calls;
-        sum(x, {.seed = 5, .result = s.result});
+        sum(x, {.seed = 5, .op = s.result});
       }
     };
     if (s.on_device)
@@ -281,19 +281,18 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     setup s;
     auto const& chosen = all[draw(all.size())];
     s.codec = chosen.codec;
-    s.how = chosen.how;
+    s.how = chosen.algorithm;
     s.on_device = chosen.on_device;
     s.check = draw(4) > 0;
     s.ranks = s.how.kind == algorithm_kind::torus ? 4 : 2 + static_cast<int>(draw(3));
     std::size_t const sizes[] = {1, 7, 100, 3000, 9000};
     s.values = sizes[draw(std::size(sizes))];
     s.checksum = checksum;
-    s.result = draw(2) ? reduction::sum : reduction::mean;
+    s.result = draw(2) ? reduce_op::sum : reduce_op::mean;
     s.calls = 1;
     s.what = static_cast<detail::operation>(1 + draw(3));
     if (!s.how.shares_the_sum()) s.what = detail::operation::all_reduce;
-    if (s.what == detail::operation::all_gather || is_of_integers(s.codec))
-      s.result = reduction::sum;
+    if (s.what == detail::operation::all_gather || is_of_integers(s.codec)) s.op = reduce_op::sum;
     CAPTURE(s.text());
     auto const [found, is_new] = intact.try_emplace(s.text());
     auto& clean = found->second;

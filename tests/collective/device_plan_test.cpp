@@ -120,7 +120,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host to
             auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
             // decoded on arrival, or with checksums when all is there
             plan_options const options{
-                .how = algorithm::from(name),
+                .algorithm = algorithm::from(name),
                 .checksum = flag,
                 .segment_bytes = flag ? std::size_t{1} : std::size_t{1} << 16,
                 .decode_on_arrival_bytes = 0};
@@ -227,7 +227,7 @@ TEST_CASE("plan on devices: a damaged message is told as on CPUs, on all ranks")
       });
       auto mine = x[static_cast<std::size_t>(inner.rank())];
       auto const codec = fit(thc<>{}, 3);
-      plan_options const options{.how = algorithm::from("direct"), .checksum = checksum};
+      plan_options const options{.algorithm = algorithm::from("direct"), .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
         host_staged over(transport, executor);

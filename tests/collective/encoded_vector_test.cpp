@@ -146,15 +146,15 @@ TEST_CASE("encoded vector: sums that overflow are told as by decode; x is unchan
     encode_options const how{.weight = 3, .statistics = statistics};
     vector.encode(from.span(), how);
     auto const code = encode(codec, std::span<float const>(x), how);
-    for (auto const result : {reduction::sum, reduction::mean}) {
+    for (auto const result : {reduce_op::sum, reduce_op::mean}) {
       CAPTURE(large);
       auto unused = before;
-      auto const there = outcome_of([&] { vector.decode(to.span(), {.result = result}); });
+      auto const there = outcome_of([&] { vector.decode(to.span(), {.op = result}); });
       auto const here = outcome_of([&] {
-        decode(codec, std::span<std::byte const>(code), std::span(unused), {.result = result});
+        decode(codec, std::span<std::byte const>(code), std::span(unused), {.op = result});
       });
       CHECK(there == here);
-      bool const overflows = large > 2e38f && result == reduction::sum;
+      bool const overflows = large > 2e38f && result == reduce_op::sum;
       CHECK(here.what == (overflows ? "nonfinite_error" : "returned"));
       if (overflows) CHECK(first_difference(to.host(), before) == nowhere);
     }

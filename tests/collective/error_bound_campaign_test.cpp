@@ -64,7 +64,7 @@ template <class T> std::size_t beyond_bound(std::uint64_t seed, std::size_t n) {
   CAPTURE(seed);
   CAPTURE(ranks);
   CAPTURE(bound);
-  CAPTURE(options.how.name());
+  CAPTURE(options.algorithm.name());
   std::vector<double> said(x.size());
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;

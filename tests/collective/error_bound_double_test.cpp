@@ -65,7 +65,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
     for (auto const& options : merging_ways(ranks))
       for (auto const& one : cases) {
         CAPTURE(ranks);
-        CAPTURE(options.how.name());
+        CAPTURE(options.algorithm.name());
         CAPTURE(one.bound);
         auto const x = around(one.center, one.highest, ranks, 5000, 1);
         doubles said(x.size());
@@ -89,14 +89,14 @@ TEST_CASE("error bound of doubles: means, and single steps of a sum") {
   for (int const ranks : {2, 5})
     for (auto const& options : merging_ways(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       auto const x = around(100, 2, ranks, 3000, 2);
       doubles of_mean(x.size()), of_parts(x.size());
       on_ranks(x, [&](in_process& transport, doubles& mine) {
         host_executor executor;
         auto const rank = static_cast<std::size_t>(transport.rank());
         plan sum(mine.size(), error_bounded<double>({.bound = 1e-4}), transport, executor, options);
-        auto const mean = sum.all_reduce(mine, {.result = reduction::mean});
+        auto const mean = sum.all_reduce(mine, {.op = reduce_op::mean});
         of_mean[rank] = largest_error(x, mine, ranks) - mean.error;
         mine = x[rank];
         auto const scattered = sum.reduce_scatter(mine);

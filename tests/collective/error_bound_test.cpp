@@ -134,7 +134,7 @@ TEST_CASE("error bound: values of 200 to 300 are summed within 1e-4 wherever flo
   for (int const ranks : ranks_to_try())
     for (auto const& options : merging_ways(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       auto const found = judge(around(ranks, 5000, 255, 45, 1), 1e-4, options);
       CHECK(found.beyond == 0);
       CHECK(found.untold == 0);
@@ -156,7 +156,7 @@ TEST_CASE("error bound: it holds for values of many sizes, wherever a float is w
       int const power = std::ilogb(bound);
       CAPTURE(seed);
       CAPTURE(ranks);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       CAPTURE(bound);
       auto const x = of_many_sizes(ranks, 3000, power - 20, power + 35, seed);
       auto const found = judge(x, bound, options);
@@ -185,7 +185,7 @@ TEST_CASE("error bound: at any scale, sums that are floats are the answers") {
     for (auto const& options : merging_ways(ranks))
       for (double const scale : {0x1p10, 0x1p60, 0x1p100}) {
         CAPTURE(ranks);
-        CAPTURE(options.how.name());
+        CAPTURE(options.algorithm.name());
         CAPTURE(scale);
         auto x = around(ranks, 2000, 0, 1, 3);
         for (auto& mine : x)  // 16 bits, so that all partial sums are floats, too
@@ -210,7 +210,7 @@ TEST_CASE("error bound: one large value of one rank costs its neighbours nothing
     for (auto const& options : merging_ways(ranks))
       for (float const large : {1e3f, 1e9f, 1e20f, -3e38f}) {
         CAPTURE(ranks);
-        CAPTURE(options.how.name());
+        CAPTURE(options.algorithm.name());
         CAPTURE(large);
         auto x = around(ranks, 9000, 0, 1, 5);
         x[1][4321] = large;
@@ -222,7 +222,7 @@ TEST_CASE("error bound: what 53 bits are too short for is off, and the report sa
   for (int const ranks : {3, 6})
     for (auto const& options : merging_ways(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       auto x = around(ranks, 4000, 0, 1, 9);
       for (std::size_t i = 0; i < 4000; i += 3) {
         x[i % 2][i] = 1e30f;
@@ -240,7 +240,7 @@ TEST_CASE("error bound: means and single steps of a sum tell how far they are of
     for (auto const& options : merging_ways(ranks))
       for (double const center : {0.0, 100.0, 1e6}) {
         CAPTURE(ranks);
-        CAPTURE(options.how.name());
+        CAPTURE(options.algorithm.name());
         CAPTURE(center);
         auto const x = around(ranks, 3000, center, 1, 6);
         std::vector<double> off(x.size());
@@ -258,7 +258,7 @@ TEST_CASE("error bound: means and single steps of a sum tell how far they are of
           host_executor executor;
           auto const rank = static_cast<std::size_t>(transport.rank());
           plan sum(mine.size(), error_bounded({.bound = 1e-4}), transport, executor, options);
-          auto const mean = sum.all_reduce(mine, {.result = reduction::mean});
+          auto const mean = sum.all_reduce(mine, {.op = reduce_op::mean});
           // 2^-53 of the mean for the division here
           double const slack = center * 0x1p-50;
           double const of_mean = largest_error(mine, 0, mine.size(), ranks) - slack;
@@ -278,7 +278,7 @@ TEST_CASE("error bound: answers are the same whether few values or all tell that
     auto with_large = x;
     with_large[1][place] = 1e4f;
     for (auto options : merging_ways(3)) {
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       CAPTURE(place);
       vectors answers[2];
       std::size_t sent[2] = {};
@@ -301,7 +301,7 @@ TEST_CASE("error bound: answers are the same whether few values or all tell that
 TEST_CASE("error bound: what a call answers does not depend on the calls before") {
   auto const small = around(3, 6000, 0, 1, 7), large = around(3, 6000, 300, 50, 8);
   for (auto const& options : merging_ways(3)) {
-    CAPTURE(options.how.name());
+    CAPTURE(options.algorithm.name());
     vectors alone[2];
     for (int which = 0; which < 2; ++which)
       alone[which] = on_ranks(

@@ -107,20 +107,20 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
       CAPTURE(how);
       auto const codec = codec_of(4, ranks);
       auto const x = signs(ranks, values);
-      auto const found = sums(codec, x, {.how = named(how)});
+      auto const found = sums(codec, x, {.algorithm = named(how)});
       CHECK(all_alike(found));
       // sums that do not travel narrow are exact, by whatever way
-      auto const wide = sums(codec, x, {.how = named(how), .narrow = false});
+      auto const wide = sums(codec, x, {.algorithm = named(how), .narrow = false});
       CHECK((first_difference(found[0], wide[0]) != nowhere) ==
             (hop_variance(codec, named(how), ranks) > 0));
-      auto const exact = sums(codec, x, {.how = named("ring"), .narrow = false});
+      auto const exact = sums(codec, x, {.algorithm = named("ring"), .narrow = false});
       CHECK((how == "aggregator" || first_difference(wide[0], exact[0]) == nowhere));
       // one message or many, sealed or not, decoded at once or on arrival
       for (plan_options const& other :
-           {plan_options{.how = named(how), .checksum = true},
-            plan_options{.how = named(how), .segment_bytes = 3000},
-            plan_options{.how = named(how), .checksum = true, .segment_bytes = 3000},
-            plan_options{.how = named(how), .decode_on_arrival_bytes = 0}}) {
+           {plan_options{.algorithm = named(how), .checksum = true},
+            plan_options{.algorithm = named(how), .segment_bytes = 3000},
+            plan_options{.algorithm = named(how), .checksum = true, .segment_bytes = 3000},
+            plan_options{.algorithm = named(how), .decode_on_arrival_bytes = 0}}) {
         auto const same = sums(codec, x, other);
         CHECK(all_alike(same));
         CHECK(first_difference(same[0], found[0]) == nowhere);
@@ -128,7 +128,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
       // who keeps a part has what all would have
       on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
-        plan part(values, codec, transport, executor, {.how = named(how)});
+        plan part(values, codec, transport, executor, {.algorithm = named(how)});
         part.reduce_scatter(std::span(mine), {.seed = 1, .step = 3});
         auto const [first, count] = part.shard();
         auto const at = static_cast<std::ptrdiff_t>(first),
@@ -145,11 +145,12 @@ TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
     auto const x = signs(6, 9000);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
-      plan sum(mine.size(), codec, transport, executor, {.how = named(how), .checksum = true});
+      plan sum(mine.size(), codec, transport, executor,
+               {.algorithm = named(how), .checksum = true});
       sum.all_reduce(std::span(mine),
                      {.step = 1,
                       .weight = static_cast<std::uint32_t>(transport.rank() * 2 + 1),
-                      .result = reduction::mean});
+                      .op = reduce_op::mean});
     });
     CHECK(all_alike(found));
     double off = 0, energy = 0;
@@ -173,7 +174,7 @@ TEST_CASE("sums rounded on their way: as many bytes as the model says, and no mo
         CAPTURE(how);
         CAPTURE(bits);
         auto const codec = codec_of(bits, ranks);
-        plan_options const options{.how = named(how), .check = false};
+        plan_options const options{.algorithm = named(how), .check = false};
         auto const layout = layout_of(codec, values, ranks);
         auto const x = signs(ranks, values);
         on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
@@ -229,8 +230,9 @@ TEST_CASE("sums rounded on their way: their error is what the formula says, and 
     double squares = 0;
     for (int k = 0; k < steps; ++k) {
       call_options const call{.seed = 5, .step = static_cast<std::uint64_t>(k)};
-      auto const rounded = sums(codec, x, {.how = named(how), .check = false}, call);
-      auto const sum = sums(codec, x, {.how = named(how), .check = false, .narrow = false}, call);
+      auto const rounded = sums(codec, x, {.algorithm = named(how), .check = false}, call);
+      auto const sum =
+          sums(codec, x, {.algorithm = named(how), .check = false, .narrow = false}, call);
       CHECK(all_alike(rounded));
       for (std::size_t i = 0; i < values; ++i) {
         double const off = static_cast<double>(rounded[0][i]) - static_cast<double>(sum[0][i]);
@@ -265,7 +267,7 @@ TEST_CASE("sums rounded on their way: by name") {
     sum.all_reduce(std::span(mine), {.seed = 1, .step = 3});
   });
   CHECK(all_alike(found));
-  auto const same = sums(codec_of(4, 8), x, {.how = named("ring")});
+  auto const same = sums(codec_of(4, 8), x, {.algorithm = named("ring")});
   CHECK(first_difference(found[0], same[0]) == nowhere);
 }
 

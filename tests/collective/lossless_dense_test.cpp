@@ -29,7 +29,7 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, b
   for (int const ranks : {1, 2, 5, 6})
     for (auto const& options : merging_ways(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       std::vector<std::vector<T>> x;
       std::vector<T> expected(5000);
       for (int r = 0; r < ranks; ++r) {
@@ -54,7 +54,7 @@ TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values"
   for (int const kind : {0, 1, 3, 4, 7})
     for (auto const& options : merging_ways(4)) {
       CAPTURE(kind);
-      CAPTURE(options.how.name());
+      CAPTURE(options.algorithm.name());
       std::vector<std::vector<T>> x;
       for (std::uint64_t r = 0; r < 4; ++r) x.push_back(values_of_kind<T>(kind, 5000, r));
       auto may_pass = options;

@@ -29,7 +29,7 @@ TEST_CASE_TEMPLATE("lossless_integers: plans sum as MPI does, by every algorithm
     for (auto const& options : merging_ways(ranks))
       for (std::size_t const n : {0, 1, 5000}) {
         CAPTURE(ranks);
-        CAPTURE(options.how.name());
+        CAPTURE(options.algorithm.name());
         CAPTURE(n);
         std::vector<std::vector<T>> x;
         std::vector<T> expected(n);
@@ -53,11 +53,10 @@ TEST_CASE("lossless_integers: by name; unsigned integers have the same bits; no 
     std::vector<std::uint64_t> x(1000, ~std::uint64_t{0} / 2);
     sum.all_reduce({reinterpret_cast<std::int64_t*>(x.data()), x.size()});
     CHECK(x == std::vector<std::uint64_t>(1000, ~std::uint64_t{0} / 2 * 3));
-    sum.all_gather({reinterpret_cast<std::int64_t*>(x.data()), x.size()},
-                   {.result = reduction::mean});
+    sum.all_gather({reinterpret_cast<std::int64_t*>(x.data()), x.size()}, {.op = reduce_op::mean});
     CHECK_THROWS_WITH_AS(
         sum.all_reduce({reinterpret_cast<std::int64_t*>(x.data()), x.size()},
-                       {.result = reduction::mean}),
+                       {.op = reduce_op::mean}),
         "all_reduce: codec 'lossless_integers' sums integers, and integers have no mean",
         std::invalid_argument);
     CHECK_THROWS_WITH_AS(make_plan<std::int32_t>("thc", 1, transport, executor),

@@ -50,7 +50,7 @@ TEST_CASE("marsit on devices: the updates and the compensation of CPUs, bit for 
                                  .warm_up = 2,
                                  .flush_limit = 4e-3,
                                  .seed = 9,
-                                 .plan = {.how = algorithm::from(name)}};
+                                 .plan = {.algorithm = algorithm::from(name)}};
     constexpr int ranks = 3;
     std::vector<outcome_of_run> expected(ranks), found(ranks);
     run_ranks(ranks, [&](in_process& transport) {

@@ -135,7 +135,7 @@ TEST_CASE(
                                      .period = period,
                                      .warm_up = 3,
                                      .seed = 1,
-                                     .plan = {.how = algorithm::from(how)}};
+                                     .plan = {.algorithm = algorithm::from(how)}};
         auto const all = run<float>({.ranks = ranks}, options);
         CHECK(all.same_on_all);
         CHECK(worst_violation(all, 1e-6) < 1);
@@ -147,7 +147,7 @@ TEST_CASE("marsit: the invariant holds for weighted ranks, with the weighted mea
     CAPTURE(how);
     auto const all =
         run<float>({.ranks = 4, .weights = {1, 5, 2, 9}},
-                   {.sign_step = 0.004, .period = 9, .plan = {.how = algorithm::from(how)}});
+                   {.sign_step = 0.004, .period = 9, .plan = {.algorithm = algorithm::from(how)}});
     CHECK(all.same_on_all);
     CHECK(worst_violation(all, 1e-6) < 1);
   }
@@ -218,8 +218,10 @@ TEST_CASE("marsit: after a full round c is exactly 0 and g the mean in single pr
     for (int const ranks : {1, 2, 3, 4, 5}) {
       CAPTURE(how);
       CAPTURE(ranks);
-      marsit_options const options{
-          .sign_step = 0.004, .period = 6, .warm_up = 2, .plan = {.how = algorithm::from(how)}};
+      marsit_options const options{.sign_step = 0.004,
+                                   .period = 6,
+                                   .warm_up = 2,
+                                   .plan = {.algorithm = algorithm::from(how)}};
       auto const all = run<float>({.ranks = ranks, .rounds = 20}, options);
       double worst = 0;
       for (std::size_t t = 0; t < all.rounds(); ++t) {
@@ -261,7 +263,7 @@ TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes")
                                          .period = 0,
                                          .seed = seed,
                                          .tensor = tensor,
-                                         .plan = {.how = algorithm::from(how)}},
+                                         .plan = {.algorithm = algorithm::from(how)}},
                                         transport, executor);
         for (int t = 0; t < 5; ++t) {
           std::vector<float> update(values, transport.rank() == 0 ? 1.f : -1.f);
@@ -292,8 +294,8 @@ TEST_CASE(
     run_ranks(3, [&](in_process& transport) {
       host_executor executor;
       synchronizer<float> synchronize(
-          2, {.sign_step = 0.1, .period = 0, .plan = {.how = algorithm::from(how)}}, transport,
-          executor);
+          2, {.sign_step = 0.1, .period = 0, .plan = {.algorithm = algorithm::from(how)}},
+          transport, executor);
       float x = 0;
       for (int t = 0; t < 100; ++t) {
         std::vector<float> update{0.f, -0.f};
@@ -363,8 +365,8 @@ TEST_CASE("marsit: set_sign_step holds from the next round on, also when it is r
     run_ranks(2, [&](in_process& transport) {
       host_executor executor;
       synchronizer<float> synchronize(
-          3, {.sign_step = 0.5, .period = 0, .plan = {.how = algorithm::from(how)}}, transport,
-          executor);
+          3, {.sign_step = 0.5, .period = 0, .plan = {.algorithm = algorithm::from(how)}},
+          transport, executor);
       auto const step = [&] {
         std::vector<float> update(3, 1.f);
         synchronize(std::span(update));
@@ -415,7 +417,7 @@ TEST_CASE("marsit: sign steps and flush limits that are not above 0 are refused 
         "marsit: flush_limit is 0, as a parameter 0; it must be above 0");
   CHECK(made({.flush_limit = std::numeric_limits<double>::quiet_NaN()}).what == "invalid_argument");
   CHECK(made({.sign_step = std::numeric_limits<double>::infinity()}).what == "invalid_argument");
-  CHECK(made({.plan = {.how = algorithm::from("torus:2x2")}}).what == "invalid_argument");
+  CHECK(made({.plan = {.algorithm = algorithm::from("torus:2x2")}}).what == "invalid_argument");
 }
 
 TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
@@ -424,7 +426,7 @@ TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
     constexpr int ranks = 4;
     constexpr std::size_t values = 500;
     marsit_options const options{
-        .sign_step = 0.004, .period = 9, .seed = 5, .plan = {.how = algorithm::from(how)}};
+        .sign_step = 0.004, .period = 9, .seed = 5, .plan = {.algorithm = algorithm::from(how)}};
     std::vector<bool> same(ranks);
     std::vector<std::vector<float>> straight(ranks), resumed(ranks);
     run_ranks(ranks, [&](in_process& transport) {
@@ -484,7 +486,7 @@ TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round sta
       constexpr int ranks = 3;
       constexpr std::size_t values = 40000;
       marsit_options const options{
-          .sign_step = 0.004, .period = period, .plan = {.how = algorithm::from(how)}};
+          .sign_step = 0.004, .period = period, .plan = {.algorithm = algorithm::from(how)}};
       std::vector<std::vector<float>> with(ranks), without(ranks);
       auto const go = [&](bool with_nan, std::vector<std::vector<float>>& last) {
         return outcomes_on(ranks, [&](in_process& transport) {

@@ -15,7 +15,7 @@ inline std::vector<plan_options> merging_ways(int ranks) {
   for (std::string const how : {"ring", "direct", "aggregator", "torus"}) {
     if (how == "torus" && ranks % 2 != 0) continue;
     auto& one = all.emplace_back();
-    one.how = algorithm::from(how == "torus" ? "torus:2x" + std::to_string(ranks / 2) : how);
+    one.algorithm = algorithm::from(how == "torus" ? "torus:2x" + std::to_string(ranks / 2) : how);
     one.segment_bytes = 8192;
   }
   return all;

@@ -42,7 +42,7 @@ template <class C> class oracle {
                   total.data() + layout_.offset(blocks.first));
     }
     std::vector<value_type> x(layout_.values);
-    decode_blocks<C> const work{codec_, layout_, 0, total.data(), x.data(), call_.result};
+    decode_blocks<C> const work{codec_, layout_, 0, total.data(), x.data(), call_.op};
     for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
     return x;
   }

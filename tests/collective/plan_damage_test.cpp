@@ -95,7 +95,8 @@ TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error
 TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every algorithm") {
   for (std::string const how : {"ring", "torus:2x2", "torus:1x4", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
-      plan_options const options{.how = algorithm::from(how), .checksum = true, .segment_bytes = 1};
+      plan_options const options{
+          .algorithm = algorithm::from(how), .checksum = true, .segment_bytes = 1};
       std::size_t const values = 4 * C::block_values + 1;
       auto const whole = run_with_flip<C>(4, values, options, -1, 0);
       REQUIRE(all_ended_alike(whole.outcomes, "returned"));
@@ -168,7 +169,7 @@ TEST_CASE(
 }
 
 TEST_CASE("algorithm sampled with checksum: any flipped bit is a wire_error on all ranks") {
-  plan_options const options{.how = {algorithm_kind::sampled}, .checksum = true};
+  plan_options const options{.algorithm = {algorithm_kind::sampled}, .checksum = true};
   auto const whole = run_with_flip<sign<>>(3, 50, options, -1, 0);
   REQUIRE(all_ended_alike(whole.outcomes, "returned"));
   constexpr std::size_t bits = 8 * 34,
@@ -191,7 +192,7 @@ TEST_CASE("algorithm sampled without checksum: a header that is not its sender's
         offsetof(block_header, index), offsetof(block_header, key)}) {
     CAPTURE(byte);
     auto const run =
-        run_with_flip<sign<>>(2, 100, {.how = {algorithm_kind::sampled}}, 0, 8 * byte + 1);
+        run_with_flip<sign<>>(2, 100, {.algorithm = {algorithm_kind::sampled}}, 0, 8 * byte + 1);
     REQUIRE(run.applied);
     CAPTURE(to_text(run.outcomes));
     CHECK(run.outcomes[1].what == "wire_error");
@@ -267,9 +268,9 @@ TEST_CASE("plan: a transport that fails in the middle ends the call on all ranks
                 if (number == failing) throw transport_error(1, "cable cut");
               });
           host_executor executor;
-          plans[rank] =
-              std::make_unique<sum>(40000, identity<>{}, *transports[rank], executor,
-                                    plan_options{.how = algorithm::from(how), .segment_bytes = 1});
+          plans[rank] = std::make_unique<sum>(
+              40000, identity<>{}, *transports[rank], executor,
+              plan_options{.algorithm = algorithm::from(how), .segment_bytes = 1});
           std::vector<float> x(40000, 1.f);
           outcomes[rank] = outcome_of([&] { plans[rank]->all_reduce(std::span(x)); });
           if (outcomes[rank].what == "transport_error") throw transport_error(1, "cable cut");

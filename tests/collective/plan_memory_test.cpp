@@ -138,8 +138,9 @@ TEST_CASE("plan: after the first call nothing is allocated, with every codec and
         CAPTURE(name);
         auto const values = values_of(ranks, C::block_values);
         CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
-                plan sum(values, C{}, transport, executor,
-                         {.how = algorithm::from(name), .checksum = true, .segment_bytes = 1});
+                plan sum(
+                    values, C{}, transport, executor,
+                    {.algorithm = algorithm::from(name), .checksum = true, .segment_bytes = 1});
                 std::vector<float> x(values, 1);
                 measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
               }) == 0);
@@ -182,7 +183,8 @@ TEST_CASE("algorithm sampled: after the first call nothing is allocated") {
     CAPTURE(ranks);
     auto const values = values_of(ranks, sign<>::block_values);
     CHECK(counted(ranks, [&](auto& transport, auto& executor, auto const& measure) {
-            plan sum(values, sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}});
+            plan sum(values, sign<>{}, transport, executor,
+                     {.algorithm = {algorithm_kind::sampled}});
             std::vector<float> x(values, 1);
             measure([&](std::uint64_t step) { sum.all_reduce(std::span(x), {.step = step}); });
           }) == 0);
@@ -197,8 +199,8 @@ TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them")
       auto const values = values_of(4, sign<>::block_values);
       CHECK(counted(4, [&](auto& transport, auto& executor, auto const& measure) {
               marsit<float, uncounted_in_process, host_executor> synchronize(
-                  values, {.period = period, .plan = {.how = algorithm::from(name)}}, transport,
-                  executor);
+                  values, {.period = period, .plan = {.algorithm = algorithm::from(name)}},
+                  transport, executor);
               std::vector<float> update(values, 1);
               measure([&](std::uint64_t) { synchronize(std::span(update)); });
             }) == 0);
@@ -217,7 +219,7 @@ TEST_CASE("in_process: its queues stop growing") {
     int& quiet = quiet_calls[static_cast<std::size_t>(transport.rank())];
     for (int call = 0; call < 100; ++call) {
       std::uint64_t const before = allocations;
-      sum.all_reduce(std::span(x), {.result = reduction::mean});
+      sum.all_reduce(std::span(x), {.op = reduce_op::mean});
       quiet = allocations == before ? quiet + 1 : 0;
     }
   });

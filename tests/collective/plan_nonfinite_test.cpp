@@ -41,7 +41,7 @@ result summed(C const& codec, std::size_t values, std::size_t at, float special,
   run.outcomes = outcomes_on(ranks, [&](in_process& transport) {
     host_executor executor;
     Sum(values, codec, transport, executor,
-        {.how = how, .nonfinite = policy, .decode_on_arrival_bytes = decode_on_arrival_bytes})
+        {.algorithm = how, .nonfinite = policy, .decode_on_arrival_bytes = decode_on_arrival_bytes})
         .all_reduce(std::span(run.x[static_cast<std::size_t>(transport.rank())]), {.seed = 2});
   });
   return run;
@@ -101,13 +101,13 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
   // of one value per rank, or of what rounding adds to it in thc
   struct {
     float value;
-    reduction result;
+    reduce_op op;
     bool overflows;
-  } const cases[] = {{3e38f, reduction::sum, true},
-                     {1.2e38f, reduction::sum, true},
-                     {1e38f, reduction::sum, false},
-                     {3e38f, reduction::mean, false},
-                     {-1e37f, reduction::sum, false}};
+  } const cases[] = {{3e38f, reduce_op::sum, true},
+                     {1.2e38f, reduce_op::sum, true},
+                     {1e38f, reduce_op::sum, false},
+                     {3e38f, reduce_op::mean, false},
+                     {-1e37f, reduce_op::sum, false}};
   auto const check = []<class C>(C const& codec, std::string const& how, auto const& one) {
     constexpr std::size_t values = 3 * std::size_t{16384} + 9, at = 16384 + 77;
     for (bool const early : {false, true})
@@ -122,13 +122,13 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
         for (auto& mine : x) mine[at] = one.value;
         auto const before = x;
         std::vector<error_feedback<float>> residuals(ranks, error_feedback<float>(values));
-        plan_options options{.how = algorithm::from(how)};
+        plan_options options{.algorithm = algorithm::from(how)};
         if (early) options.decode_on_arrival_bytes = 0;
         auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           auto const me = static_cast<std::size_t>(transport.rank());
           plan sum(values, fit(codec, ranks), transport, executor, options);
-          call_options const call{.seed = 2, .result = one.result};
+          call_options const call{.seed = 2, .op = one.op};
           whole ? sum.all_reduce(std::span(x[me]), residuals[me], call)
                 : sum.reduce_scatter(std::span(x[me]), residuals[me], call);
         });
@@ -157,24 +157,24 @@ TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws t
     for (auto const& one : cases) {
       check(thc<>(), how, one);
       if (how == "ring") check(uniform_thc<>(), how, one);
-      if (how == "ring" && one.result == reduction::sum) check(identity<>(), how, one);
-      if (one.result == reduction::sum) check(reproducible<>(), how, one);
+      if (how == "ring" && one.op == reduce_op::sum) check(identity<>(), how, one);
+      if (one.op == reduce_op::sum) check(reproducible<>(), how, one);
     }
 }
 
 TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the same on all") {
   for (std::string const how : {"ring", "sampled"})
-    for (auto const result : {reduction::sum, reduction::mean}) {
+    for (auto const result : {reduce_op::sum, reduce_op::mean}) {
       CAPTURE(how);
-      bool const is_sum = result == reduction::sum;
+      bool const is_sum = result == reduce_op::sum;
       auto const ended = [&](auto const& codec, nonfinite_policy policy) {
         using V = typename std::remove_cvref_t<decltype(codec)>::value_type;
         auto const outcomes = outcomes_on(ranks, [&](in_process& transport) {
           host_executor executor;
           std::vector<V> x(100, V(1));
           plan sum(100, codec, transport, executor,
-                   {.how = algorithm::from(how), .nonfinite = policy});
-          sum.all_reduce(std::span(x), {.result = result});
+                   {.algorithm = algorithm::from(how), .nonfinite = policy});
+          sum.all_reduce(std::span(x), {.op = result});
         });
         CHECK(all_ended_alike(outcomes, outcomes[0].what));
         return outcomes[0];
@@ -312,7 +312,7 @@ TEST_CASE(
     auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
       all_reduce(std::span(x[static_cast<std::size_t>(transport.rank())]), float_cast<float16>{},
-                 transport, executor, {}, {.how = algorithm::from(how)});
+                 transport, executor, {}, {.algorithm = algorithm::from(how)});
     });
     CAPTURE(to_text(outcomes));
     CHECK(all_ended_alike(outcomes, "nonfinite_error"));

@@ -33,7 +33,7 @@ auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algori
   shard.resize(x.size());
   return on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
-    plan sum(mine.size(), codec, transport, executor, {.how = how});
+    plan sum(mine.size(), codec, transport, executor, {.algorithm = how});
     shard[static_cast<std::size_t>(transport.rank())] = sum.shard();
     body(sum, std::span(mine));
   });

@@ -60,14 +60,14 @@ struct difference {
 
 std::vector<difference> differences() {
   return {
-      {[](auto& plan, auto&) { plan.how = algorithm::from("torus:2x2"); },
+      {[](auto& plan, auto&) { plan.algorithm = algorithm::from("torus:2x2"); },
        "the algorithm: rank 0 has ring, rank 2 has torus:2x2"},
-      {[](auto& plan, auto&) { plan.how = algorithm::from("direct"); },
+      {[](auto& plan, auto&) { plan.algorithm = algorithm::from("direct"); },
        "the algorithm: rank 0 has ring, rank 2 has direct"},
       {[](auto&, auto& call) { call.seed = 7; }, "the seed: rank 0 has 0, rank 2 has 7"},
       {[](auto&, auto& call) { call.step = 11; }, "the step: rank 0 has 0, rank 2 has 11"},
       {[](auto&, auto& call) { call.tensor = 3; }, "the tensor: rank 0 has 0, rank 2 has 3"},
-      {[](auto&, auto& call) { call.result = reduction::mean; },
+      {[](auto&, auto& call) { call.op = reduce_op::mean; },
        "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
       {[](auto& plan, auto&) { plan.nonfinite = nonfinite_policy::ignore; },
        "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore): rank 0 has 0, rank 2 has 2"},
@@ -128,7 +128,7 @@ TEST_CASE(
     check_refused(refused([&](in_process& transport, host_executor& executor, auto x) {
                     plan_options options;
                     call_options call;
-                    options.how = {algorithm_kind::sampled};
+                    options.algorithm = {algorithm_kind::sampled};
                     options_of(transport, options, call);
                     plan(x.size(), sign<>{}, transport, executor, options).all_reduce(x, call);
                   }),
@@ -191,7 +191,7 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   plan select(x.size(), sign<>{}, transport, executor,
-                              {.how = {algorithm_kind::sampled}});
+                              {.algorithm = {algorithm_kind::sampled}});
                   if (is_odd(transport))
                     sum.all_gather(x);
                   else
@@ -202,7 +202,7 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
                 "all_gather");
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor,
-                           {.how = algorithm::from(is_odd(transport) ? "sampled" : "ring")});
+                           {.algorithm = algorithm::from(is_odd(transport) ? "sampled" : "ring")});
                   sum.all_reduce(x);
                 }),
                 "disagreement_error",
@@ -211,12 +211,14 @@ TEST_CASE("plan: ranks that call different collectives are all refused instead o
 
 TEST_CASE("plan: algorithm sampled refuses reduce_scatter and all_gather on all ranks") {
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
-                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}})
+                  plan(x.size(), sign<>{}, transport, executor,
+                       {.algorithm = {algorithm_kind::sampled}})
                       .reduce_scatter(x);
                 }),
                 "invalid_argument", "reduce_scatter: algorithm 'sampled' knows only all_reduce");
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
-                  plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}})
+                  plan(x.size(), sign<>{}, transport, executor,
+                       {.algorithm = {algorithm_kind::sampled}})
                       .all_gather(x);
                 }),
                 "invalid_argument", "all_gather: algorithm 'sampled' knows only all_reduce");
@@ -325,13 +327,13 @@ TEST_CASE(
   in_process transport(world, 0);
   host_executor executor;
   CHECK_THROWS_WITH_AS(
-      plan(10, sign_count<>{}, transport, executor, {.how = algorithm::from("sampled")}),
+      plan(10, sign_count<>{}, transport, executor, {.algorithm = algorithm::from("sampled")}),
       "plan: codec 'sign_count' has no algorithm 'sampled'; it has: ring, torus, direct, "
       "recursive_doubling, "
       "aggregator",
       std::invalid_argument);
   CHECK_THROWS_WITH_AS(
-      plan(10, sign<>{}, transport, executor, {.how = algorithm::from("torus:2x4")}),
+      plan(10, sign<>{}, transport, executor, {.algorithm = algorithm::from("torus:2x4")}),
       "torus: 2 rows of 4 are 8 places, the transport has 6 ranks", std::invalid_argument);
   CHECK_THROWS_WITH_AS(
       plan(10, sign<>{std::numeric_limits<float>::quiet_NaN()}, transport, executor),
@@ -354,7 +356,7 @@ TEST_CASE("plan without checks: other steps or seeds end in a wire_error on all 
               if (is_odd(transport) && other_seed) call.seed = 5;
               if (is_odd(transport) && !other_seed) call.step = 5;
               all_reduce(x, C{}, transport, executor, call,
-                         {.how = algorithm::from(how), .check = false});
+                         {.algorithm = algorithm::from(how), .check = false});
             },
             20 * 4096);
         CAPTURE(to_text(result.outcomes));
@@ -393,12 +395,12 @@ TEST_CASE("plan: a rank that dies between two calls is named on all others, whic
         run_ranks(ranks, [&](in_process& transport) {
           host_executor executor;
           plan sum(50000, identity<>{}, transport, executor,
-                   {.how = algorithm::from(how), .segment_bytes = 1});
+                   {.algorithm = algorithm::from(how), .segment_bytes = 1});
           std::vector<float> x(50000, 1.f);
           try {
             sum.all_reduce(std::span(x));
             if (transport.rank() == dying) throw std::runtime_error("out of memory");
-            for (;;) sum.all_reduce(std::span(x), {.result = reduction::mean});
+            for (;;) sum.all_reduce(std::span(x), {.op = reduce_op::mean});
           } catch (transport_error const& error) {
             outcomes[static_cast<std::size_t>(transport.rank())] = {"transport_error", error.what(),
                                                                     error.peer()};

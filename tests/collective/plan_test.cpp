@@ -88,7 +88,7 @@ std::vector<V> exact_sum(std::vector<std::vector<V>> const& x,
 /// All ranks hold what the oracle says, bit for bit.
 template <class C> void check_against_oracle(sum_case<C> const& work) {
   auto const expected =
-      oracle<C>(work.codec, work.x, work.call, work.weights).sum(work.options.how);
+      oracle<C>(work.codec, work.x, work.call, work.weights).sum(work.options.algorithm);
   auto const got = all_reduced(work);
   for (std::size_t rank = 0; rank < got.size(); ++rank) {
     CAPTURE(rank);
@@ -111,7 +111,7 @@ TEST_CASE(
           CAPTURE(std::string(C::name));
           CAPTURE(size);
           CAPTURE(how.name());
-          check_against_oracle(sum_case<C>{{}, x, {.how = how}, {.seed = 3, .step = size}});
+          check_against_oracle(sum_case<C>{{}, x, {.algorithm = how}, {.seed = 3, .step = size}});
         }
       }
     });
@@ -133,8 +133,8 @@ TEST_CASE("all_reduce: the same for double, float16 and bfloat16 values") {
             CAPTURE(name);
             check_against_oracle(sum_case<C>{{},
                                              integers<V>(size, ranks, 2),
-                                             {.how = algorithm::from(name)},
-                                             {.seed = 4, .result = reduction::mean}});
+                                             {.algorithm = algorithm::from(name)},
+                                             {.seed = 4, .op = reduce_op::mean}});
           }
     });
   };
@@ -157,7 +157,7 @@ TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integ
             weights.push_back(static_cast<std::uint32_t>(rank % 3 + 1));
           auto const x = integers<typename C::value_type>(size, ranks, 5);
           auto const got =
-              all_reduced(sum_case<C>{codec, x, {.how = algorithm::from(name)}, {}, weights});
+              all_reduced(sum_case<C>{codec, x, {.algorithm = algorithm::from(name)}, {}, weights});
           auto const expected = exact_sum(x, weights);
           for (auto const& one : got) CHECK(first_difference(one, expected) == nowhere);
         }
@@ -173,7 +173,7 @@ TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integ
 TEST_CASE("all_reduce: sign_count gives exactly the weighted votes, as sum and as mean") {
   for (int const ranks : up_to_8_ranks())
     for (auto const& name : algorithm_names)
-      for (auto const result : {reduction::sum, reduction::mean}) {
+      for (auto const result : {reduce_op::sum, reduce_op::mean}) {
         CAPTURE(ranks);
         CAPTURE(name);
         CAPTURE(static_cast<int>(result));
@@ -190,13 +190,14 @@ TEST_CASE("all_reduce: sign_count gives exactly the weighted votes, as sum and a
           for (std::size_t r = 0; r < x.size(); ++r)
             sum += static_cast<int>(weights[r]) * (x[r][i] >= 0 ? 1 : -1);
           auto const scaled = 0.5f * static_cast<float>(sum);
-          votes[i] = result == reduction::sum ? scaled : scaled / static_cast<float>(total);
+          votes[i] = result == reduce_op::sum ? scaled : scaled / static_cast<float>(total);
         }
-        for (auto const& one : all_reduced(sum_case<sign_count<>>{fit(sign_count<>{0.5f}, total),
-                                                                  x,
-                                                                  {.how = algorithm::from(name)},
-                                                                  {.result = result},
-                                                                  weights}))
+        for (auto const& one :
+             all_reduced(sum_case<sign_count<>>{fit(sign_count<>{0.5f}, total),
+                                                x,
+                                                {.algorithm = algorithm::from(name)},
+                                                {.op = result},
+                                                weights}))
           CHECK(first_difference(one, votes) == nowhere);
       }
 }
@@ -208,7 +209,7 @@ TEST_CASE("all_reduce: sign gives one rank's sign, and the sign of all where all
       CAPTURE(name);
       auto const x = integers<float>(40000, ranks, 7);
       auto const got = all_reduced(sum_case<sign<>>{
-          {0.25f}, x, {.how = algorithm::from(name)}, {.result = reduction::mean}});
+          {0.25f}, x, {.algorithm = algorithm::from(name)}, {.op = reduce_op::mean}});
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < x[0].size(); ++i) {
         bool plus = false, minus = false;
@@ -242,8 +243,11 @@ TEST_CASE("all_reduce: sign draws each rank with the probability of its weight")
       std::vector<std::vector<float>> x(static_cast<std::size_t>(ranks),
                                         std::vector<float>(values, -1.f));
       x[static_cast<std::size_t>(lucky)].assign(values, 1.f);
-      auto const got = all_reduced(sum_case<sign<>>{
-          {}, x, {.how = algorithm::from(name)}, {.seed = 8, .result = reduction::mean}, weights});
+      auto const got = all_reduced(sum_case<sign<>>{{},
+                                                    x,
+                                                    {.algorithm = algorithm::from(name)},
+                                                    {.seed = 8, .op = reduce_op::mean},
+                                                    weights});
       double plus = 0;
       for (float const value : got[0]) plus += value > 0;
       double const p = weights[static_cast<std::size_t>(lucky)] / total;
@@ -281,8 +285,8 @@ TEST_CASE("all_reduce: weights differ per rank, and the report tells their sum")
         }
         sum_case<C> const work{fit(C{}, total),
                                integers<float>(1000, ranks, 10),
-                               {.how = algorithm::from(name)},
-                               {.seed = 11, .result = reduction::mean},
+                               {.algorithm = algorithm::from(name)},
+                               {.seed = 11, .op = reduce_op::mean},
                                weights};
         check_against_oracle(work);
         std::vector<std::uint64_t> reported(static_cast<std::size_t>(ranks));
@@ -330,7 +334,7 @@ TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
         CAPTURE(name);
         sum_case<C> work{{},
                          integers<float>(5 * block + 100, ranks, 14),
-                         {.how = algorithm::from(name)},
+                         {.algorithm = algorithm::from(name)},
                          {.seed = 15}};
         work.options.segment_bytes = std::size_t{1} << 40;
         auto const whole = all_reduced(work);
@@ -377,13 +381,13 @@ TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x a
           residuals.resize(static_cast<std::size_t>(ranks));
           return on_ranks(integers<float>(values, ranks, 18), [&](in_process& transport, auto& x) {
             host_executor executor;
-            plan_options options{.how = algorithm::from(name), .segment_bytes = 1};
+            plan_options options{.algorithm = algorithm::from(name), .segment_bytes = 1};
             options.decode_on_arrival_bytes = from;
             plan sum(values, C{}, transport, executor, options);
             error_feedback<float> feedback(values);
             for (std::uint64_t step = 0; step < 2; ++step)
               sum.all_reduce(std::span(x), feedback,
-                             {.seed = 19, .step = step, .result = reduction::mean});
+                             {.seed = 19, .step = step, .op = reduce_op::mean});
             residuals[static_cast<std::size_t>(transport.rank())].assign(
                 feedback.residual().begin(), feedback.residual().end());
           });
@@ -463,8 +467,9 @@ TEST_CASE("report: hops are those in which something was sent, and times are not
     std::size_t const values = blocks * static_cast<std::size_t>(identity<>::block_values);
     on_ranks(integers<float>(values, ranks, 20), [&](in_process& transport, auto& x) {
       host_executor executor;
-      reports[static_cast<std::size_t>(transport.rank())] = all_reduce(
-          std::span(x), identity<>{}, transport, executor, {}, {.how = algorithm::from(name)});
+      reports[static_cast<std::size_t>(transport.rank())] =
+          all_reduce(std::span(x), identity<>{}, transport, executor, {},
+                     {.algorithm = algorithm::from(name)});
     });
     for (auto const& one : reports) {
       CHECK(one.hops == hops);

@@ -58,12 +58,12 @@ template <class T> struct result_of {
 };
 template <class T>
 result_of<T> sum_by(error_bounded<T> const& codec, vectors_of<T> const& x, plan_options const& how,
-                    reduction result = reduction::sum) {
+                    reduce_op result = reduce_op::sum) {
   std::vector<report> told(x.size());
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, how);
-    told[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine, {.result = result});
+    told[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine, {.op = result});
   });
   for (auto const& one : found) CHECK(first_difference(one, found[0]) == nowhere);
   for (auto const& one : told) {
@@ -88,7 +88,7 @@ TEST_CASE_TEMPLATE("relative bound: a sum is that of its share of the largest va
     for (auto const& how : merging_ways(ranks))
       for (auto const& one : cases) {
         CAPTURE(ranks);
-        CAPTURE(how.how.name());
+        CAPTURE(how.algorithm.name());
         CAPTURE(one.size);
         auto const x = values_up_to<T>(one.size, ranks, 3000, 1);
         double const bound = one.share * largest_in(x);
@@ -130,7 +130,7 @@ TEST_CASE_TEMPLATE("relative bound: of every call, by whoever has the largest va
     }
     // means: of the sum's bound
     auto mine = small[rank];
-    double const of_mean = sum.all_reduce(mine, {.result = reduction::mean}).bound;
+    double const of_mean = sum.all_reduce(mine, {.op = reduce_op::mean}).bound;
     CHECK(of_mean == doctest::Approx(1e-4 * largest_in(small) / ranks).epsilon(1e-5));
     // nothing at all, and so little that there is no share of it
     std::vector<T> none(1000);

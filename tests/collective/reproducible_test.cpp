@@ -70,7 +70,8 @@ std::vector<typename C::value_type> by_plan(C const& codec,
   using T = typename C::value_type;
   auto const results = on_ranks(of_ranks, [&](in_process& transport, std::vector<T>& mine) {
     host_executor executor;
-    plan(mine.size(), codec, transport, executor, {.how = algorithm::from(how)}).all_reduce(mine);
+    plan(mine.size(), codec, transport, executor, {.algorithm = algorithm::from(how)})
+        .all_reduce(mine);
   });
   for (auto const& one : results) REQUIRE(laws::same_bytes(one, results[0]));
   return results[0];

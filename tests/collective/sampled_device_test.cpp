@@ -88,10 +88,10 @@ TEST_CASE("sampled on devices: the bits and the bytes of CPUs") {
         CAPTURE(ranks);
         CAPTURE(n);
         CAPTURE(flag);
-        plan_options const options{.how = {algorithm_kind::sampled},
+        plan_options const options{.algorithm = {algorithm_kind::sampled},
                                    .checksum = flag,
                                    .segment_bytes = flag ? std::size_t{1} : 2 * (block / 8 + 32)};
-        call_options const call{.seed = 8, .result = flag ? reduction::mean : reduction::sum};
+        call_options const call{.seed = 8, .op = flag ? reduce_op::mean : reduce_op::sum};
         auto const x = values_of(ranks, n);
         std::vector<std::uint64_t> expected, sent;
         constexpr int nobody = 1000;
@@ -117,7 +117,7 @@ TEST_CASE("sampled on devices: NaN is refused on all ranks alike, or makes all N
       guarded_executor executor;
       host_staged over(transport, executor);
       device_vector<float> const values(x[rank], executor);
-      plan_options options{.how = {algorithm_kind::sampled}, .segment_bytes = 1};
+      plan_options options{.algorithm = {algorithm_kind::sampled}, .segment_bytes = 1};
       if (!is_refused) options.nonfinite = nonfinite_policy::propagate;
       plan sum(x[rank].size(), sign<>{}, over, executor, options);
       auto const outcome = outcome_of([&] { sum.all_reduce(values.span()); });
@@ -149,7 +149,7 @@ TEST_CASE("sampled on devices: a damaged message is told as on CPUs") {
         if (has_header && !std::exchange(done, true)) bytes[byte % bytes.size()] ^= std::byte{4};
       });
       auto mine = x[static_cast<std::size_t>(inner.rank())];
-      plan_options const options{.how = {algorithm_kind::sampled}, .checksum = checksum};
+      plan_options const options{.algorithm = {algorithm_kind::sampled}, .checksum = checksum};
       if (on_device) {
         guarded_executor executor;
         host_staged over(transport, executor);
@@ -176,7 +176,8 @@ TEST_CASE("sampled on devices: a damaged message is told as on CPUs") {
 
 TEST_CASE("sampled on devices: values of one rank in host memory are refused on all") {
   check_host_memory_is_refused(5000, [](auto& transport, auto& executor, std::span<float> x) {
-    plan(x.size(), sign<>{}, transport, executor, {.how = {algorithm_kind::sampled}}).all_reduce(x);
+    plan(x.size(), sign<>{}, transport, executor, {.algorithm = {algorithm_kind::sampled}})
+        .all_reduce(x);
   });
 }
 

@@ -47,7 +47,7 @@ struct selected_run {
       auto my_call = call;
       if (!weights.empty()) my_call.weight = weights[rank];
       auto by_sampling = options;
-      by_sampling.how = sampled;
+      by_sampling.algorithm = sampled;
       plan selection(mine.size(), sign<V>{0.5f}, transport, executor, by_sampling);
       reports[rank] = selection.all_reduce(std::span(mine), my_call);
     });
@@ -59,14 +59,14 @@ struct selected_run {
 TEST_CASE("sampled: gives the bits of sign merged along the balanced tree") {
   for (int const ranks : up_to_8_ranks())
     for (bool const weighted : {false, true})
-      for (auto const result : {reduction::sum, reduction::mean}) {
+      for (auto const result : {reduce_op::sum, reduce_op::mean}) {
         std::vector<std::size_t> sizes{
             0, 1, 63, 64, 65, 64 * 8 - 1, 5000, block - 1, block, block + 1, 2 * block + 77};
         for (auto const values : sizes) {
           CAPTURE(ranks);
           CAPTURE(weighted);
           CAPTURE(values);
-          selected_run run{.reports = {}, .call = {.seed = 1, .step = values, .result = result}};
+          selected_run run{.reports = {}, .call = {.seed = 1, .step = values, .op = result}};
           std::uint64_t total = 0;
           for (int rank = 0; rank < ranks; ++rank) {
             run.weights.push_back(weighted ? static_cast<std::uint32_t>(rank % 3 * 5 + 1) : 1);
@@ -99,7 +99,7 @@ TEST_CASE("sampled: sampled_sign, ORed by hand, gives the same signs") {
   for (int const ranks : {1, 3, 8, 10, 11, -13, 24}) {  // below 0: of equal weights
     CAPTURE(ranks);
     auto const x = signs<float>(70001, std::abs(ranks), 5);
-    selected_run run{.reports = {}, .call = {.seed = 6, .result = reduction::mean}};
+    selected_run run{.reports = {}, .call = {.seed = 6, .op = reduce_op::mean}};
     for (int rank = 0; rank < std::abs(ranks); ++rank)
       run.weights.push_back(ranks < 0 ? 1 : static_cast<std::uint32_t>(rank + 1));
     sampled_sign<> codec{0, run.weights, 0.5f};
@@ -153,14 +153,14 @@ TEST_CASE("sampled: one object, changing weights and magnitudes, as many objects
   auto const steps = [&](bool one_object) {
     return on_ranks(x, [&](in_process& transport, auto& mine) {
       host_executor executor;
-      plan kept(mine.size(), sign<>{1.f}, transport, executor, {.how = sampled});
+      plan kept(mine.size(), sign<>{1.f}, transport, executor, {.algorithm = sampled});
       for (std::uint64_t step = 0; step < 20; ++step) {
         call_options const call{
             .step = step,
             .weight = 1 + static_cast<std::uint32_t>(
                               (step / 4 + static_cast<std::uint64_t>(transport.rank())) % 3)};
         sign<> const codec{1.f + static_cast<float>(step)};
-        plan fresh(mine.size(), codec, transport, executor, {.how = sampled});
+        plan fresh(mine.size(), codec, transport, executor, {.algorithm = sampled});
         kept.set_codec(codec);
         (one_object ? kept : fresh).all_reduce(std::span(mine), call);
         mine[step] -= static_cast<float>(transport.rank()) * 1000;
@@ -178,7 +178,7 @@ TEST_CASE("sampled: more than 1024 ranks are refused") {
   in_process_world world(1);
   large_world transport(world, 0);
   host_executor executor;
-  CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.how = sampled}),
+  CHECK_THROWS_WITH_AS(plan(1, sign<>{}, transport, executor, {.algorithm = sampled}),
                        "plan: algorithm sampled: 1025 ranks, it can choose among 1 to 1024",
                        std::invalid_argument);
 }

@@ -90,7 +90,7 @@ struct sums {
 
 /// By ranks of which some are on devices.
 template <class Lane>
-sums sums_of(sparse::vectors const& x, settings const& options, reduction result,
+sums sums_of(sparse::vectors const& x, settings const& options, reduce_op result,
              bool (*is_device)(int rank), operation what = operation::all_reduce) {
   sums found{sparse::vectors(x.size(), std::vector<float>(x[0].size(), 1.0f)),
              {},
@@ -105,12 +105,12 @@ sums sums_of(sparse::vectors const& x, settings const& options, reduction result
     on_plan<Lane>(transport, options, on_device, mine, ones, [&](auto& sum, auto values, auto y) {
       perform(what, sum, y);
       auto const before = buffers_made;
-      auto const report = perform(what, sum, values, {.seed = 3, .result = result});
+      auto const report = perform(what, sum, values, {.seed = 3, .op = result});
       found.choices[rank] = what == operation::all_reduce ? sum.choice().text() : "";
       found.sent[rank] = report.bytes_sent;
       found.hops[rank] = report.hops;
       bool const by_shards =
-          what != operation::all_reduce || (options.plan.how.kind == algorithm_kind::direct &&
+          what != operation::all_reduce || (options.plan.algorithm.kind == algorithm_kind::direct &&
                                             (options.ways.dense || options.ways.packed));
       if (!by_shards) return;
       CHECK(buffers_made == before);
@@ -148,8 +148,8 @@ template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
           CAPTURE(density);
           CAPTURE(name);
           vectors const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
-          settings const options{.plan = {.how = algorithm::from(name)}};
-          auto const result = n % 2 == 0 ? reduction::sum : reduction::mean;
+          settings const options{.plan = {.algorithm = algorithm::from(name)}};
+          auto const result = n % 2 == 0 ? reduce_op::sum : reduce_op::mean;
           check_equal(sums_of<Lane>(x, options, result, all),
                       sums_of<Lane>(x, options, result, none));
         }
@@ -170,8 +170,8 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
               sparse::ranks_of(static_cast<std::size_t>(ranks), detail::run_values + 100, density);
           settings const options{.ways = {.dense = false, .packed = false},
                                  .sketch = {.cells_per_value = cells_per_value, .attempts = 2},
-                                 .plan = {.how = algorithm::from(name)}};
-          auto const result = ranks == 3 ? reduction::mean : reduction::sum;
+                                 .plan = {.algorithm = algorithm::from(name)}};
+          auto const result = ranks == 3 ? reduce_op::mean : reduce_op::sum;
           auto const wanted = sums_of<Lane>(x, options, result, none);
           CHECK(wanted.choices[0].substr(0, 4) == "lhc:");
           check_equal(sums_of<Lane>(x, options, result, all), wanted);
@@ -195,8 +195,9 @@ template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
           CAPTURE(ways.dense);
           CAPTURE(ways.packed);
           auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
-          settings const options{.ways = ways, .plan = {.how = direct, .checksum = n % 2 == 1}};
-          auto const result = density == 0.3 ? reduction::mean : reduction::sum;
+          settings const options{.ways = ways,
+                                 .plan = {.algorithm = direct, .checksum = n % 2 == 1}};
+          auto const result = density == 0.3 ? reduce_op::mean : reduce_op::sum;
           for (auto const what : operations) {
             if (what == operation::all_gather && (density != 0.3 || !ways.packed)) continue;
             CAPTURE(std::string(detail::to_text(what)));
@@ -243,9 +244,9 @@ TEST_CASE("sparse plan on devices: nodes and devices make one sum") {
   for (double const density : {0.02, 0.6}) {
     CAPTURE(density);
     auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, density);
-    settings const options{.plan = {.how = algorithm::from("ring")}};
-    check_equal(sums_of<float>(x, options, reduction::sum, all_but_one),
-                sums_of<float>(x, options, reduction::sum, none));
+    settings const options{.plan = {.algorithm = algorithm::from("ring")}};
+    check_equal(sums_of<float>(x, options, reduce_op::sum, all_but_one),
+                sums_of<float>(x, options, reduce_op::sum, none));
   }
 }
 
@@ -259,10 +260,10 @@ TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' 
   auto x = sparse::ranks_of(3, 20000, 0.5);
   x[1][9000] = same_bits<float>(0x7fc12345u);
   x[2][19999] = -0.0f;
-  settings const passing{.plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
-  auto const wanted = sums_of<float>(x, passing, reduction::sum, none, operation::all_gather);
+  settings const passing{.plan = {.algorithm = direct, .nonfinite = nonfinite_policy::propagate}};
+  auto const wanted = sums_of<float>(x, passing, reduce_op::sum, none, operation::all_gather);
   CHECK(same_bits<std::uint32_t>(wanted.x[0][9000]) == 0x7fc12345u);
-  check_equal(sums_of<float>(x, passing, reduction::sum, all, operation::all_gather), wanted);
+  check_equal(sums_of<float>(x, passing, reduce_op::sum, all, operation::all_gather), wanted);
 }
 
 TEST_CASE(
@@ -284,9 +285,9 @@ TEST_CASE(
       check(0.0f);
       check(std::uint32_t{});
     }
-    settings const passing{.plan = {.how = direct, .nonfinite = nonfinite_policy::propagate}};
-    check_equal(sums_of<float>(x, passing, reduction::sum, all),
-                sums_of<float>(x, passing, reduction::sum, none));
+    settings const passing{.plan = {.algorithm = direct, .nonfinite = nonfinite_policy::propagate}};
+    check_equal(sums_of<float>(x, passing, reduce_op::sum, all),
+                sums_of<float>(x, passing, reduce_op::sum, none));
   }
 }
 TEST_CASE("sparse plan on devices: float sums that overflow are refused as on CPUs") {
@@ -334,7 +335,7 @@ auto damages_first(std::uint8_t codec) {
 TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
-      {.plan = {.how = algorithm::from("ring"), .checksum = true}},
+      {.plan = {.algorithm = algorithm::from("ring"), .checksum = true}},
       damages_first(native_lanes<std::uint64_t, native_operation::bit_or>::codec_id));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
@@ -348,7 +349,7 @@ TEST_CASE("sparse plan on devices: shards damaged on their way are told as on CP
         CAPTURE(std::string(detail::to_text(what)));
         CAPTURE(message);
         CAPTURE(byte);
-        settings const options{.plan = {.how = direct, .checksum = byte >= 40}};
+        settings const options{.plan = {.algorithm = direct, .checksum = byte >= 40}};
         auto const damage = flips(message, byte);
         auto const wanted = ends_of<std::uint32_t>(x, options, damage, none, what);
         CAPTURE(to_text(wanted));
@@ -371,7 +372,7 @@ TEST_CASE("sparse plan on devices: a sum without what a rank has given is refuse
 TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ranks") {
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
-      {.ways = {.dense = false, .packed = false}, .plan = {.how = algorithm::from("ring")}},
+      {.ways = {.dense = false, .packed = false}, .plan = {.algorithm = algorithm::from("ring")}},
       damages_first(lane_sum<std::uint32_t>::codec_id));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
@@ -389,7 +390,7 @@ TEST_CASE(
     guarded_executor executor;
     device_vector<float> const there(x, executor);
     detail::sparse_phases<lossless<>, guarded_executor> phases({}, values, {}, executor);
-    auto const marks = phases.mark(there.span(), reduction::sum);
+    auto const marks = phases.mark(there.span(), reduce_op::sum);
     executor.synchronize();
     if (spoilt < words) {
       guarded_memory::opened const open;
@@ -602,7 +603,7 @@ TEST_CASE(
 
     device_vector<float> const there(x, executor);
     auto const before = buffers_made;
-    phases.mark(there.span(), reduction::sum);
+    phases.mark(there.span(), reduce_op::sum);
     phases.look();
     phases.unite(5);
     CHECK((density != 0.02 || buffers_made == before));

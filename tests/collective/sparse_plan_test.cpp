@@ -89,7 +89,8 @@ template <class Lane> void check_exact(std::vector<std::size_t> const& sizes) {
           CAPTURE(n);
           CAPTURE(density);
           CAPTURE(how);
-          CHECK(all_are(all_reduced<Lane>(x, {.plan = {.how = algorithm::from(how)}}), expected));
+          CHECK(all_are(all_reduced<Lane>(x, {.plan = {.algorithm = algorithm::from(how)}}),
+                        expected));
         }
       }
 }
@@ -118,7 +119,7 @@ TEST_CASE("sparse plan: floats by recursive_doubling equal those of a dense plan
         CAPTURE(ranks);
         CAPTURE(density);
         CAPTURE(how);
-        plan_options const options{.how = algorithm::from(how)};
+        plan_options const options{.algorithm = algorithm::from(how)};
         auto const x = vectors(ranks, 10'001, density);
         auto const found = all_reduced<float>(x, {.plan = options});
         auto const dense = on_ranks(x, [&](in_process& transport, auto& mine) {
@@ -144,7 +145,7 @@ TEST_CASE("sparse plan: every way gives the same bits, and means are sums divide
                            sparse_ways{.dense = false, .sketched = false},
                            sparse_ways{.dense = false, .packed = false}}) {
     CHECK(all_are(all_reduced<std::uint32_t>(x, {.ways = ways}), expected));
-    auto const means = all_reduced<std::uint32_t>(x, {.ways = ways}, {.result = reduction::mean});
+    auto const means = all_reduced<std::uint32_t>(x, {.ways = ways}, {.op = reduce_op::mean});
     auto quarter = expected;  // of four ranks: exact
     for (float& value : quarter) value /= 4;
     CHECK(all_are(means, quarter));
@@ -231,9 +232,9 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
   for (int const ranks : rank_counts)
     for (std::size_t const n : {0, 64, 10'001})
       for (double const density : {0.0, 0.01, 0.5, 1.0})
-        for (auto const result : {reduction::sum, reduction::mean})
+        for (auto const result : {reduce_op::sum, reduce_op::mean})
           for (bool const checksum : {false, true}) {
-            if ((checksum || result == reduction::mean) && density != 0.5) continue;  // for time
+            if ((checksum || result == reduce_op::mean) && density != 0.5) continue;  // for time
             CAPTURE(ranks);
             CAPTURE(n);
             CAPTURE(density);
@@ -242,19 +243,18 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
             settings const options{.plan = {.checksum = checksum}};
             auto expected = x, plainly = x;
             std::vector<value_range> shards(x.size());
-            auto const whole =
-                all_reduced<std::uint32_t>(x, options, {.seed = 3, .result = result});
+            auto const whole = all_reduced<std::uint32_t>(x, options, {.seed = 3, .op = result});
             auto plain = sparse::plain_sum(x);
-            if (result == reduction::mean)
+            if (result == reduce_op::mean)
               for (float& value : plain) value /= static_cast<float>(ranks);
             auto const fixed = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
               host_executor executor;
               auto sum = plan_of<std::uint32_t>(n, transport, executor, options);
               shards[static_cast<std::size_t>(transport.rank())] = sum.shard();
-              sum.reduce_scatter(std::span(mine), {.seed = 3, .result = result});
+              sum.reduce_scatter(std::span(mine), {.seed = 3, .op = result});
             });
             auto const floats = on_plans<float>(x, options, [&](auto& sum, auto mine) {
-              sum.reduce_scatter(mine, {.seed = 3, .result = result});
+              sum.reduce_scatter(mine, {.seed = 3, .op = result});
             });
             for (std::size_t r = 0; r < x.size(); ++r)
               for (std::size_t i = shards[r].first; i < shards[r].first + shards[r].count; ++i) {
@@ -421,8 +421,8 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
     run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       host_executor executor;
-      auto sum =
-          plan_of<std::uint32_t>(n, transport, executor, {.plan = {.how = algorithm::from(how)}});
+      auto sum = plan_of<std::uint32_t>(n, transport, executor,
+                                        {.plan = {.algorithm = algorithm::from(how)}});
       auto mine = x[rank], other = x[rank];
       std::uint64_t const before = transport.bytes_sent();
       auto const report = sum.all_reduce(std::span(mine));
@@ -468,11 +468,11 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 1.5"},
       {[](auto& o, auto&) { o.sketch.attempts = 3; },
        "parameter 4 of the codec: rank 0 has 12, rank 2 has 3"},
-      {[](auto& o, auto&) { o.plan.how = algorithm::from("ring"); },
+      {[](auto& o, auto&) { o.plan.algorithm = algorithm::from("ring"); },
        "the algorithm: rank 0 has direct, rank 2 has ring"},
       {[](auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto& c) { c.seed = 6; }, "the seed: rank 0 has 0, rank 2 has 6"},
-      {[](auto&, auto& c) { c.result = reduction::mean; },
+      {[](auto&, auto& c) { c.op = reduce_op::mean; },
        "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
   };
   auto const x = vectors(4, 1000, 0.1);
@@ -564,10 +564,10 @@ TEST_CASE("sparse plan: without options it goes by direct, and with options as t
   run_ranks(4, [&](in_process& transport) {
     host_executor executor;
     plan usual(20'000, codec, transport, executor);
-    CHECK(usual.options().how.kind == algorithm_kind::direct);
+    CHECK(usual.options().algorithm.kind == algorithm_kind::direct);
     plan ringing(20'000, codec, transport, executor, {.checksum = true});
-    CHECK(ringing.options().how.kind == algorithm_kind::ring);
-    CHECK(plan(20'000, identity<>{}, transport, executor).options().how.kind ==
+    CHECK(ringing.options().algorithm.kind == algorithm_kind::ring);
+    CHECK(plan(20'000, identity<>{}, transport, executor).options().algorithm.kind ==
           algorithm_kind::ring);
     auto& mine = x[static_cast<std::size_t>(transport.rank())];
     auto by_plan = mine;
@@ -589,7 +589,7 @@ TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the co
   host_executor executor;
   for (auto const kind : {algorithm_kind::ring, algorithm_kind::torus, algorithm_kind::direct,
                           algorithm_kind::recursive_doubling, algorithm_kind::aggregator}) {
-    auto sum = plan_of<float>(1000, transport, executor, {.plan = {.how = {kind}}});
+    auto sum = plan_of<float>(1000, transport, executor, {.plan = {.algorithm = {kind}}});
     CHECK(sum.shard_alignment() == 64);
     CHECK(sum.shard().count == 1000);
     static_assert(!TakesAnotherCodec<decltype(sum)>);
@@ -644,7 +644,7 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
         "lossless: 4294967296 values, there is room for 4294967295");
   CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
-  CHECK(text_of(10, {.plan = {.how = algorithm::from("sampled")}}) ==
+  CHECK(text_of(10, {.plan = {.algorithm = algorithm::from("sampled")}}) ==
         "plan: codec 'lossless' has no algorithm 'sampled'; it has: ring, torus, direct, "
         "recursive_doubling, "
         "aggregator");
@@ -661,7 +661,7 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
       auto x = vectors(3, 1000, 0.1);
       x[2][500] = special;
       auto const options_with = [&](nonfinite_policy policy) {
-        return settings{.plan = {.how = algorithm::from(how), .nonfinite = policy}};
+        return settings{.plan = {.algorithm = algorithm::from(how), .nonfinite = policy}};
       };
       auto const strict = [&]<class Lane>(nonfinite_policy policy) {
         return ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
@@ -766,7 +766,7 @@ TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and 
           CAPTURE(message);
           CAPTURE(byte);
           auto const run = run_with_flip(
-              what, 9000, {.how = algorithm::from(how), .checksum = true}, message, byte);
+              what, 9000, {.algorithm = algorithm::from(how), .checksum = true}, message, byte);
           if (!run.applied) continue;
           CAPTURE(to_text(run.found.outcomes));
           CHECK(all_ended_alike(run.found.outcomes, "wire_error"));
@@ -775,8 +775,9 @@ TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and 
 }
 
 TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a part") {
-  auto const run = run_with_flip(operation::all_reduce, 9000,
-                                 {.how = algorithm::from("direct"), .checksum = true}, 0, 300);
+  auto const run =
+      run_with_flip(operation::all_reduce, 9000,
+                    {.algorithm = algorithm::from("direct"), .checksum = true}, 0, 300);
   CHECK(run.applied);
   for (auto const& one : run.found.outcomes) {
     CHECK(one.what == "wire_error");
@@ -828,7 +829,7 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
 
 TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {
   // bytes of a header: version, codec, values, weight, rank, owner, key; then counts of marks
-  plan_options const direct{.how = algorithm::from("direct")};
+  plan_options const direct{.algorithm = algorithm::from("direct")};
   for (auto const what : operations)
     for (int const message : {0, 3}) {  // to an owner, and from one
       if (message == 3 && what != operation::all_reduce) continue;
@@ -954,7 +955,7 @@ TEST_CASE("native lanes: plans OR and add them by every algorithm") {
       auto const with = [&](auto const& codec) {
         return on_ranks(x, [&](in_process& transport, auto& mine) {
           host_executor executor;
-          plan sum(mine.size(), codec, transport, executor, {.how = algorithm::from(how)});
+          plan sum(mine.size(), codec, transport, executor, {.algorithm = algorithm::from(how)});
           sum.all_reduce(std::span(mine));
         });
       };

@@ -42,7 +42,7 @@ std::vector<float> copy(std::span<float const> x) { return {x.begin(), x.end()};
 
 TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was not sent") {
   for (auto const kind : {algorithm_kind::direct, algorithm_kind::ring}) {
-    plan_options const options{.how = {kind}};
+    plan_options const options{.algorithm = {kind}};
     auto const summed = [&](bool by_name) {
       return on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
         auto const x = mine;
@@ -56,7 +56,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
         error_feedback<float> feedback(many);
         sparsifier largest(many, top_share{share});
         for (std::uint64_t step = 0; step < 4; ++step) {
-          call_options const call{.step = step, .result = reduction::mean};
+          call_options const call{.step = step, .op = reduce_op::mean};
           auto y = x;
           bool const scatters = step % 2 == 1;
           if (by_name) {
@@ -86,8 +86,8 @@ TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of
   on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto const before = mine;
-    auto sum =
-        make_plan<float>(top_k_name, many, transport, executor, {.how = {algorithm_kind::ring}});
+    auto sum = make_plan<float>(top_k_name, many, transport, executor,
+                                {.algorithm = {algorithm_kind::ring}});
     sum.reduce_scatter(mine);
     auto const part = sum.shard();
     for (std::size_t i = 0; i < many; ++i)
@@ -104,7 +104,7 @@ TEST_CASE("top_k: with global compensation what all ranks missed comes later") {
     host_executor executor;
     auto sum = make_plan<float>(top_k_name, many, transport, executor);
     global_compensation<float> feedback(many);
-    sum.all_reduce(mine, feedback, {.result = reduction::mean});
+    sum.all_reduce(mine, feedback, {.op = reduce_op::mean});
     for (std::size_t i = 0; i < many; ++i) REQUIRE(feedback.compensation()[i] == x[i] - mine[i]);
   });
 }
@@ -126,7 +126,7 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
         bool const is_wrong = transport.rank() == 1;
         auto x = uniform_values(many, 9, transport.rank());
         auto sum = make_plan<float>(top_k_name, many, transport, executor,
-                                    {.how = {algorithm_kind::ring}});
+                                    {.algorithm = {algorithm_kind::ring}});
         error_feedback<float> feedback(is_wrong ? wrong.of_feedback : many);
         auto const call = [&] {
           std::span const some = std::span(x).first(is_wrong ? wrong.values : many);
@@ -155,9 +155,9 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
 TEST_CASE("top_k: NaN and infinity go through where they may, and get into no residual") {
   auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
-    auto sum =
-        make_plan<float>(top_k_name, many, transport, executor,
-                         {.how = {algorithm_kind::direct}, .nonfinite = nonfinite_policy::ignore});
+    auto sum = make_plan<float>(
+        top_k_name, many, transport, executor,
+        {.algorithm = {algorithm_kind::direct}, .nonfinite = nonfinite_policy::ignore});
     error_feedback<float> feedback(many);
     if (transport.rank() == 2) mine[17] = std::numeric_limits<float>::infinity();
     sum.all_reduce(mine, feedback);

@@ -54,7 +54,8 @@ TEST_CASE(
     for (std::string const how : {"ring", "torus", "direct"}) {
       CAPTURE(ranks);
       CAPTURE(how);
-      auto const bytes = bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = algorithm::from(how)});
+      auto const bytes =
+          bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.algorithm = algorithm::from(how)});
       // over all ranks every one of 2 (P - 1) hops moves the whole vector once
       double const bits = bits_per_value_and_hop(bytes, 2 * (ranks - 1));
       CHECK(bits >= 1);
@@ -66,7 +67,7 @@ TEST_CASE("traffic: algorithm sampled moves half of what the ring moves") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
     auto const bytes =
-        bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.how = {algorithm_kind::sampled}});
+        bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {.algorithm = {algorithm_kind::sampled}});
     double const bits = bits_per_value_and_hop(bytes, ranks - 1);
     CHECK(bits >= 1);
     CHECK(bits <= 1.02);
@@ -89,7 +90,7 @@ TEST_CASE(
         auto const codes = 2 * (p - 1) * layout.bytes() +
                            p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
         auto const records = p * steps * sizeof(detail::sealed<detail::call_summary>);
-        plan_options options{.how = algorithm::from(how), .narrow = false};
+        plan_options options{.algorithm = algorithm::from(how), .narrow = false};
         CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes + records);
         options.check = false;
         CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes);
@@ -105,7 +106,7 @@ TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum 
     CHECK(codec.narrow_bits(static_cast<std::uint32_t>(ranks)) == down);
     std::size_t const values = std::size_t{1} << 20;  // whole blocks
     auto const bytes = bytes_of<plan_of<thc<>>>(
-        codec, ranks, {.how = {algorithm_kind::direct}, .check = false}, values);
+        codec, ranks, {.algorithm = {algorithm_kind::direct}, .check = false}, values);
     // 4 bits to P - 1 servers of each value, and its sum from there to P - 1 ranks
     double const ideal = static_cast<double>(values) / 8 * (ranks - 1) * (4 + down);
     CHECK(static_cast<double>(bytes) >= ideal);
@@ -136,7 +137,8 @@ TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, a
           expected[i] = 2.f * static_cast<float>(in_favour) - static_cast<float>(ranks);
         }
         plan_of<sign_count<>>(values, fit(sign_count<>{}, static_cast<std::uint32_t>(ranks)),
-                              transport, executor, {.how = algorithm::from(how), .check = false})
+                              transport, executor,
+                              {.algorithm = algorithm::from(how), .check = false})
             .all_reduce(std::span(x));
         CHECK(x == expected);
         std::lock_guard const lock(counting);
@@ -171,7 +173,7 @@ TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by di
       CAPTURE(one.how);
       host_executor executor;
       plan_of<sign_count<>> votes(values, fit(sign_count<>{}, 4), transport, executor,
-                                  {.how = algorithm::from(one.how), .check = false});
+                                  {.algorithm = algorithm::from(one.how), .check = false});
       std::vector<float> x(values, transport.rank() < 3 ? -1.f : 1.f);
       votes.reduce_scatter(x);
       CHECK(x[votes.shard().first] == -2);

@@ -39,7 +39,7 @@ using detail::operation;
 /// Where a rank's vector is while it is summed.
 enum class place { host, device, device_staged };
 
-plan_options by(std::string const& how) { return {.how = algorithm::from(how)}; }
+plan_options by(std::string const& how) { return {.algorithm = algorithm::from(how)}; }
 /// In the check of arguments hosts also ask whether values are large; devices do not, and send
 /// more.
 plan_options unchecked(plan_options options) {
@@ -143,7 +143,7 @@ TEST_CASE("variable rate on devices: the bits and the bytes of plans on CPUs, by
           options.segment_bytes = flag ? 1 : 10'000;
           options.checksum = flag && n > 70;
           options.decode_on_arrival_bytes = 1;
-          call_options const call{.result = flag ? reduction::mean : reduction::sum};
+          call_options const call{.op = flag ? reduce_op::mean : reduce_op::sum};
           compare(inceptionn(), values_of(ranks, n), operation::all_reduce, options, call);
           compare(bounded, values_of(ranks, n), operation::all_reduce, options, call);
         }
@@ -158,9 +158,9 @@ TEST_CASE("variable rate on devices: reduce_scatter and all_gather, and codecs t
         CAPTURE(fitted);
         auto const options = by(how);
         auto const x = values_of(3, 5001, fitted ? 1e-5f : 0.05f);
-        auto const result = what == operation::all_gather ? reduction::sum : reduction::mean;
-        compare(inceptionn({.fitted = fitted}), x, what, options, {.result = result});
-        if (!fitted) compare(bounded, x, what, options, {.result = result});
+        auto const result = what == operation::all_gather ? reduce_op::sum : reduce_op::mean;
+        compare(inceptionn({.fitted = fitted}), x, what, options, {.op = result});
+        if (!fitted) compare(bounded, x, what, options, {.op = result});
       }
 }
 
@@ -175,8 +175,8 @@ template <class C> void check_nonfinite(C const& codec) {
     CAPTURE(how);
     auto options = by(how);
     options.nonfinite = nonfinite_policy::propagate;
-    for (auto const result : {reduction::sum, reduction::mean})
-      compare(codec, x, operation::all_reduce, options, {.result = result});
+    for (auto const result : {reduce_op::sum, reduce_op::mean})
+      compare(codec, x, operation::all_reduce, options, {.op = result});
 
     options.nonfinite = nonfinite_policy::throw_error;
     auto after = x;

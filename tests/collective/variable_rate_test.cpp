@@ -81,7 +81,7 @@ struct way {
 std::vector<way> ways() {
   std::vector<way> all;
   for (std::string const how : {"aggregator", "ring", "torus", "direct"})
-    all.push_back({how, {.how = algorithm::from(how)}});
+    all.push_back({how, {.algorithm = algorithm::from(how)}});
   return all;
 }
 
@@ -206,7 +206,7 @@ TEST_CASE("variable rate: replicas would drift apart if owners kept what they di
   for (std::string const how : {"ring", "direct"}) {
     auto const drifted = oracle(x, codec, how, /*owners_decode=*/false);
     CHECK(first_difference(drifted[0], drifted[1]) != nowhere);
-    auto const found = all_reduced(x, codec, {.how = algorithm::from(how)});
+    auto const found = all_reduced(x, codec, {.algorithm = algorithm::from(how)});
     CHECK(all_are(found, found[0]));
   }
 }
@@ -226,7 +226,7 @@ TEST_CASE("variable rate: what needs no rounding is summed exactly by every way"
         CHECK(all_are(all_reduced(x, inceptionn(), options), sum));
         auto mean = sum;
         for (float& value : mean) value /= static_cast<float>(ranks);
-        CHECK(all_are(all_reduced(x, inceptionn(), options, {.result = reduction::mean}), mean));
+        CHECK(all_are(all_reduced(x, inceptionn(), options, {.op = reduce_op::mean}), mean));
       }
 }
 
@@ -333,7 +333,7 @@ TEST_CASE("variable rate: a rank sends its share of the code, the aggregator who
       std::vector<float> mine(n, 3.0f);  // not one bit can be saved
       host_executor executor;
       plan sum(n, inceptionn(), transport, executor,
-               {.how = algorithm::from(aggregates ? "aggregator" : "ring")});
+               {.algorithm = algorithm::from(aggregates ? "aggregator" : "ring")});
       auto const before = transport.bytes_sent();
       auto const report = sum.all_reduce(mine);
       CHECK(report.bytes_sent == transport.bytes_sent() - before);
@@ -397,14 +397,14 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 2"},
       {[](auto& c, auto&, auto&) { c.fitted = true; },
        "parameter 4 of the codec: rank 0 has 0, rank 2 has 1"},
-      {[](auto&, auto& o, auto&) { o.how = algorithm::from("aggregator"); },
+      {[](auto&, auto& o, auto&) { o.algorithm = algorithm::from("aggregator"); },
        "the algorithm: rank 0 has ring, rank 2 has aggregator"},
-      {[](auto&, auto& o, auto&) { o.how = algorithm::from("direct"); },
+      {[](auto&, auto& o, auto&) { o.algorithm = algorithm::from("direct"); },
        "the algorithm: rank 0 has ring, rank 2 has direct"},
       {[](auto&, auto& o, auto&) { o.segment_bytes = 5; },
        "segment_bytes (device_segment_bytes on devices): rank 0 has 262144, rank 2 has 5"},
       {[](auto&, auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
-      {[](auto&, auto&, auto& c) { c.result = reduction::mean; },
+      {[](auto&, auto&, auto& c) { c.op = reduce_op::mean; },
        "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
   };
   auto const x = gradients(3, 500, 0.1);
@@ -471,10 +471,10 @@ TEST_CASE("variable rate: what a plan cannot be made for is refused") {
     return outcome_of([&] { plan(10, codec, transport, executor, options); }).text;
   };
   for (std::string const how : {"recursive_doubling", "sampled"})
-    CHECK(text_of(inceptionn(), {.how = algorithm::from(how)}) ==
+    CHECK(text_of(inceptionn(), {.algorithm = algorithm::from(how)}) ==
           "plan: codec 'inceptionn' has no algorithm '" + how +
               "'; it has: ring, torus, direct, aggregator");
-  CHECK(text_of(inceptionn(), {.how = algorithm::from("torus:2x3")})
+  CHECK(text_of(inceptionn(), {.algorithm = algorithm::from("torus:2x3")})
             .starts_with("torus: 2 rows of 3 are 6 places"));
 }
 

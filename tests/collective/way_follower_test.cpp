@@ -61,7 +61,8 @@ struct world {
     if (link == 0) costs.link = {};
     auto options = few_segments;
     options.check = false;
-    return error_of(way) * predicted_seconds(way.how, ranks, values, cost, costs.link, options);
+    return error_of(way) *
+           predicted_seconds(way.algorithm, ranks, values, cost, costs.link, options);
   }
   double error_of(choice const& way) const { return way.codec == "identity" ? 1 : error; }
   sum_time sum(choice const& way) const {
@@ -165,7 +166,7 @@ TEST_CASE("running_costs: crowds links where messages take the time, not where b
   auto const kind = [](double link, std::size_t count) {
     running_costs const running(costs_with(link), ranks, count, {.codecs = {"identity"}},
                                 few_segments);
-    return running.ways()[running.quickest()].how.kind;
+    return running.ways()[running.quickest()].algorithm.kind;
   };
   for (double const link : {gbit, mbit100, mbit10})
     CHECK(kind(link, values) == algorithm_kind::ring);
@@ -219,7 +220,8 @@ TEST_CASE(
     step();
     step();  // by another way, if that is known to be quicker
     auto rings = ways;
-    std::erase_if(rings, [](choice const& one) { return one.how.kind != algorithm_kind::ring; });
+    std::erase_if(rings,
+                  [](choice const& one) { return one.algorithm.kind != algorithm_kind::ring; });
     if (after > before) CHECK(step() < 1.06 * w.best(rings));
     CHECK(watch.last_look + 4 >= watch.calls);
   }
@@ -230,7 +232,7 @@ TEST_CASE(
   way_follower plan({costs_with(no_limit), ranks, 1000, allowed, few_segments}, 0.01, 1e-4);
   plan.take(plan.decide(0));
   auto const& ways = plan.costs().ways();
-  auto const kind = [&] { return ways[plan.used()].how.kind; };
+  auto const kind = [&] { return ways[plan.used()].algorithm.kind; };
   CHECK(kind() != algorithm_kind::ring);
   sum_time const lost{1, 0};  // seconds: packets, on links of which some are slow already
   CHECK(plan.look(lost, 2));
@@ -365,12 +367,12 @@ TEST_CASE("way_follower: sums that lose packets now and then do not drive it fro
       auto const took = [&](std::size_t way, double link) {
         auto costs = costs_with(link);
         if (link == 0) costs.link = {};
-        return predicted_seconds(ways[way].how, ranks, count, costs.of(ways[way].codec), costs.link,
-                                 {.check = false});
+        return predicted_seconds(ways[way].algorithm, ranks, count, costs.of(ways[way].codec),
+                                 costs.link, {.check = false});
       };
       auto const lost = [&](std::size_t way) {
         if (took(way, per_byte) < long_sum) return 0.;
-        bool const crowds = detail::facts_of(ways[way].how.kind).crowds_links;
+        bool const crowds = detail::facts_of(ways[way].algorithm.kind).crowds_links;
         double const odds = sums[way]++ < 3 ? 0.4 : crowds ? 0.3 : 0.02;
         return chance(draw) < odds ? lost_packet : 0;
       };

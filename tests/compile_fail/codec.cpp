@@ -25,7 +25,7 @@ struct stub_codec {
   template <class Group, class Source>
   void encode_block(Group, Source const&, int, std::byte*, hcomp::block_origin const&) const {}
   template <class Group, class Out>
-  void decode_block(Group, std::byte const*, int, Out*, hcomp::reduction) const {}
+  void decode_block(Group, std::byte const*, int, Out*, hcomp::reduce_op) const {}
 #if !defined(CASE_NO_MERGE) && !defined(CASE_PLAN_WITHOUT_MERGE)
   template <class Group> void merge_block(Group, std::byte*, std::byte const*) const {}
 #endif

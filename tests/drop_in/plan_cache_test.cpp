@@ -80,11 +80,11 @@ TEST_CASE("plan_cache: values of every type, sums and means") {
       residual_store residuals(1 << 20);
       plan_cache all(any_transport(transport), 0, 0, residuals);
       std::vector<int> const parts(ranks, n / ranks);
-      for (auto const result : {reduction::sum, reduction::mean}) {
-        if (std::is_integral_v<V> && result == reduction::mean) continue;  // they have none
+      for (auto const result : {reduce_op::sum, reduce_op::mean}) {
+        if (std::is_integral_v<V> && result == reduce_op::mean) continue;  // they have none
         auto const by = std::is_integral_v<V> ? how("lossless_integers", "int32") : how("identity");
         auto const of = [&](std::size_t i) {
-          return static_cast<float>(i % 7 * (result == reduction::mean ? 2 : 6));
+          return static_cast<float>(i % 7 * (result == reduce_op::mean ? 2 : 6));
         };
         std::vector<V> x(n), part(n / ranks);
         for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<V>(mine[i]);

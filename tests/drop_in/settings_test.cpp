@@ -55,7 +55,7 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(thc.sum.codec == "thc");
   CHECK(thc.sum.keys == "bits=3");
   CHECK_FALSE(thc.sum.feedback);
-  CHECK(thc.sum.how == algorithm{algorithm_kind::torus, 2, 4});
+  CHECK(thc.sum.algorithm == algorithm{algorithm_kind::torus, 2, 4});
   CHECK(thc.sum.turns == 5);
   CHECK(thc.sum.threads == 6);
   CHECK(thc.min_bytes == 1 << 20);
@@ -68,7 +68,7 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK_FALSE(only_rule("float: thc device=no").takes_device);
   CHECK_FALSE(only_rule("float: thc when=always").if_quicker);
   CHECK(only_rule("double: sign algorithm=sampled").type == value_type::float64);
-  CHECK(only_rule("double: sign algorithm=sampled").sum.how.kind == algorithm_kind::sampled);
+  CHECK(only_rule("double: sign algorithm=sampled").sum.algorithm.kind == algorithm_kind::sampled);
   CHECK(only_rule("float: inceptionn E=6").sum.keys == "E=6");
   CHECK(only_rule("float: error_bounded bound=2.5e-3").sum.keys == "bound=0.0025");
   CHECK(only_rule("float: error_bounded 1e-4 algorithm=direct").sum.keys == "bound=1e-04");
@@ -87,8 +87,9 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.sum.codec == codec);
     CHECK(one.sum.feedback ==
           (codec.starts_with("sign") || codec.ends_with("thc") || codec == "top_k"));
-    CHECK(one.sum.how.kind == (codec == "lossless" || codec == "top_k" ? algorithm_kind::direct
-                                                                       : algorithm_kind::ring));
+    CHECK(
+        one.sum.algorithm.kind ==
+        (codec == "lossless" || codec == "top_k" ? algorithm_kind::direct : algorithm_kind::ring));
     CHECK(one.min_bytes == (codec == "none" ? 0 : 65536));
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
@@ -288,7 +289,7 @@ TEST_CASE("settings: a codec's text names what differs from its codec's own") {
         "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical",
         "lossless algorithm=hierarchical:direct"}) {
     auto const sum = only_rule("float: " + text).sum;
-    CHECK(sum.how.hierarchical);
+    CHECK(sum.algorithm.hierarchical);
     CHECK(sum.text() == text);
   }
   CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==

@@ -171,7 +171,7 @@ TEST_CASE("error feedback: every rank's residual is its own loss, also with algo
       host_executor executor;
       sign<> const codec{0.25f};
       plan sum(40000, codec, transport, executor,
-               {.how = algorithm::from(owner ? "sampled" : "ring")});
+               {.algorithm = algorithm::from(owner ? "sampled" : "ring")});
       error_feedback<float> feedback(40000);
       for (std::uint64_t step = 0; step < 5; ++step) {
         auto x = uniform_values(40000, step, transport.rank());
@@ -462,7 +462,7 @@ TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave what the whole block
       by(encode_with_feedback<thc<T>, View>{
           codec, layout, view, code.data(), {.key = 3, .rank = 1}});
       by(decode_with_feedback<thc<T>, View>{
-          {codec, layout, 0, code.data(), to.data(), reduction::sum, true}, view});
+          {codec, layout, 0, code.data(), to.data(), reduce_op::sum, true}, view});
       residual.commit();
     };
     for (int turn = 0; turn < 2; ++turn) {

@@ -83,7 +83,7 @@ TEST_CASE(
       plan mean(values, identity<>{}, transport, executor);
       global_compensation<float> state(values);
       auto x = integer_values(values, 1, transport.rank());
-      mean.all_reduce(std::span(x), state, {.result = reduction::mean});
+      mean.all_reduce(std::span(x), state, {.op = reduce_op::mean});
       g[rank] = x;
       c[rank].assign(state.compensation().begin(), state.compensation().end());
     });

@@ -93,7 +93,7 @@ template <class C, class E> struct pipeline {
     executor.for_each_block(layout.blocks(), merge_blocks<C>{codec, a.data(), b.data()});
     executor.for_each_block(layout.blocks(), decode_blocks<C>{codec, layout, 0, a.data(),
                                                               reinterpret_cast<float*>(sum.data()),
-                                                              reduction::mean, false});
+                                                              reduce_op::mean, false});
     if constexpr (Narrowable<C>) {
       auto* const at = reinterpret_cast<std::size_t*>(places.data());
       executor.for_each_block(layout.blocks(), place_blocks{at, layout.block_bytes});
@@ -232,7 +232,7 @@ TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
         one.executor.for_each_block(
             one.layout.blocks(),
             decode_blocks<thc<>>{codec, one.layout, 0, one.a.data(),
-                                 reinterpret_cast<float*>(one.sum.data()), reduction::sum, false});
+                                 reinterpret_cast<float*>(one.sum.data()), reduce_op::sum, false});
         one.executor.synchronize();
       };
       run(expected);

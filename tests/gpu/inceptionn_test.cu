@@ -323,8 +323,8 @@ template <class CodecOf> void check_plans(CodecOf const& codec_of) {
         CAPTURE(n);
         CAPTURE(flag);
         auto const codec = codec_of(flag);
-        plan_options const options{.how = algorithm::from(how), .checksum = flag};
-        call_options const call{.result = flag ? reduction::mean : reduction::sum};
+        plan_options const options{.algorithm = algorithm::from(how), .checksum = flag};
+        call_options const call{.op = flag ? reduce_op::mean : reduce_op::sum};
         std::vector<floats> x;
         for (std::size_t rank = 0; rank < 4; ++rank)
           x.push_back(inceptionn::normal(n, 0.03, {.seed = rank}));

@@ -86,7 +86,7 @@ TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on CPUs")
             CAPTURE(values);
             CAPTURE(checksum);
             auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
-            plan_options const options{.how = algorithm::from(name),
+            plan_options const options{.algorithm = algorithm::from(name),
                                        .checksum = checksum,
                                        .decode_on_arrival_bytes = 1 << 20};
             compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
@@ -99,7 +99,7 @@ TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on CPUs")
 TEST_CASE("gpu: a transport that reaches the device gets messages when the work before is done") {
   for (char const* const name : {"ring", "direct"}) {
     CAPTURE(name);
-    plan_options const options{.how = algorithm::from(name), .segment_bytes = 10'000};
+    plan_options const options{.algorithm = algorithm::from(name), .segment_bytes = 10'000};
     compare<reaching_transport<move_by_cuda>>(
         34'001, 3, [&](std::size_t n, auto& transport, auto& executor) {
           return plan(n, sign<>{}, transport, executor, options);
@@ -120,9 +120,10 @@ TEST_CASE("gpu: sampled selection of ranks that share a GPU gives the bits of no
         CAPTURE(values);
         CAPTURE(checksum);
         compare(values, ranks, [&](std::size_t n, auto& transport, auto& executor) {
-          return plan(
-              n, sign<>{}, transport, executor,
-              {.how = {algorithm_kind::sampled}, .checksum = checksum, .segment_bytes = 10'000});
+          return plan(n, sign<>{}, transport, executor,
+                      {.algorithm = {algorithm_kind::sampled},
+                       .checksum = checksum,
+                       .segment_bytes = 10'000});
         });
       }
 }

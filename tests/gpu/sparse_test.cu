@@ -21,7 +21,7 @@ namespace {
 template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
   for (std::uint64_t step = 0; step < 2; ++step) {
     sum.all_reduce(x, {.step = step});
-    if (sum.options().how.kind != algorithm_kind::direct) continue;
+    if (sum.options().algorithm.kind != algorithm_kind::direct) continue;
     sum.reduce_scatter(x, {.step = step});
     sum.all_gather(x, {.step = step});
   }
@@ -30,7 +30,7 @@ template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
 /// @param few_values  of vectors on the PTX machine
 void check_sums(sparse::settings options, char const* how = "ring", int few_values = 12'001) {
   using over_staging = host_staged<in_process, gpu::stream_executor>;
-  options.plan = {.how = algorithm::from(how)};
+  options.plan = {.algorithm = algorithm::from(how)};
   for (int const ranks : all_or_few<std::vector<int>>({1, 3}, {3}))
     for (std::size_t const values : {1, all_or_few(300'001, few_values)})
       for (double const density : {0.0, 0.05, 0.7}) {

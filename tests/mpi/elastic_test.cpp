@@ -81,7 +81,7 @@ void sum_in_few_bits(ledger& seen, ledger::place& mine) {
     std::mt19937 draw(static_cast<unsigned>(step * 100 + group.name()));
     std::vector<float> x(seen.values);
     for (float& one : x) one = static_cast<float>(draw() % 2001) / 1000 - 1;
-    auto const report = sum.all_reduce(x, feedback, {.result = reduction::mean});
+    auto const report = sum.all_reduce(x, feedback, {.op = reduce_op::mean});
     for (int const name : group.members()) mine.who[step] |= std::uint64_t{1} << name;
     must(report.weight >= group.members().size(), "nobody is left out who is there");
     mine.bits[step] = bits_of(x);

@@ -43,7 +43,7 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
     builtin_codecs<float>::for_each([&]<class C>() {
       CAPTURE(how);
       CAPTURE(C::name);
-      plan_options const options{.how = algorithm::from(how), .segment_bytes = 10000};
+      plan_options const options{.algorithm = algorithm::from(how), .segment_bytes = 10000};
       for (std::size_t const values : {std::size_t{0}, std::size_t{1}, std::size_t{150001}}) {
         CAPTURE(values);
         auto x = data::whole_numbers(values, transport.rank());
@@ -108,7 +108,7 @@ TEST_CASE("mpi transport: sampled selection gives the bits of the native OR") {
   host_executor executor;
   std::size_t const values = 150001;
   auto x = data::whole_numbers(values, transport.rank()), y = x;
-  plan(values, sign{}, transport, executor, {.how = {algorithm_kind::sampled}})
+  plan(values, sign{}, transport, executor, {.algorithm = {algorithm_kind::sampled}})
       .all_reduce(x, {.seed = 5});
   sampled_sign<> const native{
       static_cast<std::uint32_t>(transport.rank()),
@@ -128,7 +128,7 @@ TEST_CASE("mpi native sum: THC through MPI_SUM of bytes gives the bits of the pl
   std::size_t const values = 8 * ranks * static_cast<std::size_t>(thc<float>::block_values) + 100;
   auto x = data::whole_numbers(values, transport.rank()), y = x;
   auto const codec = fit(thc<float>{}, ranks);
-  all_reduce(std::span(x), codec, transport, executor, {.seed = 5, .result = reduction::mean});
+  all_reduce(std::span(x), codec, transport, executor, {.seed = 5, .op = reduce_op::mean});
   thc_lanes<> sum(codec, static_cast<std::uint32_t>(transport.rank()), ranks);
   std::vector<std::uint8_t> lanes;
   mpi::all_reduce_native(sum, std::span(y), {.seed = 5}, lanes, MPI_COMM_WORLD);

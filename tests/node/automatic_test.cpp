@@ -63,7 +63,7 @@ TEST_CASE("node::automatic_plan: takes a hierarchical way where that is quickest
       host_executor executor;
       node::automatic_plan<float> sum(many, transport, executor, costs_with(inside),
                                       registered_codecs<float>(), two_nodes);
-      CHECK(sum.chosen().how.hierarchical == (inside < 1));
+      CHECK(sum.chosen().algorithm.hierarchical == (inside < 1));
       CHECK(sum.choices().size() > 6);
       sum.all_reduce(x);
       error_feedback<float> feedback(many);
@@ -94,7 +94,7 @@ TEST_CASE("node::automatic_plan: measures nodes, follows real times, and may fin
       x = y;
       std::string text;
       bool has_nodes = false;
-      for (auto const& one : sum.choices()) has_nodes |= one.how.hierarchical;
+      for (auto const& one : sum.choices()) has_nodes |= one.algorithm.hierarchical;
       CHECK(has_nodes == (where == two_nodes));
       std::lock_guard const lock(one_at_a_time);
       choices.push_back(to_text(sum.chosen()));
@@ -108,13 +108,13 @@ TEST_CASE("running_costs: links between nodes change as others do, and then the 
   auto const asked = node::with_hierarchical(costs_with(1e-5));
   detail::running_costs costs(*asked.costs, 4, many, asked.allowed, {});
   auto const fast = costs.quickest();
-  CHECK(!costs.ways()[fast].how.hierarchical);
+  CHECK(!costs.ways()[fast].algorithm.hierarchical);
   costs.learn_link(1e-5);  // ten times as slow
   auto const slow = costs.best(fast);
-  REQUIRE(costs.ways()[slow].how.hierarchical);
+  REQUIRE(costs.ways()[slow].algorithm.hierarchical);
   auto now = *asked.costs;
   now.nodes->between.seconds_per_byte = 1e-5;
-  auto const expected = predict_by_nodes(costs.ways()[slow].how, 4, many, now.of("identity"),
+  auto const expected = predict_by_nodes(costs.ways()[slow].algorithm, 4, many, now.of("identity"),
                                          *now.nodes, {.check = false})
                             .seconds();
   CHECK(costs.seconds(slow) == doctest::Approx(expected).epsilon(1e-6));
@@ -140,6 +140,6 @@ TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows
   on_ranks(inputs(), [](in_process& transport, std::vector<float>&) {
     host_executor executor;
     automatic_plan<float> sum(many, transport, executor, node::with_hierarchical(costs_with(1e-9)));
-    for (auto const& one : sum.choices()) CHECK(!one.how.hierarchical);
+    for (auto const& one : sum.choices()) CHECK(!one.algorithm.hierarchical);
   });
 }

@@ -71,7 +71,7 @@ TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
 TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
   for (auto const& where : clusters)
     for (std::string const codec : {"identity", "lossless", "error_bounded:1e-3", "fp16"})
-      for (auto const result : {reduction::sum, reduction::mean}) {
+      for (auto const result : {reduce_op::sum, reduce_op::mean}) {
         CAPTURE(codec);
         CAPTURE(where.size());
         auto const ranks = where.size();
@@ -80,10 +80,10 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
           auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
             host_executor executor;
             hierarchical_plan<float> sum(codec, values, transport, executor, {.node_of = where});
-            auto const report = sum.all_reduce(mine, {.result = result});
+            auto const report = sum.all_reduce(mine, {.op = result});
             CHECK(report.weight == ranks);
           });
-          double const times = result == reduction::sum ? static_cast<double>(ranks) : 1;
+          double const times = result == reduce_op::sum ? static_cast<double>(ranks) : 1;
           // Sums of up to 6 values below 1 are below 8. Every addition rounds by 2^-24 of that, and
           // fp16 by 2^-11, once per host and its own encoding.
           double const bound = codec == "fp16"       ? 4 * 8 * 0x1p-11
@@ -178,7 +178,7 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
     error_feedback<float> feedback(sum.share().count);
     for (std::uint64_t step = 0; step < steps; ++step) {
       auto y = mine;
-      sum.all_reduce(y, feedback, {.step = step, .result = reduction::mean});
+      sum.all_reduce(y, feedback, {.step = step, .op = reduce_op::mean});
       for (std::size_t i = 0; i < many; ++i) totals[r][i] += y[i];
     }
     for (std::size_t i = 0; i < sum.share().count; ++i)
@@ -207,11 +207,11 @@ TEST_CASE("hierarchical: node::make_plan takes it among algorithms, a plan of ra
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
       auto sum = node::make_plan<float>("error_bounded:1e-3", many, transport, executor,
-                                        {.how = how}, where);
+                                        {.algorithm = how}, where);
       CHECK(sum.codec() == "error_bounded:bound=0.001");
       CHECK(sum.encoded().count ==
             (how.hierarchical ? (transport.rank() % 2 ? 2440 : 2560) : many));
-      sum.all_reduce(mine, {.result = reduction::mean});
+      sum.all_reduce(mine, {.op = reduce_op::mean});
       global_compensation<float> compensation(many);
       if (how.hierarchical)
         CHECK_THROWS_AS(sum.all_reduce(mine, compensation), std::invalid_argument);
@@ -221,7 +221,7 @@ TEST_CASE("hierarchical: node::make_plan takes it among algorithms, a plan of ra
   }
   auto const outcomes = outcomes_on(2, [&](in_process& transport) {
     host_executor executor;
-    make_plan<float>("fp16", many, transport, executor, {.how = {.hierarchical = true}});
+    make_plan<float>("fp16", many, transport, executor, {.algorithm = {.hierarchical = true}});
   });
   CHECK(all_ended_alike(outcomes, "invalid_argument"));
   CHECK(outcomes[0].text ==

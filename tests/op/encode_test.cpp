@@ -134,7 +134,7 @@ TEST_CASE("encode and decode: whole codes merge block by block, with and without
       }
       std::vector<T> mean(n);
       REQUIRE(hcomp::decode(codec, std::span<std::byte const>(sum), std::span<T>(mean),
-                            {.result = hcomp::reduction::mean, .weight = 6}) == 6);
+                            {.op = hcomp::reduce_op::mean, .weight = 6}) == 6);
       if constexpr (laws::stated<C>::rotated)
         for (std::size_t i = 0; i < n; ++i)
           REQUIRE(std::fabs(static_cast<double>(mean[i]) - static_cast<double>(x[i])) <
@@ -318,7 +318,7 @@ TEST_CASE("encode: codes of Calibrated codecs can be added if their units were a
     hcomp::merge_blocks<hcomp::thc<float>>{codec, sum.data(), other.data()}(hcomp::simd_group{}, 0);
     std::vector<float> mean(100);
     hcomp::decode(codec, std::span<std::byte const>(sum), std::span<float>(mean),
-                  {.result = hcomp::reduction::mean});
+                  {.op = hcomp::reduce_op::mean});
     return mean;
   };
   auto agreed = hcomp::measure(codec, std::span<float const>(small));

@@ -118,7 +118,7 @@ TEST_CASE("sparse sum: settings that differ are seen") {
       sparse_sum<std::uint32_t>().settings(),
       sparse_sum<std::uint64_t>().settings(),
       sparse_sum<>({.ranks = 2}).settings(),
-      sparse_sum<>({.result = hcomp::reduction::mean}).settings(),
+      sparse_sum<>({.op = hcomp::reduce_op::mean}).settings(),
       sparse_sum<>({.nonfinite = hcomp::nonfinite_policy::ignore}).settings(),
       sparse_sum<>({}, only_dense).settings(),
       sparse_sum<>({}, only_packed).settings(),

@@ -67,7 +67,7 @@ std::vector<float> merged_mean(C const& codec, std::vector<std::vector<float>> c
   }
   std::vector<float> result(x[0].size());
   decode(codec, std::span<std::byte const>(sum), std::span<float>(result),
-         {.key = key, .result = reduction::mean});
+         {.key = key, .op = reduce_op::mean});
   return result;
 }
 

@@ -52,10 +52,10 @@ template <class T = float> struct steps {
     });
   }
   template <class Group, class Out>
-  void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduction r) const {
+  void decode_block(Group group, std::byte const* block, int n, Out* x, hcomp::reduce_op r) const {
     double const weight = hcomp::load_aligned<hcomp::block_header>(block).weight;
     for (int i = group.worker(); i < n; i += Group::workers)
-      x[i] = static_cast<Out>(get(block, i) * step / (r == hcomp::reduction::mean ? weight : 1));
+      x[i] = static_cast<Out>(get(block, i) * step / (r == hcomp::reduce_op::mean ? weight : 1));
     group.sync();
   }
 

@@ -55,7 +55,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
       CAPTURE(by_name);
       auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
-        plan_options const options{.how = algorithm::from(how)};
+        plan_options const options{.algorithm = algorithm::from(how)};
         if (by_name)
           make_plan<float>("steps:0.5", mine.size(), transport, executor, options).all_reduce(mine);
         else

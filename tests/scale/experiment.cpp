@@ -130,7 +130,7 @@ class experiment {
     for (auto const seconds : hcomp::detail::codec_times)
       cost.*seconds = costs_.of(result.codec).*seconds;
     simulated_executor executor(cost);
-    hcomp::plan all(options_.values, codec, transport, executor, {.how = how});
+    hcomp::plan all(options_.values, codec, transport, executor, {.algorithm = how});
     draw(x, rank);
 
     cluster_.line_up();

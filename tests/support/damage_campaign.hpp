@@ -47,7 +47,7 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
   auto const sum_over = [&](auto& transport, setup const& s, std::vector<float>& x) {
     host_executor executor;
     auto sum = make_plan<float>(s.codec, values, transport, executor,
-                                {.how = algorithm::from(s.how), .checksum = true});
+                                {.algorithm = algorithm::from(s.how), .checksum = true});
     sum.all_reduce(x, {.seed = 5});
   };
   std::vector<std::vector<float>> right;

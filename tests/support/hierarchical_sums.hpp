@@ -43,7 +43,7 @@ std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
   host_executor executor;
   auto const plan_of = [&](one const& sum, Transport auto& over) {
     return node::make_plan<float>(sum.codec, sum.values, over, executor,
-                                  {.how = algorithm::from(sum.algorithm)}, node_of);
+                                  {.algorithm = algorithm::from(sum.algorithm)}, node_of);
   };
   std::vector<std::vector<float>> found, expected;  // turns of every sum
   for (one const& sum : sums)

@@ -35,7 +35,7 @@ using hcomp::block_fault;
 using hcomp::block_header;
 using hcomp::block_header_bytes;
 using hcomp::block_origin;
-using hcomp::reduction;
+using hcomp::reduce_op;
 
 // ---- What the codecs state
 
@@ -191,7 +191,7 @@ template <class C> code merged_by_op(C const& codec, code acc, code const& in) {
 }
 template <class Out = double, class C, class Group = hcomp::serial_group>
 std::vector<Out> decoded(C const& codec, code const& block, int n,
-                         reduction result = reduction::sum, Group group = {}) {
+                         reduce_op result = reduce_op::sum, Group group = {}) {
   std::vector<Out> x(static_cast<std::size_t>(n));
   codec.decode_block(group, block.data(), n, x.data(), result);
   return x;
@@ -284,7 +284,7 @@ template <class C> void size() {
       REQUIRE(same_bytes(in.bytes(), second));
       REQUIRE(same_bytes(acc.bytes(), sum));
       codec.decode_block(hcomp::simd_group{}, acc.data(), n, reinterpret_cast<T*>(out.data()),
-                         reduction::sum);
+                         reduce_op::sum);
       REQUIRE(out.untouched_outside());
       REQUIRE((n == 0 || std::memcmp(out.data(), values.data(), count * sizeof(T)) == 0));
     }
@@ -302,7 +302,7 @@ template <class C> void round_trip() {
       auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 21});
       auto const block = encode(codec, x, {.weight = weight});
       auto const sum = decoded(codec, block, n);
-      auto const mean = decoded<T>(codec, block, n, reduction::mean);
+      auto const mean = decoded<T>(codec, block, n, reduce_op::mean);
       for (std::size_t i = 0; i < x.size(); ++i) {
         double const ideal = stated<C>::value(codec, static_cast<double>(x[i])) * weight;
         double bound = stated<C>::rounding(ideal);
@@ -349,7 +349,7 @@ template <class C> void sum() {
       REQUIRE(header.fault == block_fault::none);
       auto const da = decoded(codec, a, n), db = decoded(codec, b, n);
       auto const total = decoded(codec, both, n);
-      auto const mean = decoded(codec, both, n, reduction::mean);
+      auto const mean = decoded(codec, both, n, reduce_op::mean);
       for (std::size_t i = 0; i < count; ++i) {
         CAPTURE(i);
         if constexpr (stated<C>::drawn) {
@@ -433,7 +433,7 @@ template <class C> void order() {
     std::vector<double> ideal(n), error(n), low(n, 1e9), high(n, -1e9);
     std::uint32_t whole = 0;
     for (code const& block : some) {
-      auto const value = decoded(codec, block, n), mean = decoded(codec, block, n, reduction::mean);
+      auto const value = decoded(codec, block, n), mean = decoded(codec, block, n, reduce_op::mean);
       whole += header_of(block).weight;
       for (std::size_t i = 0; i < n; ++i) {
         ideal[i] += value[i];
@@ -553,7 +553,7 @@ template <class C> void mean() {
     auto const& [a, b, c] = std::tie(block[0], block[1], block[2]);
     auto const sum =
         draw % 2 ? merged(codec, merged(codec, a, b), c) : merged(codec, b, merged(codec, c, a));
-    auto const result = decoded(codec, sum, n, reduction::mean);
+    auto const result = decoded(codec, sum, n, reduce_op::mean);
     for (std::size_t i = 0; i < n; ++i) mean[i] += result[i] / draws;
   }
   for (std::size_t i = 0; i < n; ++i) {
@@ -673,7 +673,7 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
     codec.encode_block(hcomp::serial_group{}, added, n, expected.data(), mine);
     auto const sum = merged(codec, expected, in);
     auto const values = decoded<T>(codec, sum, n),
-               means = decoded<T>(codec, sum, n, reduction::mean);
+               means = decoded<T>(codec, sum, n, reduce_op::mean);
 
     auto const check = [&](code const& block, code const& both, std::vector<T> const& result,
                            std::vector<T> const& mean) {
@@ -689,8 +689,8 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
       both = block;
       share([&](auto group) { codec.merge_block(group, both.data(), in.data()); });
       share([&](auto group) {
-        codec.decode_block(group, both.data(), n, result.data(), reduction::sum);
-        codec.decode_block(group, both.data(), n, mean.data(), reduction::mean);
+        codec.decode_block(group, both.data(), n, result.data(), reduce_op::sum);
+        codec.decode_block(group, both.data(), n, mean.data(), reduce_op::mean);
       });
       check(block, both, result, mean);
     };

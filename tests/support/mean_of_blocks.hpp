@@ -34,7 +34,7 @@ std::vector<typename C::value_type> mean_of_blocks(
                           static_cast<std::uint32_t>(first / C::block_values), norms.data()});
       if (rank > 0) codec.merge_block(serial_group{}, sum.data(), in.data());
     }
-    codec.decode_block(serial_group{}, sum.data(), n, mean.data() + first, reduction::mean);
+    codec.decode_block(serial_group{}, sum.data(), n, mean.data() + first, reduce_op::mean);
   }
   return mean;
 }

@@ -26,7 +26,7 @@ namespace sparse {
 struct settings {
   hcomp::sparse_ways ways = {};
   hcomp::lhc_options sketch = {};
-  hcomp::plan_options plan = {.how = {hcomp::algorithm_kind::direct}};
+  hcomp::plan_options plan = {.algorithm = {hcomp::algorithm_kind::direct}};
 };
 
 template <class Lane, hcomp::Transport T, hcomp::Executor E>
@@ -50,7 +50,7 @@ template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
   hcomp::host_executor executor;
   for (auto const how : {hcomp::algorithm_kind::direct, hcomp::algorithm_kind::ring}) {
     CAPTURE(hcomp::algorithm{how}.name());
-    auto sum = plan_of<Lane>(expected.size(), transport, executor, {.plan = {.how = {how}}});
+    auto sum = plan_of<Lane>(expected.size(), transport, executor, {.plan = {.algorithm = {how}}});
     auto x = mine, y = mine;
     sum.all_reduce(std::span(x));
     CHECK(x == expected);

@@ -136,7 +136,7 @@ template <class E, class Observe> class work_of_plans {
     auto const decode = [&](auto const& view) {
       executor_.for_each_block(
           blocks, decode_with_feedback<C, std::remove_cvref_t<decltype(view)>>{
-                      {codec, layout, 0, a.data(), as<float>(sum), reduction::mean}, view});
+                      {codec, layout, 0, a.data(), as<float>(sum), reduce_op::mean}, view});
     };
     auto const merge = [&](buffer const& acc, buffer const& in) {
       executor_.for_each_block(blocks, merge_blocks<C>{codec, acc.data(), in.data()});
@@ -157,7 +157,7 @@ template <class E, class Observe> class work_of_plans {
     detail::code_inspection<E> inspection(blocks);
     auto const require_sound = [&](buffer const& of, std::uint64_t weight, bool checksum) {
       auto const found = inspection(executor_, codec, layout, layout.all(), of.data(), 77, weight,
-                                    reduction::sum, checksum);
+                                    reduce_op::sum, checksum);
       if (!found.is_sound())
         throw std::runtime_error(name + ": block " + std::to_string(found.damaged) + " of " +
                                  std::to_string(weight) + " ranks is not sound, fault " +
@@ -255,7 +255,7 @@ template <class E, class Observe> class work_of_plans {
     detail::sparse_phases<lossless<Lane>, E> phases({.ways = ways}, values_, {}, executor_);
     std::span const from(as<float>(x), values_), to(as<float>(y), values_);
     std::size_t const index = values_ / 8;
-    auto const mark = [&] { phases.mark(from, reduction::sum); };
+    auto const mark = [&] { phases.mark(from, reduce_op::sum); };
     auto const look = [&] { phases.look(); };
     if (ways.packed) {
       observe_(plan_work{"sparse index, mark", stream_asked, nothing, mark,

@@ -133,7 +133,7 @@ TEST_CASE("any_transport: a sum is that of the transport itself, and sends as ma
     run_ranks(4, [&](in_process& inner) {
       std::vector<float> x(100'001, inner.rank() % 2 == 0 ? 1.0f : -2.0f), y = x;
       host_executor executor;
-      plan_options const options{.how = algorithm::from(how), .segment_bytes = 1000};
+      plan_options const options{.algorithm = algorithm::from(how), .segment_bytes = 1000};
       auto const direct = all_reduce(std::span(x), sign<float>{}, inner, executor, {}, options);
       any_transport transport(inner);
       auto const indirect =

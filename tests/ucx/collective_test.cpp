@@ -61,7 +61,7 @@ TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among thr
       auto const sum = [&](auto& over, std::vector<float>& x) {
         host_executor own;
         all_reduce(std::span(x), fit(C{}, 8), over, own, {.seed = 5},
-                   {.how = algorithm::from(how), .segment_bytes = 20000});
+                   {.algorithm = algorithm::from(how), .segment_bytes = 20000});
       };
       auto x = data::whole_numbers(values, transport.rank());
       sum(transport, x);
@@ -77,8 +77,8 @@ TEST_CASE("ucx: Marsit runs a hundred rounds and all ranks hold the same bits") 
     CAPTURE(how);
     std::size_t const values = 40000;
     marsit<float, ucx::transport, host_executor> synchronize(
-        values, {.sign_step = 0.5, .period = 10, .plan = {.how = algorithm::from(how)}}, transport,
-        executor);
+        values, {.sign_step = 0.5, .period = 10, .plan = {.algorithm = algorithm::from(how)}},
+        transport, executor);
     std::vector<float> update(values);
     bool same = true;
     for (unsigned round = 0; round < 100; ++round) {

@@ -210,7 +210,7 @@ TEST_CASE("elastic: what was lost stays with those who are left") {
             for (;;) pause();
           }
           auto x = mine;
-          auto const report = sum.all_reduce(x, feedback, {.result = reduction::mean});
+          auto const report = sum.all_reduce(x, feedback, {.op = reduce_op::mean});
           must(report.weight == (step < before ? 3u : 2u), "it is known how many were summed");
           if (step == before - 1) std::fill(total.begin(), total.end(), 0);
           if (step >= before)
@@ -344,7 +344,7 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
           if (is_new) group->share(bytes);
           while (state.step < steps) {
             std::vector<float> x(1000, 1);
-            sum.all_reduce(x, {.result = reduction::mean});
+            sum.all_reduce(x, {.op = reduce_op::mean});
             for (std::size_t i = 0; i < x.size(); ++i) state.parameters[i] += x[i];
             ++state.step;
             self.step();

@@ -353,7 +353,7 @@ TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; 
           over.start([&] {
                 for (int i = 0; i < 4; ++i)
                   plans.push_back(node::make_plan<float>("identity", 5000, over, executor,
-                                                         {.how = {.hierarchical = true}},
+                                                         {.algorithm = {.hierarchical = true}},
                                                          {0, 0, 1, 1}));
               })
               .wait();

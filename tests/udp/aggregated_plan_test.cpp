@@ -89,7 +89,7 @@ TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by 
                                   {.aggregators = {one.address(), two.address()}});
         auto again = own;
         auto const figures = plan.all_reduce(
-            std::span(own), {.seed = 2, .step = 7, .tensor = 1, .result = reduction::mean});
+            std::span(own), {.seed = 2, .step = 7, .tensor = 1, .op = reduce_op::mean});
         CHECK(figures.weight == static_cast<std::uint64_t>(ranks));
         CHECK((values == 0 || figures.bytes_sent > values * 4 / 8));
         plan.all_reduce(std::span(again), {.seed = 2, .step = 7, .tensor = 1});
@@ -133,7 +133,7 @@ TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {
     error_feedback<float> feedback(values);
     for (int step = 0; step < steps; ++step) {
       auto mean = x[me];
-      plan.all_reduce(std::span(mean), feedback, {.result = reduction::mean});
+      plan.all_reduce(std::span(mean), feedback, {.op = reduce_op::mean});
       for (std::size_t i = 0; i < values; ++i) sums[me][i] += mean[i];
     }
     own.assign(feedback.residual().begin(), feedback.residual().end());
@@ -244,7 +244,7 @@ TEST_CASE(
       for (int n = 0; n < 2000 && ended < 2; ++n) std::this_thread::sleep_for(10ms);
       ended_before_the_last = ended.load();
     }
-    plan.all_reduce(std::span(own), {.step = 0, .result = reduction::mean});
+    plan.all_reduce(std::span(own), {.step = 0, .op = reduce_op::mean});
     ++ended;
     CHECK(plan.last().lost == 0);
     CHECK(plan.last().contributions == 2 * plan.last().chunks);

@@ -13,7 +13,7 @@
 namespace hcomp {
 
 /// What decoding gives: the weighted sum over the ranks, or that sum divided by the total weight.
-enum class reduction { sum, mean };
+enum class reduce_op { sum, mean };
 
 /// What happens when some rank puts NaN or infinity in, or a sum of finite values overflows. The
 /// same on all ranks, always.
@@ -35,7 +35,7 @@ enum class nonfinite_policy {
 template <class C>
 concept Compressor = std::is_trivially_copyable_v<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
-             block_origin origin, reduction r) {
+             block_origin origin, reduce_op r) {
   { C::name } -> std::convertible_to<std::string_view>;  // registry and messages
   { C::codec_id } -> std::convertible_to<std::uint8_t>;  // on the wire
   { C::block_values } -> std::convertible_to<int>;       // values in a full block
@@ -73,7 +73,7 @@ concept HomomorphicSum = Compressor<C> &&
 template <class C>
 concept Piecewise = Compressor<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
-             block_origin origin, reduction r) {
+             block_origin origin, reduce_op r) {
   { C::piece_workers } -> std::convertible_to<int>;
   { c.piece_values() } -> std::same_as<int>;
   { c.piece_scratch_bytes(std::size_t{}) } -> std::same_as<std::size_t>;
@@ -115,7 +115,7 @@ concept ReportsResidual = Compressor<C> && requires(C const c, std::size_t value
 /// such a function, which is called for several values before the first is put.
 template <class C, class Group, class Put>
 concept ElementwiseDecode = HasWarps<Group> && Compressor<C> &&
-    requires(C const c, Group group, std::byte const* block, int n, reduction r, Put put) {
+    requires(C const c, Group group, std::byte const* block, int n, reduce_op r, Put put) {
   c.decode_each(group, block, n, r, put);
 };
 
@@ -188,7 +188,7 @@ concept HopRounding = Narrowable<C> && requires(C const c, serial_group g, std::
 /// `stays_finite(group, block, n, r)`: in every worker, whether all decode to finite `value_type`s.
 template <class C>
 concept MayOverflow = Compressor<C> &&
-    requires(C const c, serial_group g, std::byte const* block, int n, reduction r) {
+    requires(C const c, serial_group g, std::byte const* block, int n, reduce_op r) {
   { c.largest_decoded(block, n, r) } -> std::same_as<double>;
   { c.stays_finite(g, block, n, r) } -> std::same_as<bool>;
 };

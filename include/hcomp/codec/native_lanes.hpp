@@ -66,8 +66,8 @@ struct native_lanes {
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
-    T const whole = is_sum && r == reduction::mean ? load_aligned<block_header>(block).weight : 1;
+                             reduce_op r) const {
+    T const whole = is_sum && r == reduce_op::mean ? load_aligned<block_header>(block).weight : 1;
     for (int i = group.worker(); i < n; i += Group::workers)
       x[i] = static_cast<Out>(whole == 1 ? get(block, i) : get(block, i) / whole);
     group.sync();

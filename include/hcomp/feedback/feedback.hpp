@@ -126,7 +126,7 @@ template <Compressor C, class View> struct encode_with_feedback {
       bool may_be_infinite = nonfinite;
       if constexpr (MayOverflow<C>)
         may_be_infinite |= detail::may_be_infinite<typename C::value_type>(
-            codec.largest_of_piece(code + layout.offset(b), n, origin, reduction::mean, k));
+            codec.largest_of_piece(code + layout.offset(b), n, origin, reduce_op::mean, k));
       settle(group, first, range.count, may_be_infinite);
     }
     return nonfinite;
@@ -142,7 +142,7 @@ template <Compressor C, class View> struct encode_with_feedback {
     int const n = layout.values_in(b);
     bool may_be_infinite = (load_aligned<block_header>(block).flags & block_has_nonfinite) != 0;
     if constexpr (MayOverflow<C>)
-      may_be_infinite |= detail::may_overflow<C>{codec, reduction::mean}(block, n);
+      may_be_infinite |= detail::may_overflow<C>{codec, reduce_op::mean}(block, n);
     settle(group, b * layout.block_values, n, may_be_infinite);
   }
   /// Of whole units of a block.
@@ -201,16 +201,13 @@ template <Compressor C, class View> struct decode_with_feedback {
     std::byte const* const block = decode.code + decode.layout.offset(b);
     if (decode.becomes_nan(block)) return decode(group, i);
     if constexpr (ElementwiseDecode<C, Group, replacing> && Replaces<View, value_type>) {
-      decode.codec.decode_each(group, block, n, decode.result, replacing{view, first, x});
-    } else if constexpr (requires {
-                           decode.codec.decode_part(group, block, 0, n, x, decode.result);
-                         }) {
+      decode.codec.decode_each(group, block, n, decode.op, replacing{view, first, x});
+    } else if constexpr (requires { decode.codec.decode_part(group, block, 0, n, x, decode.op); }) {
       constexpr int most = part_values<Group>;
       for (int at = 0; at < n; at += most) {
         int const part = n - at < most ? n - at : most;
-        view.decoded(group, first + static_cast<std::size_t>(at), part, x + at, [&] {
-          decode.codec.decode_part(group, block, at, part, x + at, decode.result);
-        });
+        view.decoded(group, first + static_cast<std::size_t>(at), part, x + at,
+                     [&] { decode.codec.decode_part(group, block, at, part, x + at, decode.op); });
       }
     } else {
       view.decoded(group, first, n, x, [&] { decode(group, i); });

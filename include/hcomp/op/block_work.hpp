@@ -190,7 +190,7 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
   std::byte* const block = code + layout.offset(b);
   auto const values = x + b * layout.block_values;
   codec.encode_block(group, values, n, block, place);
-  after(n, [&](auto* to) { codec.decode_block(group, block, n, to, reduction::mean); });
+  after(n, [&](auto* to) { codec.decode_block(group, block, n, to, reduce_op::mean); });
   if (origin.checksum) seal(group, block, codec.block_bytes(n));
 }
 
@@ -204,7 +204,7 @@ HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& la
   auto const place = origin_of_block(codec, layout, origin, b);
   std::byte* const block = code + layout.offset(b);
   bool const nonfinite = codec.encode_piece(group, x + b * layout.block_values, n, block, place, k);
-  after([&](auto* to) { codec.decode_piece(group, block, n, place, to, reduction::mean, k); });
+  after([&](auto* to) { codec.decode_piece(group, block, n, place, to, reduce_op::mean, k); });
   return nonfinite;
 }
 
@@ -335,7 +335,7 @@ template <Compressor C> struct decode_blocks {
   std::size_t first;
   std::byte const* code;      ///< of the whole vector
   typename C::value_type* x;  ///< of the whole vector
-  reduction result = reduction::sum;
+  reduce_op op = reduce_op::sum;
   bool spread_nan =
       false;  ///< NaN for all values of a block in which some rank had NaN or infinity
 

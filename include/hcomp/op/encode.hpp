@@ -123,7 +123,7 @@ std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type c
 /// How to decode.
 struct decode_options {
   draw_key key = {};  ///< that the blocks were encoded with
-  reduction result = reduction::sum;
+  reduce_op op = reduce_op::sum;
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   std::uint64_t weight = 0;  ///< that the sum must have, such as the number of ranks; 0: any
 };
@@ -141,7 +141,7 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
   detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
                        detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
   auto const found =
-      detail::check_sums(codec, layout, layout.all(), code.data(), options.result,
+      detail::check_sums(codec, layout, layout.all(), code.data(), options.op,
                          detail::check_code(C::codec_id, layout, layout.all(), code.data(),
                                             philox_key(options.key), options.weight));
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
@@ -150,7 +150,7 @@ std::uint64_t decode(C const& codec, std::span<std::byte const> code,
                               0,
                               code.data(),
                               x.data(),
-                              options.result,
+                              options.op,
                               options.nonfinite == nonfinite_policy::propagate};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
   return found.weight;

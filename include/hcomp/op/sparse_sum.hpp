@@ -75,7 +75,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
     auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
     add(options_.ranks);
-    add(static_cast<std::uint64_t>(options_.result));
+    add(static_cast<std::uint64_t>(options_.op));
     add(static_cast<std::uint64_t>(options_.nonfinite));
     add(ways_.dense * 4u + ways_.packed * 2u + ways_.sketched);
     add(same_bits<std::uint64_t>(ways_.worthwhile));

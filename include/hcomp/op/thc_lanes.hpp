@@ -116,7 +116,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
       codec_.decode_sums(simd_group{},
                          reinterpret_cast<std::byte const*>(reduced.data() + b * C::block_values),
                          reinterpret_cast<std::byte const*>(origin.statistics), layout.values_in(b),
-                         origin, x.data() + b * C::block_values, reduction::mean);
+                         origin, x.data() + b * C::block_values, reduce_op::mean);
     }
   }
 
@@ -139,8 +139,8 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
     auto const* const sums = reinterpret_cast<std::byte const*>(reduced.data() + first);
     auto const* const norms = reinterpret_cast<std::byte const*>(origin_of(b, 0, 0).statistics);
     if (!detail::may_be_infinite<value_type>(
-            codec_.largest_sum(norms, n, total_weight_, reduction::mean)) ||
-        codec_.sums_stay_finite(simd_group{}, sums, norms, n, total_weight_, reduction::mean))
+            codec_.largest_sum(norms, n, total_weight_, reduce_op::mean)) ||
+        codec_.sums_stay_finite(simd_group{}, sums, norms, n, total_weight_, reduce_op::mean))
       return;
     throw nonfinite_error(
         detail::error_text({name, ": a mean of finite values overflows, first in values ", first,

@@ -30,7 +30,7 @@ namespace hcomp::elastic {
 /// all_reduce of vectors of one size over the ranks of a group, over UCX or MPI, whoever of them is lost.
 ///
 ///     hcomp::elastic::plan<float> plan("thc:bits=4", gradient.size(), group, executor);
-///     auto const report = plan.all_reduce(gradient, feedback, {.result = hcomp::reduction::mean});
+///     auto const report = plan.all_reduce(gradient, feedback, {.op = hcomp::reduce_op::mean});
 ///
 /// A sum in which a rank is lost is made again by those who are left, of the values they gave; or, where some
 /// of them have its result, the others get that. All who are left see the same result of every sum, and

@@ -52,7 +52,7 @@ template <class V> class hierarchical_ways : public ways_by_nodes<V> {
                                                     host_executor& executor,
                                                     plan_options const& options) override {
     auto between = options;
-    between.how = options.how.between_nodes();
+    between.algorithm = options.algorithm.between_nodes();
     return std::make_unique<hcomp::detail::some_plan<hierarchical_plan<V>>>(
         codec, values, transport, executor,
         hierarchical_options{.between = between, .node_of = node_of_});

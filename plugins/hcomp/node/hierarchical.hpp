@@ -55,7 +55,7 @@ struct hierarchical_options {
 /// of it encode. Where there is one host, nothing is encoded.
 ///
 ///     hcomp::node::hierarchical_plan<float> sum("thc:bits=4", gradient.size(), transport, executor);
-///     sum.all_reduce(gradient, {.result = hcomp::reduction::mean});
+///     sum.all_reduce(gradient, {.op = hcomp::reduce_op::mean});
 ///
 /// Errors as for plan::all_reduce, on all ranks alike, x unchanged; of a wrong argument other hosts hear
 /// as a memory_error. Transport and executor are used, not owned, and must outlive this. Collective, the
@@ -176,7 +176,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
              error_feedback<V>* feedback = nullptr) {
     auto& inside = nodes_->inside();
     // The plan divides by the hosts.
-    double const divisor = call.result == reduction::mean ? ranks_of_a_node() : 1;
+    double const divisor = call.op == reduce_op::mean ? ranks_of_a_node() : 1;
     if (what == operation::all_reduce && ranks().nodes == 1)
       return steps(
           what, x, call, feedback, [] {}, between, [&] { inside.all_reduce(x, divisor); });
@@ -259,7 +259,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     if (call.weight != 1)
       return {error_kind::argument,
               error_text({who, rank, " has weight ", call.weight, ", it can be 1"})};
-    if (std::is_integral_v<V> && what != operation::all_gather && call.result == reduction::mean)
+    if (std::is_integral_v<V> && what != operation::all_gather && call.op == reduce_op::mean)
       return {error_kind::argument,
               error_text({who, rank, " asks for a mean, and integers have none"})};
     if (feedback && !plan_ && feedback->values() != share().count)  // otherwise the plan says so
@@ -270,7 +270,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   }
   /// Of what has to be equal on all ranks.
   static std::uint64_t fingerprint_of(operation what, call_options const& call) {
-    std::uint64_t print = static_cast<std::uint64_t>(call.result);
+    std::uint64_t print = static_cast<std::uint64_t>(call.op);
     for (std::uint64_t const one :
          {static_cast<std::uint64_t>(what), call.seed, call.step.value_or(0), call.tensor})
       print = mix(print ^ one);
@@ -331,7 +331,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
 /// algorithm is hierarchical: then as hierarchical_plan, which must not outlive transport and executor.
 ///
 ///     auto sum = hcomp::node::make_plan<float>("thc:bits=4", gradient.size(), transport, executor,
-///                                              {.how = hcomp::algorithm::from("hierarchical")});
+///                                              {.algorithm = hcomp::algorithm::from("hierarchical")});
 ///
 /// @param node_of  see hierarchical_options; other algorithms do not look at it
 /// @throws as hierarchical_plan and hcomp::make_plan
@@ -339,9 +339,9 @@ template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options options,
                       std::vector<std::uint64_t> node_of = {}) {
-  if (!options.how.hierarchical)
+  if (!options.algorithm.hierarchical)
     return hcomp::make_plan<V>(codec, values, transport, executor, options);
-  options.how = options.how.between_nodes();
+  options.algorithm = options.algorithm.between_nodes();
   detail::kept_transport over(transport);
   auto body = std::make_unique<detail::some_plan<hierarchical_plan<V>>>(
       codec, values, *over, executor,

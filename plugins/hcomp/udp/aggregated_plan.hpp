@@ -72,7 +72,7 @@ struct aggregated_plan_options {
 ///
 ///     hcomp::udp::aggregated_plan sum(gradient.size(), hcomp::thc<float>(), transport,
 ///                                     {.aggregators = {"10.0.0.9:7475"}});
-///     sum.all_reduce(gradient, feedback, {.step = step, .result = hcomp::reduction::mean});
+///     sum.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
 /// Its ranks are those of the transport, by which they compare their arguments and tell each other of
 /// errors; the transport is used, not owned, and must outlive the plan. The aggregator knows the ranks as
@@ -144,7 +144,7 @@ template <IndexCodec C> class aggregated_plan {
     hcomp::detail::stopwatch watch;
     std::uint64_t const sent = link_->bytes_sent();
     auto const waited = link_->figures().waited;
-    auto const work = [&] { sum(x, feedback, key, call.result); };
+    auto const work = [&] { sum(x, feedback, key, call.op); };
     outcome end;
     if (options_.check)
       end = hcomp::detail::outcome_with_links(work);
@@ -251,7 +251,7 @@ template <IndexCodec C> class aggregated_plan {
   }
 
   template <class F>
-  void sum(std::span<value_type> x, F& feedback, draw_key const& key, reduction result) {
+  void sum(std::span<value_type> x, F& feedback, draw_key const& key, reduce_op result) {
     try {
       last_ = mean_->average(x, feedback, key);
     } catch (transport_error const& error) {
@@ -266,7 +266,7 @@ template <IndexCodec C> class aggregated_plan {
                addresses(), " within ",
                std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count(),
                " ms"}));
-    if (result == reduction::mean) return;
+    if (result == reduce_op::mean) return;
     using wide = accumulator_t<value_type>;
     auto const ranks = static_cast<wide>(transport_->size());
     for (auto& value : x) value = static_cast<value_type>(static_cast<wide>(value) * ranks);

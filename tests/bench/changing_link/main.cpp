@@ -75,7 +75,7 @@ void measure(settings const& o) {
       [&](std::size_t way, std::vector<float>& x) {
         way < plans.size() ? plans[way].all_reduce(x) : automatic.all_reduce(x);
       },
-      [&] { return automatic.chosen().codec + " " + automatic.chosen().how.name(); });
+      [&] { return automatic.chosen().codec + " " + automatic.chosen().algorithm.name(); });
   if (transport.rank() != 0) return;
   print_rates(o, turns.data(), turns.data() + turns.size());
   print_verdict(o, turns.data(), turns.data() + turns.size());

@@ -102,7 +102,7 @@ void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit)
         auto const begin = std::chrono::steady_clock::now();
         auto const report =
             sum.all_reduce(std::span(reinterpret_cast<float*>(memory.data()), values),
-                           {.step = turn, .result = reduction::mean});
+                           {.step = turn, .op = reduce_op::mean});
         executor.synchronize();
         together.arrive_and_wait();
         std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;

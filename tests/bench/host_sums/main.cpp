@@ -78,7 +78,7 @@ void measure_between(int turns, std::size_t bytes, std::string const& codec) {
   hcomp::node::hierarchical_plan<float> hierarchical(codec, n, transport, executor);
   auto flat = hcomp::make_plan<float>(codec, n, transport, executor);
   double sent[2] = {};
-  hcomp::call_options const mean{.result = hcomp::reduction::mean};
+  hcomp::call_options const mean{.op = hcomp::reduce_op::mean};
   auto const times =
       medians({[&] { sent[0] = static_cast<double>(hierarchical.all_reduce(x, mean).bytes_sent); },
                [&] { sent[1] = static_cast<double>(flat.all_reduce(x, mean).bytes_sent); }},

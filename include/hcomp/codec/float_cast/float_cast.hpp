@@ -127,15 +127,15 @@ template <class Wire, class T = float> struct float_cast {
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
+                             reduce_op r) const {
     auto const whole = static_cast<sum_type>(load_aligned<block_header>(block).weight);
     std::byte const* const from = block + block_header_bytes;
     if constexpr (has_vectors<Group> && std::is_same_v<Out, float>) {
-      float const divisor = r == reduction::mean ? whole : 1;
+      float const divisor = r == reduce_op::mean ? whole : 1;
       run_at(best_simd_level(), detail::decode_floats<Wire>{from, n, divisor, x});
     } else {
       auto const decoded = [&](sum_type sum) {
-        return static_cast<Out>(r == reduction::mean ? sum / whole : sum);
+        return static_cast<Out>(r == reduce_op::mean ? sum / whole : sum);
       };
       for_values(
           group, n, fours::can_be_at(from) && detail::four_values<Out>::can_be_at(x),

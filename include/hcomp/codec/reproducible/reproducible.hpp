@@ -91,7 +91,7 @@ template <class T = float> struct reproducible {
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
+                             reduce_op r) const {
     sum_type const divisor = divisor_of(block, r);
     bool done = false;
     if constexpr (has_vectors<Group> && exact_vectors && std::is_same_v<Out, sum_type>)
@@ -103,13 +103,13 @@ template <class T = float> struct reproducible {
     group.sync();
   }
 
-  HCOMP_HD double largest_decoded(std::byte const* block, int, reduction) const {
+  HCOMP_HD double largest_decoded(std::byte const* block, int, reduce_op) const {
     // of the sum: means are made of it
     return detail::binned::largest_at<sum_type>(preface_of(block).place,
                                                 load_aligned<block_header>(block).weight);
   }
   template <class Group>
-  HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduction r) const {
+  HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduce_op r) const {
     bool finite = true;
     sum_type const divisor = divisor_of(block, r);
     for (int i = group.worker(); i < n; i += Group::workers)
@@ -172,8 +172,8 @@ template <class T = float> struct reproducible {
       if (group.any(value >= largest + bit)) largest += bit;
     return largest;
   }
-  HCOMP_HD static sum_type divisor_of(std::byte const* block, reduction r) {
-    return r == reduction::mean ? static_cast<sum_type>(load_aligned<block_header>(block).weight)
+  HCOMP_HD static sum_type divisor_of(std::byte const* block, reduce_op r) {
+    return r == reduce_op::mean ? static_cast<sum_type>(load_aligned<block_header>(block).weight)
                                 : 1;
   }
   HCOMP_HD static sum_type value_at(std::byte const* block, int i, sum_type divisor) {

@@ -121,7 +121,7 @@ template <class T = float> struct sign_count {
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
+                             reduce_op r) const {
     auto const weight = load_aligned<block_header>(block).weight;
     if constexpr (HasWarps<Group>)
       decode_each(group, block, n, r,
@@ -139,7 +139,7 @@ template <class T = float> struct sign_count {
     group.sync();
   }
   template <HasWarps Group, class Put>
-  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
+  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduce_op r,
                             Put const& put) const {
     auto const weight = load_aligned<block_header>(block).weight;
     auto const decode = [&](auto const& worth_of) {
@@ -154,15 +154,15 @@ template <class T = float> struct sign_count {
     }
   }
   template <class V> HCOMP_HD accumulator_t<T> decoded_alone(V value, std::uint32_t weight) const {
-    return worth(value >= 0 ? weight : 0, weight, reduction::mean);
+    return worth(value >= 0 ? weight : 0, weight, reduce_op::mean);
   }
 
  private:
   /// Of as many ranks of all with x >= 0.
-  HCOMP_HD accumulator_t<T> worth(std::uint32_t count, std::uint32_t all, reduction r) const {
+  HCOMP_HD accumulator_t<T> worth(std::uint32_t count, std::uint32_t all, reduce_op r) const {
     auto const more = 2 * static_cast<std::int64_t>(count) - static_cast<std::int64_t>(all);
     auto const sum = magnitude * static_cast<accumulator_t<T>>(more);
-    return r == reduction::mean ? sum / static_cast<accumulator_t<T>>(all) : sum;
+    return r == reduce_op::mean ? sum / static_cast<accumulator_t<T>>(all) : sum;
   }
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   HCOMP_HD static constexpr std::size_t bytes_of(int n, int planes) {

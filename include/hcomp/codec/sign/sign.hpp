@@ -78,13 +78,13 @@ template <class T = float> struct sign {
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
+                             reduce_op r) const {
     decode_part(group, block, 0, n, x, r);
   }
   /// Values [first, first + n) of a block; `first` is a multiple of 64.
   template <class Group, class Out>
   HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
-                            reduction r) const {
+                            reduce_op r) const {
     detail::sign::unpack_signs(group, block + block_header_bytes + first / 8, n,
                                static_cast<Out>(size_of(block, r)), x);
   }
@@ -94,7 +94,7 @@ template <class T = float> struct sign {
     return value >= 0 ? magnitude : -magnitude;
   }
   template <HasWarps Group, class Put>
-  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduction r,
+  HCOMP_HD void decode_each(Group group, std::byte const* block, int n, reduce_op r,
                             Put const& put) const {
     auto const size = size_of(block, r);
     detail::for_bits(
@@ -108,9 +108,9 @@ template <class T = float> struct sign {
   }
 
  private:
-  HCOMP_HD accumulator_t<T> size_of(std::byte const* block, reduction r) const {
+  HCOMP_HD accumulator_t<T> size_of(std::byte const* block, reduce_op r) const {
     auto const weight = load_aligned<block_header>(block).weight;
-    return r == reduction::sum ? magnitude * static_cast<accumulator_t<T>>(weight) : magnitude;
+    return r == reduce_op::sum ? magnitude * static_cast<accumulator_t<T>>(weight) : magnitude;
   }
 };
 

@@ -104,7 +104,7 @@ class iblt {
     if (words[0] == detail::sparse::nonfinite_exponent)
       throw nonfinite_error("iblt: NaN or infinity on some rank; x is unchanged");
     numbers_ = {words[0], options_.ranks,
-                options_.result == reduction::mean ? options_.ranks : std::uint32_t{1}};
+                options_.op == reduce_op::mean ? options_.ranks : std::uint32_t{1}};
     std::size_t const expected = std::min<std::size_t>(
         table_.expected > 0 ? table_.expected : std::size_t{words[1]} * options_.ranks,
         mine_.values());

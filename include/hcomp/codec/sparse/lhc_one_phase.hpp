@@ -193,7 +193,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
     auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
     add(options_.ranks);
-    add(static_cast<std::uint64_t>(options_.result));
+    add(static_cast<std::uint64_t>(options_.op));
     add(static_cast<std::uint64_t>(phase_.rounds));
     add(same_bits<std::uint64_t>(phase_.growth));
     add(same_bits<std::uint64_t>(phase_.cells_per_value));
@@ -237,7 +237,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   }
   detail::sparse::lane_numbers<Lane> numbers_of(std::uint32_t exponent) const {
     return {exponent, options_.ranks,
-            options_.result == reduction::mean ? options_.ranks : std::uint32_t{1}};
+            options_.op == reduce_op::mean ? options_.ranks : std::uint32_t{1}};
   }
   /// Of the values sent afterwards, too, all ranks' sketches must hold what was sent.
   void require_explained() {

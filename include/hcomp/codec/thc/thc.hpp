@@ -248,18 +248,18 @@ template <class Codec, class T> class basic_codec {
   }
 
   /// Of a coordinate all lanes may be at an end of the grid, of a value all coordinates.
-  HCOMP_HD double largest_decoded(std::byte const* block, int n, reduction r) const {
+  HCOMP_HD double largest_decoded(std::byte const* block, int n, reduce_op r) const {
     return largest_sum(block + block_header_bytes, n, load_aligned<block_header>(block).weight, r);
   }
   template <class Group>
-  HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduction r) const {
+  HCOMP_HD bool stays_finite(Group group, std::byte const* block, int n, reduce_op r) const {
     return sums_stay_finite(group, block + lanes_at(n), block + block_header_bytes, n,
                             load_aligned<block_header>(block).weight, r);
   }
 
   template <class Group, class Out>
   HCOMP_HD void decode_block(Group group, std::byte const* block, int n, Out* x,
-                             reduction r) const {
+                             reduce_op r) const {
     auto const header = load_aligned<block_header>(block);
     decode_sums(group, block + lanes_at(n), block + block_header_bytes, n,
                 {header.key, 0, header.weight, header.index, nullptr}, x, r);
@@ -267,7 +267,7 @@ template <class Codec, class T> class basic_codec {
   /// See Piecewise.
   template <class Group, class Out>
   HCOMP_HD void decode_piece(Group group, std::byte const* block, int n, block_origin const& origin,
-                             Out* x, reduction r, int k) const {
+                             Out* x, reduce_op r, int k) const {
     decode_transforms(group, block + lanes_at(n), block + block_header_bytes, n,
                       transforms_of(n, k), origin, x - k * piece_values(), r);
   }
@@ -278,24 +278,24 @@ template <class Codec, class T> class basic_codec {
   /// @param origin  key and index of encoding, and the total weight
   template <class Group, class Out>
   HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
-                            block_origin const& origin, Out* x, reduction r) const {
+                            block_origin const& origin, Out* x, reduce_op r) const {
     decode_transforms(group, sums, norms, n, all_of(n), origin, x, r);
   }
   /// No value of decode_sums is more.
   HCOMP_HD double largest_sum(std::byte const* norms, int n, std::uint32_t weight,
-                              reduction r) const {
+                              reduce_op r) const {
     return largest_of_transforms(norms, n, all_of(n), weight, r);
   }
   /// See Piecewise.
   HCOMP_HD double largest_of_piece(std::byte const* block, int n, block_origin const& origin,
-                                   reduction r, int k) const {
+                                   reduce_op r, int k) const {
     return largest_of_transforms(block + block_header_bytes, n, transforms_of(n, k), origin.weight,
                                  r);
   }
   /// In every worker, whether decode_sums gives finite values only.
   template <class Group>
   HCOMP_HD bool sums_stay_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
-                                 std::uint32_t weight, reduction r) const {
+                                 std::uint32_t weight, reduce_op r) const {
     if (lane_bytes_ == 1) return sums_are_finite<std::uint8_t>(group, sums, norms, n, weight, r);
     if (hop_bits_ == 0) return sums_are_finite<std::uint16_t>(group, sums, norms, n, weight, r);
     return sums_are_finite<std::int16_t>(group, sums, norms, n, weight, r);
@@ -457,7 +457,7 @@ template <class Codec, class T> class basic_codec {
   }
 
   HCOMP_HD double largest_of_transforms(std::byte const* norms, int n, some_transforms some,
-                                        std::uint32_t weight, reduction r) const {
+                                        std::uint32_t weight, reduce_op r) const {
     double largest = 0;
     for (int k = some.first; k < some.end; ++k) {
       double const norm = load_aligned<float>(norms, static_cast<std::size_t>(k));
@@ -465,7 +465,7 @@ template <class Codec, class T> class basic_codec {
       largest = most > largest ? most : largest;
     }
     if (weight != 1 && grid_of(weight).shift > 0) largest *= 1 + 2 * hop_grid::excess(hop_bits_);
-    return r == reduction::sum ? largest * weight : largest;
+    return r == reduce_op::sum ? largest * weight : largest;
   }
 
   /// Lanes and norms.
@@ -509,7 +509,7 @@ template <class Codec, class T> class basic_codec {
         round_to_levels(who, scratch, x, p, limit, cells, place, sink);
         if constexpr (TracksResidual<Source>)
           note_losses(who, scratch, x, p,
-                      scale_of(same_bits<float>(norm), p.size, origin.weight, reduction::mean));
+                      scale_of(same_bits<float>(norm), p.size, origin.weight, reduce_op::mean));
       } else {
         nonfinite |= round_zeros(who, x, p, cells_, sink);
         if constexpr (TracksResidual<Source>)
@@ -521,9 +521,9 @@ template <class Codec, class T> class basic_codec {
   }
 
   /// What a step of a sum's coordinate is worth in a value.
-  HCOMP_HD float_scale scale_of(float norm, int size, std::uint32_t weight, reduction r) const {
+  HCOMP_HD float_scale scale_of(float norm, int size, std::uint32_t weight, reduce_op r) const {
     double const steps = static_cast<double>(table_.granularity) *
-                         (r == reduction::mean ? static_cast<double>(weight) : 1);
+                         (r == reduce_op::mean ? static_cast<double>(weight) : 1);
     return float_scale(norm * table_.limit / (steps * std::sqrt(double(size))));
   }
   HCOMP_HD std::uint32_t offset_of(std::uint32_t weight) const {
@@ -533,7 +533,7 @@ template <class Codec, class T> class basic_codec {
   /// As decode_from, but values are only looked at. The signs do not matter.
   template <class Lane, class Group>
   HCOMP_HD bool sums_are_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
-                                std::uint32_t weight, reduction r) const {
+                                std::uint32_t weight, reduce_op r) const {
     bool finite = true;
     unsigned const floats = shared_floats(transform_);
     for_each_transform(group, all_of(n), floats, [&](auto who, float* scratch, int k) {
@@ -549,7 +549,7 @@ template <class Codec, class T> class basic_codec {
   template <class Group, class Out>
   HCOMP_HD void decode_transforms(Group group, std::byte const* sums, std::byte const* norms, int n,
                                   some_transforms some, block_origin const& origin, Out* x,
-                                  reduction r) const {
+                                  reduce_op r) const {
     if (lane_bytes_ == 1)
       decode_from<std::uint8_t>(group, sums, norms, n, some, origin, x, r);
     else if (hop_bits_ == 0)
@@ -560,7 +560,7 @@ template <class Codec, class T> class basic_codec {
   template <class Lane, class Group, class Out>
   HCOMP_HD void decode_from(Group group, std::byte const* sums, std::byte const* norms, int n,
                             some_transforms some, block_origin const& origin, Out* x,
-                            reduction r) const {
+                            reduce_op r) const {
     draw_place const place{origin.key, 0, origin.index};
     std::uint32_t const offset = offset_of(origin.weight);
     auto const fetch = [&](auto who, int k, int transforms) {

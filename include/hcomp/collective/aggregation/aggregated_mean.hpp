@@ -270,7 +270,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     view.encoded(group{}, first_of(b), n, [&](auto* to) {
       auto const* const block = sums_.own_block(
           b, encoded_[b] ? indices_.data() + first_of(b) : nullptr, options_.late_to_residual);
-      sums_.codec().decode_block(group{}, block, n, to, reduction::mean);
+      sums_.codec().decode_block(group{}, block, n, to, reduce_op::mean);
     });
   }
 

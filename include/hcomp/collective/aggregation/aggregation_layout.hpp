@@ -25,7 +25,7 @@ template <class C>
 concept IndexCodec = Calibrated<C> && HomomorphicSum<C> && FitsRanks<C> &&
     std::constructible_from<C, thc_options> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::uint8_t* indices,
-             std::byte const* bytes, int n, block_origin origin, reduction r) {
+             std::byte const* bytes, int n, block_origin origin, reduce_op r) {
   { c.bits() } -> std::same_as<int>;
   { c.granularity() } -> std::same_as<int>;
   { c.levels() } -> std::same_as<std::span<std::uint8_t const>>;

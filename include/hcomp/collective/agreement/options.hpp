@@ -14,7 +14,7 @@ namespace hcomp {
 
 /// Settings of a plan; equal on all ranks.
 struct plan_options {
-  algorithm how = {};  ///< ring unless said otherwise
+  hcomp::algorithm algorithm = {};  ///< ring unless said otherwise
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
   /// Protect every block on its way: no message that was changed, cut, lengthened or replayed goes
@@ -43,7 +43,7 @@ struct call_options {
   std::optional<std::uint64_t> step = {};
   std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
   std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
-  reduction result = reduction::sum;
+  reduce_op op = reduce_op::sum;
 
   /// @param calls  of the plan before this one
   /// @param group  which ranks sum, as draw_key::group

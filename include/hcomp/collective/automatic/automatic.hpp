@@ -286,12 +286,12 @@ template <class V> class automatic_plan {
     costs_ = ways_->costs().now();
     choices_ = ways_->costs().choices(ways_->used());
     auto plan = options_.plan;
-    plan.how = chosen().how;
+    plan.algorithm = chosen().algorithm;
     auto const& allowed = options_.allowed.codecs;
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
     sum_.reset();  // its memory first
-    if (plan.how.hierarchical)
+    if (plan.algorithm.hierarchical)
       sum_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
     else
       sum_ =
@@ -301,7 +301,7 @@ template <class V> class automatic_plan {
 
   void refuse_feedback_by_nodes() const {
     auto const& ways = ways_->costs().ways();
-    if (std::ranges::any_of(ways, [](choice const& one) { return one.how.hierarchical; }))
+    if (std::ranges::any_of(ways, [](choice const& one) { return one.algorithm.hierarchical; }))
       throw std::invalid_argument(
           "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
           "rank's share alone; a feedback of all values does not go with them");

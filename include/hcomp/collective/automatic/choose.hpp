@@ -60,8 +60,8 @@ struct allowed_ways {
 
 /// One way to sum, and how long it is expected to take.
 struct choice {
-  std::string codec;  ///< its name, with its settings if they were allowed with it
-  algorithm how;      ///< a torus with both sides
+  std::string codec;           ///< its name, with its settings if they were allowed with it
+  hcomp::algorithm algorithm;  ///< a torus with both sides
   prediction expected;
 
   double seconds() const { return expected.seconds(); }
@@ -71,7 +71,7 @@ struct choice {
 inline std::string to_text(choice const& one) {
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g ms", one.seconds() * 1e3);
-  return one.codec + " by " + one.how.name() + ": " + seconds;
+  return one.codec + " by " + one.algorithm.name() + ": " + seconds;
 }
 
 /// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick

@@ -19,7 +19,7 @@ namespace hcomp {
 /// A plan by the name of its codec:
 ///
 ///     auto sum = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
-///     sum.all_reduce(gradient, feedback, {.step = step, .result = hcomp::reduction::mean});
+///     sum.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
 /// Names and settings: `registered_codecs<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
 /// Transport and executor are used, not owned, and must outlive the plan.
@@ -44,7 +44,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor) {
   auto const named = codec_from(registered_codecs<V>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
-                             plan_options{.how = {named.row->algorithms.front()}});
+                             plan_options{.algorithm = {named.row->algorithms.front()}});
 }
 
 }  // namespace hcomp

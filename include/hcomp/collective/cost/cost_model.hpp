@@ -111,8 +111,8 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
 template <Compressor C>
 std::uint64_t bytes_sent_per_rank(C const& codec, std::size_t values, int rank, int ranks,
                                   plan_options const& options = {}) {
-  auto const layout = layout_of(codec, values, options.how.sharers(ranks));
-  return detail::bytes_sent(options.how, rank, ranks, options.segment_bytes, [&](int summed) {
+  auto const layout = layout_of(codec, values, options.algorithm.sharers(ranks));
+  return detail::bytes_sent(options.algorithm, rank, ranks, options.segment_bytes, [&](int summed) {
     return options.narrow ? travelling_layout(codec, layout, static_cast<std::uint32_t>(summed))
                           : layout;
   });
@@ -121,8 +121,8 @@ std::uint64_t bytes_sent_per_rank(C const& codec, std::size_t values, int rank, 
 /// The same from a codec's costs, in which the last block may be a few bytes off.
 inline std::uint64_t bytes_sent_per_rank(codec_cost const& codec, std::size_t values, int rank,
                                          int ranks, plan_options const& options = {}) {
-  auto const layout = codec.layout(values, options.how.sharers(ranks));
-  return detail::bytes_sent(options.how, rank, ranks, options.segment_bytes, [&](int summed) {
+  auto const layout = codec.layout(values, options.algorithm.sharers(ranks));
+  return detail::bytes_sent(options.algorithm, rank, ranks, options.segment_bytes, [&](int summed) {
     return options.narrow ? codec.travelling(layout, summed) : layout;
   });
 }

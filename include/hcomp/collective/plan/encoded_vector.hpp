@@ -108,10 +108,10 @@ template <Compressor C, Executor E> class encoded_vector {
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
     require_vector("decode", x);
     auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),
-                                philox_key(options.key), options.weight, options.result);
+                                philox_key(options.key), options.weight, options.op);
     detail::require_sound("decode", C::name, found, options.nonfinite, layout_);
     executor_->for_each_block(layout_.blocks(),
-                              decode_blocks<C>{codec_, layout_, 0, data(), x.data(), options.result,
+                              decode_blocks<C>{codec_, layout_, 0, data(), x.data(), options.op,
                                                options.nonfinite == nonfinite_policy::propagate});
     return found.weight;
   }

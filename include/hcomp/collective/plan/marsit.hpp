@@ -70,7 +70,7 @@ template <class V, Transport T, Executor E> class marsit {
   /// Errors as for plan::all_reduce; if it throws, update and compensation are as before.
   report operator()(std::span<V> update, std::uint32_t weight = 1) {
     call_options const call{options_.seed, compensation_.rounds(), options_.tensor, weight,
-                            reduction::mean};
+                            reduce_op::mean};
     if (next_is_full()) {
       auto flush = compensation_.flushed(static_cast<number>(options_.flush_limit));
       return exact_.all_reduce(update, flush, call);
@@ -115,7 +115,7 @@ template <class V, Transport T, Executor E> class marsit {
     return rounded;
   }
   static plan_options exact_options(plan_options options) {
-    if (!options.how.merges()) options.how = {};
+    if (!options.algorithm.merges()) options.algorithm = {};
     return options;
   }
 

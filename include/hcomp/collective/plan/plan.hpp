@@ -52,7 +52,7 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
     if constexpr (SampledSign<C>)
-      if (!options.how.merges())
+      if (!options.algorithm.merges())
         return make_engine<sampled_engine<E>, engine>(of.settings(), of.executor(), transport,
                                                       options);
     return make_engine<block_engine, engine>(of.settings(), static_cast<code_work&>(of), transport,
@@ -77,7 +77,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// scratch memory. Calls after the first allocate nothing.
 ///
 ///     hcomp::plan plan(gradient.size(), hcomp::thc<float>({.bits = 4}), transport, executor);
-///     plan.all_reduce(gradient, {.step = step, .result = hcomp::reduction::mean});
+///     plan.all_reduce(gradient, {.step = step, .op = hcomp::reduce_op::mean});
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Making a plan involves no communication; every call is collective over all ranks, which call
@@ -134,7 +134,7 @@ template <Summable C, Transport T, Executor E> class plan {
   ///                                codec has room for, or a transport that cannot reach the memory
   ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
-       plan_options const& options = {.how = {detail::usual_algorithm<C>}})
+       plan_options const& options = {.algorithm = {detail::usual_algorithm<C>}})
       : transport_(transport),
         work_(codec, values, transport.size(), executor,
               checked(options, codec, values, transport.size())),
@@ -165,7 +165,7 @@ template <Summable C, Transport T, Executor E> class plan {
   /// with algorithm sampled every rank owns all values, with aggregator rank 0 does, unless the codec
   /// Sparse.
   std::size_t shard_alignment() const {
-    if (!Sparse<C> && !options().how.shares_the_sum()) return 0;
+    if (!Sparse<C> && !options().algorithm.shares_the_sum()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
@@ -249,11 +249,11 @@ template <Summable C, Transport T, Executor E> class plan {
  private:
   /// With the size of segments that is good where the values are.
   static plan_options checked(plan_options options, C const& codec, std::size_t values, int ranks) {
-    detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.how);
+    detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.algorithm);
     if (DeviceExecutor<E> && options.segment_bytes == plan_options{}.segment_bytes) {
       std::size_t bytes = values * sizeof(value_type);
       if constexpr (HomomorphicSum<C>)
-        bytes = layout_of(codec, values, options.how.sharers(ranks)).bytes();
+        bytes = layout_of(codec, values, options.algorithm.sharers(ranks)).bytes();
       std::size_t const part = bytes / static_cast<std::size_t>(ranks);
       options.segment_bytes = std::clamp(
           std::max(part / 4, std::min(part, std::size_t{1} << 20)), options.segment_bytes,
@@ -300,7 +300,7 @@ plan(std::size_t, C const&, T&, E&, Options const&...)
 template <Summable C, Transport T, Executor E>
 report all_reduce(std::span<typename C::value_type> x, C const& codec, T& transport, E& executor,
                   call_options const& call = {},
-                  plan_options const& options = {.how = {detail::usual_algorithm<C>}}) {
+                  plan_options const& options = {.algorithm = {detail::usual_algorithm<C>}}) {
   return plan<C, T, E>(x.size(), codec, transport, executor, options).all_reduce(x, call);
 }
 

@@ -75,7 +75,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
     index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
                         options_);
   }
-  void mark(std::span<float const> x, reduction result) override {
+  void mark(std::span<float const> x, reduce_op result) override {
     index_ = phases_.mark(x, result);
   }
   report sum_index(call_options const& call) override {

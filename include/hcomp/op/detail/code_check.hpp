@@ -167,7 +167,7 @@ template <class V> HCOMP_HD constexpr bool may_be_infinite(double largest) {
 /// Whether a value of a block may decode to infinity.
 template <MayOverflow C> struct may_overflow {
   C codec;
-  reduction result;
+  reduce_op result;
 
   HCOMP_HD bool operator()(std::byte const* block, int n) const {
     return may_be_infinite<typename C::value_type>(codec.largest_decoded(block, n, result));
@@ -178,7 +178,7 @@ template <MayOverflow C> struct may_overflow {
 template <Compressor C>
 code_findings check_sums([[maybe_unused]] C const& codec, code_layout const& layout,
                          block_range blocks, std::byte const* code,
-                         [[maybe_unused]] reduction result, code_findings found) {
+                         [[maybe_unused]] reduce_op result, code_findings found) {
   if constexpr (MayOverflow<C>) {
     if (!found.is_sound()) return found;
     may_overflow<C> const is_worth_while{codec, result};

@@ -20,7 +20,7 @@ namespace hcomp {
 /// Settings of sums of sparse vectors; equal on all ranks.
 struct sparse_options {
   std::uint32_t ranks = 1;  ///< that are summed: fixed point leaves room for them
-  reduction result = reduction::sum;
+  reduce_op op = reduce_op::sum;
   /// Floats only. If not throw_error, values pass as they are, and NaN and infinity come out where
   /// a plain sum has them. Fixed point cannot carry them and always throws.
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
@@ -50,7 +50,7 @@ lane_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
       (!lane_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
     throw nonfinite_error(error_text({name, ": NaN or infinity on some rank; x is unchanged"}));
   return {exponent, options.ranks,
-          options.result == reduction::mean ? options.ranks : std::uint32_t{1}};
+          options.op == reduce_op::mean ? options.ranks : std::uint32_t{1}};
 }
 template <class Lane>
 lane_numbers<Lane> agreed_numbers(char const* name, sparse_index const& index,

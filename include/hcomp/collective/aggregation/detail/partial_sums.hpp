@@ -129,17 +129,17 @@ template <IndexCodec C> class partial_sums {
     std::uint32_t const weight = unite_chunks(b);
     codec_.decode_sums(simd_group{}, block_.data(), norm_bytes_of(b), values_in(b),
                        {key_, 0, weight, static_cast<std::uint32_t>(b), nullptr}, x,
-                       reduction::mean);
+                       reduce_op::mean);
   }
   /// Whether `decode` gives finite values only.
   bool stays_finite(std::size_t b) {
     // a mean: whatever the weight
     if (!may_be_infinite<typename C::value_type>(
-            codec_.largest_sum(norm_bytes_of(b), values_in(b), 1, reduction::mean)))
+            codec_.largest_sum(norm_bytes_of(b), values_in(b), 1, reduce_op::mean)))
       return true;
     std::uint32_t const weight = unite_chunks(b);
     return codec_.sums_stay_finite(simd_group{}, block_.data(), norm_bytes_of(b), values_in(b),
-                                   weight, reduction::mean);
+                                   weight, reduce_op::mean);
   }
 
   /// What this worker has put into the sums, as a block of codec(); until the next call.

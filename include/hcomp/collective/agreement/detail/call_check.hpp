@@ -143,10 +143,10 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   mine.values = given.values;
   mine.plan_values = values;
   std::copy(codec.parameters.begin(), codec.parameters.end(), mine.parameters);
-  mine.algorithm = static_cast<std::uint32_t>(options.how.kind);
-  mine.rows = static_cast<std::uint32_t>(options.how.rows);
-  mine.columns = static_cast<std::uint32_t>(options.how.columns);
-  mine.result = static_cast<std::uint32_t>(call.result);
+  mine.algorithm = static_cast<std::uint32_t>(options.algorithm.kind);
+  mine.rows = static_cast<std::uint32_t>(options.algorithm.rows);
+  mine.columns = static_cast<std::uint32_t>(options.algorithm.columns);
+  mine.op = static_cast<std::uint32_t>(call.op);
   mine.nonfinite = static_cast<std::uint32_t>(options.nonfinite);
   mine.checksum = options.checksum;
   mine.narrow = options.narrow;
@@ -251,7 +251,7 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
           r.step,
           r.tensor,
           r.group,
-          r.result,
+          r.op,
           r.nonfinite,
           r.checksum,
           r.narrow,
@@ -306,7 +306,7 @@ inline void require_agreement(std::span<call_record const> all) {
 /// @throws std::invalid_argument  a mean is asked for, and the codec has none; on all ranks alike
 inline void require_result(codec_terms const& codec, call_record const& all) {
   if (!codec.has_means && all.what != operation::all_gather &&
-      static_cast<reduction>(all.result) == reduction::mean)
+      static_cast<reduce_op>(all.op) == reduce_op::mean)
     throw std::invalid_argument(error_text({to_text(all.what), ": codec '", codec.name,
                                             "' sums integers, and integers have no mean"}));
 }
@@ -322,7 +322,7 @@ inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_recor
     throw std::invalid_argument(error_text(
         {to_text(all[0].what), ": codec '", codec.name, "' holds ", codec.max_summands,
          " summands, the ranks' weights add up to ", total, "; fit it: fit(codec, ", total, ")"}));
-  bool const is_one = static_cast<reduction>(all[0].result) == reduction::mean ||
+  bool const is_one = static_cast<reduce_op>(all[0].result) == reduce_op::mean ||
                       all[0].what == operation::all_gather;
   if (double const most = codec.magnitude * static_cast<double>(is_one ? 1 : total);
       most > codec.largest_value &&

@@ -47,7 +47,7 @@ class running_costs {
         measured_(link_per_byte_) {
     auto const place = [&](choice const& way) {
       auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec);
-      return std::tuple(codec, way.how.kind, way.how.hierarchical, way.how.rows);
+      return std::tuple(codec, way.algorithm.kind, way.algorithm.hierarchical, way.algorithm.rows);
     };
     std::sort(ways_.begin(), ways_.end(),
               [&](auto const& a, auto const& b) { return place(a) < place(b); });
@@ -183,7 +183,7 @@ class running_costs {
   /// of others.
   double weighed(std::size_t way, double per_byte) const {
     double seconds = predicted(way, per_byte);
-    auto const kind = ways_[way].how.kind;
+    auto const kind = ways_[way].algorithm.kind;
     if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(way, 0));
     if (kind != algorithm_kind::ring) seconds *= in_shock_ ? in_shock : in_doubt;
     return error(way) * seconds;
@@ -201,7 +201,7 @@ class running_costs {
     return prediction_of(way, per_byte, agreed).seconds();
   }
   prediction prediction_of(std::size_t way, double per_byte, plan_options const& options) const {
-    auto const& how = ways_[way].how;
+    auto const& how = ways_[way].algorithm;
     auto const cost = loaded(costs_.of(ways_[way].codec));
     if (!how.hierarchical) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
     return predict_by_nodes(how, ranks_, values_, cost, nodes_at(per_byte), options);
@@ -229,7 +229,7 @@ class running_costs {
   }
   /// What encoding, merging and decoding are expected to take where nothing else runs.
   double work_of(std::size_t way) const {
-    auto const& how = ways_[way].how;
+    auto const& how = ways_[way].algorithm;
     auto const& cost = costs_.of(ways_[way].codec);
     if (!how.hierarchical) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
     auto nodes = *costs_.nodes;

@@ -140,7 +140,7 @@ struct codec_probe {
              cost.widen);
     }
     encode(code, 0, 1);
-    cost.decode = per_value(timed([&] { x.decode(all, code.data(), reduction::mean, false); }));
+    cost.decode = per_value(timed([&] { x.decode(all, code.data(), reduce_op::mean, false); }));
     return cost;
   }
 
@@ -243,9 +243,9 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
   using V = typename C::value_type;
   using parts = plan_parts<C, E>;
   // full blocks, and all of them at once
-  typename parts::work work(
-      codec, probe.values, probe.ranks, executor,
-      {.how = {algorithm_kind::sampled}, .segment_bytes = std::numeric_limits<std::size_t>::max()});
+  typename parts::work work(codec, probe.values, probe.ranks, executor,
+                            {.algorithm = {algorithm_kind::sampled},
+                             .segment_bytes = std::numeric_limits<std::size_t>::max()});
   typename E::buffer memory(probe.values * sizeof(V));
   auto* const x = reinterpret_cast<V*>(memory.data());
   code_layout const layout = work.layout();

@@ -45,7 +45,7 @@ class block_engine final : public sum_engine<value_work> {
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),
-        schedule_(make_schedule(options.how, transport.rank(), transport.size())),
+        schedule_(make_schedule(options.algorithm, transport.rank(), transport.size())),
         reduce_(schedule_.reduce, transport, options.tag, cutter{*this}),
         gather_(schedule_.gather, transport, options.tag, cutter{*this}),
         incoming_bytes_(rounded(most_incoming())),
@@ -182,7 +182,7 @@ class block_engine final : public sum_engine<value_work> {
   }
   void decode(block_range range, one_call const& it) {
     stopwatch watch;
-    it.values.decode(range, code(), it.options.result,
+    it.values.decode(range, code(), it.options.op,
                      options().nonfinite == nonfinite_policy::propagate);
     watch.add_to(it.figures.seconds_decode);
   }
@@ -356,8 +356,8 @@ class block_engine final : public sum_engine<value_work> {
   }
   code_findings check(block_range range, std::uint64_t weight, one_call const& it) {
     stopwatch watch;
-    auto const found = work_->inspect(range, code(), session_.key(), weight, options().checksum,
-                                      it.options.result);
+    auto const found =
+        work_->inspect(range, code(), session_.key(), weight, options().checksum, it.options.op);
     watch.add_to(it.figures.seconds_decode);
     return found;
   }

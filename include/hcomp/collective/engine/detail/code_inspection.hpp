@@ -55,7 +55,7 @@ template <MayOverflow C> struct find_overflows {
   code_layout layout;
   std::size_t first;
   std::byte const* code;  ///< of the whole vector
-  reduction result;
+  reduce_op result;
   std::uint32_t* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
@@ -78,7 +78,7 @@ template <Executor E> class code_inspection {
   template <Compressor C>
   code_findings operator()(E& executor, C const& codec, code_layout const& layout,
                            block_range blocks, std::byte const* code, std::uint64_t key,
-                           std::uint64_t weight, reduction result,
+                           std::uint64_t weight, reduce_op result,
                            std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
       auto const bound = bound_of(codec, result);
@@ -105,7 +105,7 @@ template <Executor E> class code_inspection {
 
  private:
   template <class C>
-  static auto bound_of([[maybe_unused]] C const& codec, [[maybe_unused]] reduction result) {
+  static auto bound_of([[maybe_unused]] C const& codec, [[maybe_unused]] reduce_op result) {
     if constexpr (MayOverflow<C>)
       return may_overflow<C>{codec, result};
     else
@@ -116,7 +116,7 @@ template <Executor E> class code_inspection {
                                       [[maybe_unused]] code_layout const& layout,
                                       [[maybe_unused]] block_range blocks,
                                       [[maybe_unused]] std::byte const* code,
-                                      [[maybe_unused]] reduction result) {
+                                      [[maybe_unused]] reduce_op result) {
     if constexpr (MayOverflow<C>) {
       mirror<std::uint32_t, E> found(blocks.count);
       executor.for_each_block(blocks.count, find_overflows<C>{codec, layout, blocks.first, code,

@@ -84,7 +84,7 @@ class code_work {
   /// @param checksum  that all blocks must have one, or must not
   /// @param result    that they will be decoded to
   virtual code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
-                                std::uint64_t weight, bool checksum, reduction result) = 0;
+                                std::uint64_t weight, bool checksum, reduce_op result) = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;
 };
@@ -101,7 +101,7 @@ class value_work {
   virtual void encode(block_range blocks, std::byte* code, block_origin const& origin) = 0;
   /// @param code        of the whole vector
   /// @param spread_nan  NaN for all values of a block in which some rank had NaN or infinity
-  virtual void decode(block_range blocks, std::byte const* code, reduction result,
+  virtual void decode(block_range blocks, std::byte const* code, reduce_op result,
                       bool spread_nan) = 0;
 
  protected:

@@ -59,10 +59,10 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   /// @param values  of the vectors
   codec_work(C const& codec, std::size_t values, int ranks, E& executor,
              plan_options const& options)
-      : executor_work<E>(layout_of(codec, values, options.how.sharers(ranks)), executor),
+      : executor_work<E>(layout_of(codec, values, options.algorithm.sharers(ranks)), executor),
         inspect_(this->layout().blocks()),
         dominances_(MeasuresDominance<C> ? statistics_words(codec, this->layout()) : 0),
-        sharers_(options.how.sharers(ranks)),
+        sharers_(options.algorithm.sharers(ranks)),
         codec_(codec),
         is_narrow_(Narrowable<C> && options.narrow && ranks > 1),
         narrow_(this->layout(), is_narrow_
@@ -105,7 +105,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
   code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
-                        std::uint64_t weight, bool checksum, reduction result) override {
+                        std::uint64_t weight, bool checksum, reduce_op result) override {
     return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
                     checksum);
   }
@@ -168,7 +168,7 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
     work_->executor().for_each_block(
         blocks.count, shifted<work>{{codec(), layout(), view, code, origin}, blocks.first});
   }
-  void decode(block_range blocks, std::byte const* code, reduction result,
+  void decode(block_range blocks, std::byte const* code, reduce_op result,
               bool spread_nan) override {
     auto const view = feedback_->view(x_);
     work_->executor().for_each_block(

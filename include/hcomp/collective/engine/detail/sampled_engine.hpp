@@ -268,7 +268,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     stopwatch watch;
     bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
     if (spread) executor_->for_each_block(layout_.blocks(), mark_nonfinite{layout_, code_.data()});
-    values.decode(layout_.all(), code_.data(), call.result, spread);
+    values.decode(layout_.all(), code_.data(), call.op, spread);
     watch.add_to(figures.seconds_decode);
   }
 

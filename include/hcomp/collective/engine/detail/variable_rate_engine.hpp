@@ -58,7 +58,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
         work_(&work),
-        schedule_(make_schedule(options.how, transport.rank(), transport.size())),
+        schedule_(make_schedule(options.algorithm, transport.rank(), transport.size())),
         answers_plain_(schedule_.is_centralised),
         begins_(cut_parts()),
         reduce_(
@@ -74,7 +74,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   report all_reduce(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
     auto figures = session_.start(operation::all_reduce, with_hint(given, values), call);
-    one_call const it{values, figures, parts_of(call.result)};
+    one_call const it{values, figures, parts_of(call.op)};
     run(it, [&] {
       reduce(it);
       return spread(it, ranks());
@@ -85,7 +85,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   report reduce_scatter(call_arguments const& given, variable_rate_values& values,
                         call_options const& call) override {
     auto figures = session_.start(operation::reduce_scatter, with_hint(given, values), call);
-    one_call const it{values, figures, parts_of(call.result)};
+    one_call const it{values, figures, parts_of(call.op)};
     run(it, [&] {
       reduce(it);
       finish_shard(it);
@@ -126,7 +126,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   // ---- what is agreed on --------------------------------------------------------------------
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
-  int parts_of(reduction result) const { return result == reduction::mean ? schedule_.size : 0; }
+  int parts_of(reduce_op result) const { return result == reduce_op::mean ? schedule_.size : 0; }
 
   /// With what a few values tell, so that the first try can be spared. It would tell the same, so
   /// answers do not depend on which values are looked at.

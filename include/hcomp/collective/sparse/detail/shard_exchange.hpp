@@ -41,7 +41,7 @@ class shard_exchange {
   /// @param key        of the call
   /// @param sums_follow   give_sums is called next
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
-  code_findings add_up(std::span<float const> x, reduction result, std::uint64_t key,
+  code_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
                        bool sums_follow, report& figures) {
     start();
     agree_on_units(x, result, key, figures);
@@ -240,7 +240,7 @@ class shard_exchange {
   }
 
   /// What lanes are; depends on all ranks, unless they are floats.
-  void agree_on_units(std::span<float const> x, reduction result, std::uint64_t key,
+  void agree_on_units(std::span<float const> x, reduce_op result, std::uint64_t key,
                       report& figures) {
     exponent_bits exponents{};
     units_ = 0;

@@ -60,7 +60,7 @@ template <Sparse C> class codec_shards : public shard_work {
     return part_message::most_bytes(values);
   }
   bool needs_units() const final { return !lanes_are_floats; }
-  void set_units(exponent_bits const& exponents, reduction result) final {
+  void set_units(exponent_bits const& exponents, reduce_op result) final {
     auto const largest = lanes_are_floats ? 0 : sparse::largest_of(exponents.data());
     numbers_ = sparse::agreed_numbers<lane_type>(
         C::name, static_cast<std::uint32_t>(largest),

@@ -56,7 +56,7 @@ class sparse_engine final : public sparse_sum_engine {
       : sparse_sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         work_(&work),
         is_on_device_(made_for.space == memory_space::device),
-        by_shards_(options.how.kind == algorithm_kind::direct &&
+        by_shards_(options.algorithm.kind == algorithm_kind::direct &&
                    (made_for.ways.dense || made_for.ways.packed)),
         shards_(shards_of(made_for.layout.values, transport),
                 work.by_shards(shards_of(made_for.layout.values, transport)), transport, options) {
@@ -81,7 +81,7 @@ class sparse_engine final : public sparse_sum_engine {
                         call_options const& call) override {
     auto figures = start(operation::reduce_scatter, given, call);
     go_by_shards(figures);
-    auto const found = shards_.add_up(values.x, call.result, session_.key(), false, figures);
+    auto const found = shards_.add_up(values.x, call.op, session_.key(), false, figures);
     session_.finish(found, findings::of_parts, layout_, figures);
     stopwatch watch;
     shards_.read_sums(values.x);
@@ -119,7 +119,7 @@ class sparse_engine final : public sparse_sum_engine {
   }
   void reduce_by_shards(std::span<float> x, call_options const& call, report& figures) {
     go_by_shards(figures);
-    auto found = shards_.add_up(x, call.result, session_.key(), true, figures);
+    auto found = shards_.add_up(x, call.op, session_.key(), true, figures);
     found.merge(shards_.give_sums(session_.key(), figures));
     session_.finish(found, findings::of_parts, layout_, figures);
     stopwatch watch;
@@ -136,9 +136,9 @@ class sparse_engine final : public sparse_sum_engine {
   // ---- in two phases ------------------------------------------------------------------------
   void reduce_in_phases(std::span<float> x, call_options call, report& figures) {
     stopwatch watch;
-    work_->mark(x, call.result);
+    work_->mark(x, call.op);
     watch.add_to(figures.seconds_encode);
-    call.result = reduction::sum;
+    call.op = reduce_op::sum;
     unite(call, figures);
     watch.skip();
     try {

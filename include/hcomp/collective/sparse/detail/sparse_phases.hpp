@@ -38,11 +38,11 @@ template <Sparse C, Executor E> class sparse_phases {
   /// @throws std::invalid_argument  as sparse_sum
   sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& /*executor*/)
       : values_(values),
-        sums_{sum_with(codec, options, reduction::sum), sum_with(codec, options, reduction::mean)} {
+        sums_{sum_with(codec, options, reduce_op::sum), sum_with(codec, options, reduce_op::mean)} {
   }
 
-  std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
-    is_mean_ = result == reduction::mean;
+  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op result) {
+    is_mean_ = result == reduce_op::mean;
     return words_ = sum().mark(x);
   }
   /// A fingerprint of the union.
@@ -59,8 +59,8 @@ template <Sparse C, Executor E> class sparse_phases {
   }
 
  private:
-  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduction result) {
-    options.result = result;
+  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduce_op result) {
+    options.op = result;
     return sparse_sum<Lane>(options, codec.ways, codec.sketch);
   }
   sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
@@ -94,8 +94,8 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
         sketch_(values, codec.sketch, executor) {}
 
   /// @param x  as many values as the constructor was told
-  std::span<std::uint64_t> mark(std::span<float const> x, reduction result) {
-    options_.result = result;
+  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op result) {
+    options_.op = result;
     executor_->for_each_block(runs(), mark_runs{x.data(), values_, words(), at<std::uint64_t>(own_),
                                                 at<std::uint32_t>(exponents_)});
     executor_->for_each_block(1, close_marks{at<std::uint32_t>(exponents_), runs(),

@@ -31,7 +31,7 @@ class sparse_work {
   /// @param transport  must outlive this
   virtual void connect(any_transport& transport) = 0;
 
-  virtual void mark(std::span<float const> x, reduction result) = 0;
+  virtual void mark(std::span<float const> x, reduce_op result) = 0;
   /// The index becomes the union of all ranks' indexes.
   /// @throws wire_error  it was damaged on its way
   virtual report sum_index(call_options const& call) = 0;
