@@ -17,9 +17,9 @@ class aggregated_contender final : public contender<float> {
   explicit aggregated_contender(hcomp::any_plan<float> plan) : plan_(std::move(plan)) {}
 
   hcomp::report run(std::span<float> x, hcomp::call_options const& call) override {
-    auto const figures = example::known_to_all([&] { return plan_.all_reduce(x, call); });
-    bytes_to_send = static_cast<double>(figures.bytes_sent);
-    return figures;
+    auto const stats = example::known_to_all([&] { return plan_.all_reduce(x, call); });
+    bytes_to_send = static_cast<double>(stats.bytes_sent);
+    return stats;
   }
 
  private:

@@ -188,17 +188,17 @@ std::string time_chart(network const& all, looks const& look, std::string const&
   std::vector<std::pair<double, std::pair<std::string, std::string>>> ends;
   int blocks = 0;
   auto const add_block = [&](curve const& c) {
-    std::string figures;
+    std::string stats;
     for (auto const& [bytes, r] : c.rows) {
       auto calls = spread::of(r->calls.empty() ? std::vector{r->seconds.median} : r->calls);
       calls.least = std::min(calls.least, r->seconds.median);
       calls.most = std::max(calls.most, r->seconds.median);
-      figures += fmt::format("{} {:.9g} {:.9g} {:.9g} {:.9g}\n", bytes, r->seconds.median,
-                             calls.least, calls.most, r->bound.value_or(0));
+      stats += fmt::format("{} {:.9g} {:.9g} {:.9g} {:.9g}\n", bytes, r->seconds.median,
+                           calls.least, calls.most, r->bound.value_or(0));
       times.include(r->seconds.median);
     }
     auto const name = fmt::format("d{}", blocks++);
-    text += block(name, figures);
+    text += block(name, stats);
     return "$" + name;
   };
   auto const add_bound = [&](std::string const& data, std::string const& color) {
@@ -280,12 +280,12 @@ std::string speed_up_chart(rate_series const& all, looks const& look, std::strin
   auto const shown = ratios.padded(1.5), across = rates.padded(1.3);
   std::vector<end_label> labels{{shown.place(1), "MPI’s own", "#6a6a6a"}};
   for (std::size_t i = 0; i < codecs.size(); ++i) {
-    std::string figures;
+    std::string stats;
     for (auto const& [rate, ratio] : codecs[i].places)
-      figures += fmt::format("{:.9g} {:.9g}\n", rate, ratio);
+      stats += fmt::format("{:.9g} {:.9g}\n", rate, ratio);
     auto const name = fmt::format("d{}", i);
     auto const color = look.color(codecs[i].codec);
-    text += block(name, figures);
+    text += block(name, stats);
     lines.push_back(
         fmt::format("${} using 1:2 with linespoints pt 7 ps 0.8 lw 2.5 lc rgb '{}'", name, color));
     labels.push_back({shown.place(codecs[i].places.back().second), codecs[i].codec, color});

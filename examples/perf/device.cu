@@ -72,9 +72,9 @@ template <class C> class device_plan final : public device_contender {
     bytes_to_send = static_cast<double>(most);
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
-    auto const figures = sum_.all_reduce(vector(), call);
+    auto const stats = sum_.all_reduce(vector(), call);
     executor_.synchronize();
-    return figures;
+    return stats;
   }
 
  private:
@@ -93,10 +93,10 @@ template <class Sum> class device_sum final : public device_contender {
     name = std::move(as);
   }
   hcomp::report run(std::span<float>, hcomp::call_options const& call) override {
-    auto const figures = sum_.run(vector(), call, *this);
+    auto const stats = sum_.run(vector(), call, *this);
     executor_.synchronize();
-    memory = figures.messages == hcomp::message_memory::device ? "device" : "host_staged";
-    return figures;
+    memory = stats.messages == hcomp::message_memory::device ? "device" : "host_staged";
+    return stats;
   }
 
  private:
@@ -124,10 +124,10 @@ class host_contender final : public device_contender {
     divisor_ = call.op == hcomp::reduce_op::mean ? static_cast<float>(ranks_) : 1.0f;
     if (copy_.size() == 0) return inner_->run(vector(), sum);
     executor_.wait(executor_.read(copy_.data(), there_.data(), copy_.size()));
-    auto const figures =
+    auto const stats =
         inner_->run({reinterpret_cast<float*>(copy_.data()), copy_.size() / sizeof(float)}, sum);
     executor_.wait(executor_.write(there_.data(), copy_.data(), copy_.size()));
-    return figures;
+    return stats;
   }
   void fetch(std::span<float> x) override {
     device_contender::fetch(x);

@@ -64,22 +64,22 @@ template <class C, class T> class op_contender final : public contender<T> {
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     int const rank = example::rank();
-    hcomp::report figures;
+    hcomp::report stats;
     hcomp::detail::stopwatch watch;
     hcomp::encode(
         sum_.codec(), std::span<T const>(x), std::span(code_),
         {.key = call.key(),
          .rank = rank,
          .statistics = hcomp::mpi::measure(sum_.codec(), std::span<T const>(x), example::comm)});
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
     hcomp::mpi::require(MPI_Allreduce(MPI_IN_PLACE, code_.data(), sum_.count(x.size()), sum_.type(),
                                       sum_.handle(), example::comm),
                         "MPI_Allreduce");
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
     hcomp::decode(sum_.codec(), std::span<std::byte const>(code_), x,
                   {.key = call.key(), .op = call.op});
-    watch.add_to(figures.seconds_decode);
-    return figures;
+    watch.add_to(stats.seconds_decode);
+    return stats;
   }
 
  private:

@@ -61,12 +61,12 @@ template <class T> class plan_contender final : public contender<T> {
       this->accuracy.largest_error = {};  // a share of the hosts' sums, which nobody knows here
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
-    auto const figures = plan_.all_reduce(x, call);
-    this->bytes_to_send = static_cast<double>(figures.bytes_sent);
+    auto const stats = plan_.all_reduce(x, call);
+    this->bytes_to_send = static_cast<double>(stats.bytes_sent);
     this->remark = plan_.about_last_call();
     if (says_bits_)
-      this->remark = bits_text(this->name.codec, 8 * this->bytes_to_send / values_sent_, figures);
-    return figures;
+      this->remark = bits_text(this->name.codec, 8 * this->bytes_to_send / values_sent_, stats);
+    return stats;
   }
 
  private:
@@ -92,12 +92,12 @@ template <class T> class automatic_contender final : public contender<T> {
         promise_of<T>(*codec.row, codec.settings, it.by.at(transport_name).size(), it.o.mean);
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
-    auto const figures = plan_.all_reduce(x, call);
-    this->bytes_to_send = static_cast<double>(figures.bytes_sent);
+    auto const stats = plan_.all_reduce(x, call);
+    this->bytes_to_send = static_cast<double>(stats.bytes_sent);
     if (plan_.changes() > 0)
       this->remark = "automatic took " + hcomp::to_text(plan_.chosen()) + " expected, after " +
                      std::to_string(plan_.changes()) + " changes";
-    return figures;
+    return stats;
   }
 
  private:

@@ -85,9 +85,9 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
       if (stop.signal() != 0) return {};
       x = original;
       list[i]->bring(x);
-      auto const figures = list[i]->run(x, call);
+      auto const stats = list[i]->run(x, call);
       list[i]->fetch(x);
-      auto const verdict = exact.judge(x, list[i]->accuracy, figures.error, transport);
+      auto const verdict = exact.judge(x, list[i]->accuracy, stats.error, transport);
       rows[i].count = values;
       rows[i].bytes = values * sizeof(T);
       rows[i].type = o.type;
@@ -108,10 +108,10 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
       MPI_Barrier(example::comm);
       auto const wire = counter();
       auto const begin = clock::now();
-      auto const figures = list[i]->run(x, call);
+      auto const stats = list[i]->run(x, call);
       double const seconds = since(begin);
       if (timed) {
-        seen[i].add(seconds, figures);
+        seen[i].add(seconds, stats);
         MPI_Barrier(example::comm);  // what a rank sends for others belongs to this call, too
         seen[i].bytes_on_wire += static_cast<double>(counter() - wire);
       }

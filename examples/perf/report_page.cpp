@@ -303,20 +303,20 @@ class writer {
 
   void table(network const& n) {
     struct entry {
-      row const* figures;
+      row const* stats;
       result const* run;
     };
     std::vector<entry> entries;
     for (auto const* const run : n.runs())
       for (auto const& r : run->rows) entries.push_back({&r, run});
     std::ranges::stable_sort(entries, {}, [](entry const& e) {
-      return std::pair(e.figures->bytes, e.figures->seconds.median);
+      return std::pair(e.stats->bytes, e.stats->seconds.median);
     });
     auto const any = [&](auto const& has) { return std::ranges::any_of(entries, has); };
     bool const several = n.libraries().size() > 1;
-    bool const wire = any([](entry const& e) { return e.figures->bytes_on_wire.has_value(); });
-    bool const bound = any([](entry const& e) { return e.figures->bound.has_value(); });
-    bool const model = any([](entry const& e) { return e.figures->predicted.has_value(); });
+    bool const wire = any([](entry const& e) { return e.stats->bytes_on_wire.has_value(); });
+    bool const bound = any([](entry const& e) { return e.stats->bound.has_value(); });
+    bool const model = any([](entry const& e) { return e.stats->predicted.has_value(); });
 
     add("<div class=\"wide\"><table>\n<caption>{}; fastest first</caption>\n<thead><tr>"
         "<th>size</th><th class=\"text\">codec</th><th class=\"text\">algorithm</th>"

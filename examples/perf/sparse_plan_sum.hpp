@@ -24,13 +24,13 @@ template <class Lane, class T, class E> class sparse_plan_sum {
 
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
-    auto const figures = plan_.all_reduce(x, call);
+    auto const stats = plan_.all_reduce(x, call);
     // by direct there is no index of a bit per value that all must send
     told.bytes_to_send = plan_.options().algorithm.kind == hcomp::algorithm_kind::direct
-                             ? static_cast<double>(figures.bytes_sent)
+                             ? static_cast<double>(stats.bytes_sent)
                              : bytes_of(plan_.choice(), ranks_);
     told.remark = plan_.choice().text();
-    return figures;
+    return stats;
   }
 
  private:

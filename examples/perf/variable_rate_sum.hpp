@@ -21,11 +21,11 @@ template <class C, class T, class E> class variable_rate_sum {
 
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
-    auto const figures = plan_.all_reduce(x, call);
-    told.bytes_to_send = static_cast<double>(figures.bytes_sent);
+    auto const stats = plan_.all_reduce(x, call);
+    told.bytes_to_send = static_cast<double>(stats.bytes_sent);
     if (values_sent_ > 0 && plan_.options().algorithm.kind != hcomp::algorithm_kind::aggregator)
-      told.remark = bits_text(told.name.codec, 8 * told.bytes_to_send / values_sent_, figures);
-    return figures;
+      told.remark = bits_text(told.name.codec, 8 * told.bytes_to_send / values_sent_, stats);
+    return stats;
   }
 
  private:

@@ -34,12 +34,12 @@ int main(int argc, char** argv) {
       hcomp::aggregator_options wanted;
       wanted.deadline = std::chrono::milliseconds(100);  // after the first contribution
       wanted.word_deadline = std::chrono::milliseconds(600);
-      auto const figures = hcomp::serve_aggregation(link, layout.aggregator(wanted), 5s);
-      std::printf("aggregator: %.1f %% of all contributions late, %.1f %% of all sums partial\n",
-                  100. * static_cast<double>(figures.late) /
-                      static_cast<double>(figures.late + figures.added),
-                  100. * static_cast<double>(figures.partial) /
-                      static_cast<double>(figures.partial + figures.whole));
+      auto const stats = hcomp::serve_aggregation(link, layout.aggregator(wanted), 5s);
+      std::printf(
+          "aggregator: %.1f %% of all contributions late, %.1f %% of all sums partial\n",
+          100. * static_cast<double>(stats.late) / static_cast<double>(stats.late + stats.added),
+          100. * static_cast<double>(stats.partial) /
+              static_cast<double>(stats.partial + stats.whole));
     } else {
       hcomp::aggregated_mean mean(values, hcomp::thc<>(), link,
                                   {.share = {workers}, .timeout = 250ms, .resend_indices = false});

@@ -80,10 +80,10 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
       failed_ = true;
       throw;
     }
-    hcomp::report figures;
-    figures.bytes_sent = bytes_sent() - bytes;
-    figures.seconds_communicate = post_.seconds() - seconds;
-    return figures;
+    hcomp::report stats;
+    stats.bytes_sent = bytes_sent() - bytes;
+    stats.seconds_communicate = post_.seconds() - seconds;
+    return stats;
   }
 
   /// Ranks that miss different sums drift apart.

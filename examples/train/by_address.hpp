@@ -47,14 +47,14 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
         parameters_(values, {}, transport, executor) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    hcomp::report figures;
+    hcomp::report stats;
     hcomp::detail::stopwatch watch;
     if (is_late(shares_, step, transport_->rank(), seed_))
       std::this_thread::sleep_for(4 * deadline_);
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
     auto const end = hcomp::detail::outcome_with_links([&] {
-      figures += plan_->all_reduce(update, feedback_,
-                                   {.seed = seed_, .step = step, .op = hcomp::reduce_op::mean});
+      stats += plan_->all_reduce(update, feedback_,
+                                 {.seed = seed_, .step = step, .op = hcomp::reduce_op::mean});
       auto const& came = plan_->last();
       chunks_ += came.chunks;
       left_out_ += came.left_out;
@@ -62,8 +62,8 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
     });
     watch.skip();
     example::known_to_all([&] { hcomp::detail::raise_on_all(*transport_, 0, end); });
-    watch.add_to(figures.seconds_communicate);
-    return figures;
+    watch.add_to(stats.seconds_communicate);
+    return stats;
   }
 
   /// Ranks that miss different sums drift apart.

@@ -84,17 +84,17 @@ class dist_ef_sign : public synchronizer {
   }
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    hcomp::report figures;
+    hcomp::report stats;
     hcomp::detail::stopwatch watch;
     for (std::size_t i = 0; i < update.size(); ++i) residual_[i] += update[i];
     for (std::size_t rank = 0; rank < shares_.size(); ++rank)
       send_later(part(residual_, rank), outgoing_[rank], {seed_, step, 0}, part(decoded_, rank));
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
     int const me = transport_->rank();
     swap_messages(
         *transport_, [&](int rank) { return sent(outgoing_, rank, rank); },
-        [&](int rank) { return sent(incoming_, rank, me); }, figures);
-    watch.add_to(figures.seconds_communicate);
+        [&](int rank) { return sent(incoming_, rank, me); }, stats);
+    watch.add_to(stats.seconds_communicate);
 
     incoming_[own()] = outgoing_[own()];
     auto const mine = part(decoded_, own());
@@ -104,16 +104,16 @@ class dist_ef_sign : public synchronizer {
       for (std::size_t i = 0; i < mine.size(); ++i) server_residual_[i] += weight * mine[i];
     }
     send_later(server_residual_, answers_[own()], {seed_, step, 1}, mine);
-    watch.add_to(figures.seconds_merge);
+    watch.add_to(stats.seconds_merge);
     swap_messages(
         *transport_, [&](int) { return sent(answers_, me, me); },
-        [&](int rank) { return sent(answers_, rank, rank); }, figures);
-    watch.add_to(figures.seconds_communicate);
+        [&](int rank) { return sent(answers_, rank, rank); }, stats);
+    watch.add_to(stats.seconds_communicate);
     for (std::size_t rank = 0; rank < shares_.size(); ++rank)
       scaled_signs::decode(answers_[rank], part(update, rank), {.key = {seed_, step, 1}});
-    watch.add_to(figures.seconds_decode);
-    figures.weight = shares_.size();
-    return figures;
+    watch.add_to(stats.seconds_decode);
+    stats.weight = shares_.size();
+    return stats;
   }
 
  private:

@@ -37,15 +37,15 @@ class ef_sign : public synchronizer {
                                          hcomp::code_bytes(hcomp::sign<float>{}, values))) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
-    hcomp::report figures;
+    hcomp::report stats;
     hcomp::detail::stopwatch watch;
     hcomp::draw_key const key{seed_, step, 0};
     auto const own = static_cast<std::size_t>(transport_->rank());
     encode(update, key, messages_[own]);
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
 
-    all_gather(figures);
-    watch.add_to(figures.seconds_communicate);
+    all_gather(stats);
+    watch.add_to(stats.seconds_communicate);
 
     std::fill(update.begin(), update.end(), 0.0f);
     float const share = 1 / static_cast<float>(messages_.size());
@@ -55,9 +55,9 @@ class ef_sign : public synchronizer {
       if (rank == own)
         for (std::size_t i = 0; i < update.size(); ++i) residual_[i] -= decoded_[i];
     }
-    watch.add_to(figures.seconds_decode);
-    figures.weight = messages_.size();
-    return figures;
+    watch.add_to(stats.seconds_decode);
+    stats.weight = messages_.size();
+    return stats;
   }
 
  private:
@@ -83,7 +83,7 @@ class ef_sign : public synchronizer {
   }
 
   /// Every rank's message to every rank, directly.
-  void all_gather(hcomp::report& figures) {
+  void all_gather(hcomp::report& stats) {
     // hcomp's codes have whole blocks in memory, and zeros at their end
     auto const bytes =
         sizeof(float) + hcomp::layout_of(hcomp::sign<float>{}, residual_.size()).bytes();
@@ -91,7 +91,7 @@ class ef_sign : public synchronizer {
       return std::span(messages_[static_cast<std::size_t>(rank)]).first(bytes);
     };
     swap_messages(
-        *transport_, [&](int) { return of_rank(transport_->rank()); }, of_rank, figures);
+        *transport_, [&](int) { return of_rank(transport_->rank()); }, of_rank, stats);
   }
 
   paced_transport* transport_;

@@ -51,16 +51,16 @@ std::string data_block(comparison_row const& row, double observation::*of_tests)
   std::string text;
   auto const& curve = row.runs.front().curve;
   for (std::size_t i = 1; i < curve.size(); ++i) {  // the first has sent nothing
-    auto const figures = [&](auto figure) {
+    auto const stats = [&](auto figure) {
       std::vector<double> values;
       for (auto const& run : row.runs) values.push_back(run.curve[i].*figure);
       auto const [least, most] = std::ranges::minmax(values);
       return std::array{comparison_row::spread_of(values).mean, least, most};
     };
-    auto const test = figures(of_tests);
-    auto const loss = figures(&observation::train_loss);
-    text += fmt::format("{} {} {} {} {} {} {} {}\n", figures(&observation::bytes)[0] / 1e9,
-                        figures(&observation::seconds)[0], test[0], test[1], test[2], loss[0],
+    auto const test = stats(of_tests);
+    auto const loss = stats(&observation::train_loss);
+    text += fmt::format("{} {} {} {} {} {} {} {}\n", stats(&observation::bytes)[0] / 1e9,
+                        stats(&observation::seconds)[0], test[0], test[1], test[2], loss[0],
                         loss[1], loss[2]);
   }
   return text;

@@ -16,7 +16,7 @@ namespace train {
 /// @param from  (rank) -> where the bytes of that rank go
 template <class To, class From>
 void swap_messages(paced_transport& transport, To const& to, From const& from,
-                   hcomp::report& figures) {
+                   hcomp::report& stats) {
   auto const before = transport.bytes_sent();
   int const rank = transport.rank(), size = transport.size();
   std::vector<paced_transport::request> receives, sends;
@@ -30,8 +30,8 @@ void swap_messages(paced_transport& transport, To const& to, From const& from,
   }
   for (auto& request : receives) transport.wait(request);
   for (auto& request : sends) transport.wait(request);
-  figures.bytes_sent += transport.bytes_sent() - before;
-  figures.hops += size - 1;
+  stats.bytes_sent += transport.bytes_sent() - before;
+  stats.hops += size - 1;
 }
 
 }  // namespace train

@@ -109,10 +109,10 @@ template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public sy
     hcomp::call_options const call{.seed = seed_, .step = step};
     float* const shard = update.data() + votes_.shard().first;
     for_each_value(*executor_, own_.size(), copy_value{shard, own_.data()});
-    auto figures = votes_.reduce_scatter(update, call);
+    auto stats = votes_.reduce_scatter(update, call);
     for_each_value(*executor_, own_.size(), decide{shard, own_.data()});
-    figures += votes_.all_gather(update, call);
-    return figures;
+    stats += votes_.all_gather(update, call);
+    return stats;
   }
 
  private:

@@ -149,10 +149,10 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
 
     auto const synchronized = [&](auto const& call) {
       try {
-        auto const figures = call();
-        sent += figures;
+        auto const stats = call();
+        sent += stats;
         // what a synchronizer does beside its collective counts as encoding
-        run.seconds_encode += seconds_of_work() - figures.seconds_communicate;
+        run.seconds_encode += seconds_of_work() - stats.seconds_communicate;
       } catch (hcomp::nonfinite_error const& e) {
         throw std::runtime_error(
             fmt::format("{} with seed {} diverged in step {}: {}", name, seed, step + 1, e.what()));

@@ -26,7 +26,7 @@ template <class Enum, class Counts, class Use> void for_each(Counts const& count
     use(std::string(to_text(static_cast<Enum>(i))), counts[i]);
 }
 
-json of(aggregator_figures const& sums) {
+json of(aggregator_stats const& sums) {
   json refused = json::object();
   for_each<packet_fault>(
       sums.refused, [&](std::string const& words, std::uint64_t count) { refused[words] = count; });
@@ -36,7 +36,7 @@ json of(aggregator_figures const& sums) {
           {"abandoned", sums.abandoned}, {"refused", refused}};
 }
 
-std::string line_of(aggregator_figures const& sums) {
+std::string line_of(aggregator_stats const& sums) {
   auto text = fmt::format(
       "{} contributions added, {} duplicates, {} late, {} stale; sums: {} whole, {} partial, {} "
       "abandoned\n",
@@ -50,7 +50,7 @@ std::string line_of(aggregator_figures const& sums) {
 }  // namespace
 
 std::string to_text(udp::aggregation_server const& server) {
-  auto const seen = server.figures();
+  auto const seen = server.stats();
   auto text = fmt::format(
       "{} datagrams received, {} sent, {} lost here\n{} joins; {} jobs begun, {} left, {} idle\n",
       seen.received, seen.sent, seen.lost_here, seen.joins, seen.jobs_begun, seen.jobs_left,
@@ -72,7 +72,7 @@ std::string to_text(udp::aggregation_server const& server) {
 }
 
 std::string to_json(udp::aggregation_server const& server) {
-  auto const seen = server.figures();
+  auto const seen = server.stats();
   json damaged = json::object(), refused = json::object(), jobs = json::array();
   for_each<udp::frame_fault>(
       seen.damaged, [&](std::string const& words, std::uint64_t count) { damaged[words] = count; });

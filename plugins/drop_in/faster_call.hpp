@@ -116,7 +116,7 @@ template <class Make> class faster_call {
   int operator()() {
     summing_now const guard;
     if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
-    if (way_.compares()) way_.learn_mean(united(way_.figures()));
+    if (way_.compares()) way_.learn_mean(united(way_.stats()));
     if (int const part = way_.look_at(); part > 0) look(part);
     bool const by_mpi = way_.by() == faster_strategy::way::mpi;
     sum_.is_timed = way_.is_timed();
@@ -163,7 +163,7 @@ template <class Make> class faster_call {
     }
     // the wait before all, and the comparison of figures, take about as long as that wait
     auto const cost = nanoseconds_since(begin) + 2 * waited;
-    way_.learn_look(united(way_.figures_of_look(mpi, codec, cost)));
+    way_.learn_look(united(way_.stats_of_look(mpi, codec, cost)));
   }
   strategy_stats united(strategy_stats mine) {
     static_assert(sizeof mine == 4 * sizeof(std::int64_t));

@@ -131,7 +131,7 @@ class faster_strategy {
   }
 
   /// Of the sums since ranks compared figures, on this rank.
-  strategy_stats figures() const {
+  strategy_stats stats() const {
     return {.minus_mean = -(sums_ > 0 ? std::max<std::int64_t>(took_ / sums_, 1) : mean_)};
   }
   /// @param all  united over the ranks
@@ -147,12 +147,12 @@ class faster_strategy {
   }
 
   /// Of a look, on this rank: what both ways took, and all of it.
-  strategy_stats figures_of_look(std::int64_t by_mpi, std::int64_t by_codec,
-                                 std::int64_t cost) const {
+  strategy_stats stats_of_look(std::int64_t by_mpi, std::int64_t by_codec,
+                               std::int64_t cost) const {
     auto const limited = [](std::int64_t x) {
       return std::clamp<std::int64_t>(x, 1, most_nanoseconds);
     };
-    return {limited(by_mpi), limited(by_codec), limited(cost), figures().minus_mean};
+    return {limited(by_mpi), limited(by_codec), limited(cost), stats().minus_mean};
   }
   /// @param all  united over the ranks
   void learn_look(strategy_stats const& all) {

@@ -16,7 +16,7 @@ namespace hcomp::drop_in {
 namespace {
 
 using nlohmann::ordered_json;
-using site_entry = std::pair<call_site, site_figures>;
+using site_entry = std::pair<call_site, site_stats>;
 
 constexpr std::string_view passed_on = "MPI";
 constexpr double infinity = std::numeric_limits<double>::infinity();
@@ -43,7 +43,7 @@ std::string ratio_text(double before, double after) {
 std::string error_text(double error) {
   return std::isfinite(error) ? fmt::format("{:.1e}", error) : "not finite";
 }
-std::string values_text(site_figures const& f) {
+std::string values_text(site_stats const& f) {
   return f.smallest == f.largest ? fmt::format("{}", f.largest)
                                  : fmt::format("{}-{}", f.smallest, f.largest);
 }
@@ -138,7 +138,7 @@ site_entry entry_of(ordered_json const& json) {
   return entry;
 }
 
-ordered_json json_of(std::map<call_site, site_figures> const& sites) {
+ordered_json json_of(std::map<call_site, site_stats> const& sites) {
   auto json = ordered_json::array();
   for (auto const& one : sites) json.push_back(json_of(one));
   return json;
@@ -152,7 +152,7 @@ std::string text_of(ordered_json const& json, int indent) {
 // ---- What a reader asks for first
 
 /// Those that were summed here, or those that were passed on; the most bytes first.
-std::vector<site_entry> chosen(std::map<call_site, site_figures> const& sites, bool passed) {
+std::vector<site_entry> chosen(std::map<call_site, site_stats> const& sites, bool passed) {
   std::vector<site_entry> all;
   for (auto const& one : sites)
     if ((one.first.way == passed_on) == passed) all.push_back(one);
@@ -162,7 +162,7 @@ std::vector<site_entry> chosen(std::map<call_site, site_figures> const& sites, b
 }
 
 /// "worst error 1.2e-04 (relative 3.0e-05) in 10 calls compared".
-std::string compared_text(site_figures const& f, double ranks) {
+std::string compared_text(site_stats const& f, double ranks) {
   return fmt::format("worst error {} (relative {}) in {} compared", error_text(f.worst_error),
                      error_text(f.worst_relative),
                      plural(static_cast<double>(f.compared) / ranks, "call"));
@@ -175,7 +175,7 @@ std::string times_text(compared_seconds const& of) {
 }
 
 /// "values off by up to 1.2e-04, in 3 calls by more than the bound".
-std::string told_text(site_figures const& f, double ranks) {
+std::string told_text(site_stats const& f, double ranks) {
   auto text = "values off by up to " + error_text(f.told_error);
   if (f.beyond_bound > 0)
     text += fmt::format(", in {} by more than the bound",
@@ -200,7 +200,7 @@ compared_seconds compared_seconds::mean() const {
   return {1, own / all, codec / all, plain / all};
 }
 
-void site_figures::add(site_figures const& other) {
+void site_stats::add(site_stats const& other) {
   if (other.calls == 0) return;  // their extremes mean nothing
   smallest = calls == 0 ? other.smallest : std::min(smallest, other.smallest);
   largest = std::max(largest, other.largest);
@@ -220,7 +220,7 @@ void site_figures::add(site_figures const& other) {
   beyond_bound += other.beyond_bound;
 }
 
-void journal::add(call_site const& site, site_figures const& one) {
+void journal::add(call_site const& site, site_stats const& one) {
   if (one.calls == 0) return;
   std::lock_guard const lock(mutex_);
   sites_[site].add(one);
@@ -246,7 +246,7 @@ void journal::merge_json(std::string_view json) {
     throw std::invalid_argument(
         fmt::format("a journal of {} bytes cannot be read: {}", json.size(), error.what()));
   }
-  for (auto const& [site, figures] : read) add(site, figures);
+  for (auto const& [site, stats] : read) add(site, stats);
 }
 
 std::string journal::summary(int ranks) const {
@@ -263,7 +263,7 @@ std::string journal::summary(int ranks) const {
     text += '\n' + fmt::format(columns, "calls", "function", "type", "ranks", "values", "plain",
                                "sent", "ratio", "time");
   }
-  site_figures total;
+  site_stats total;
   for (auto const& [site, f] : taken) {
     total.add(f);
     text += fmt::format(
@@ -295,7 +295,7 @@ std::string journal::summary(int ranks) const {
   if (passed.empty()) return text;
 
   // Alike wherever they come from; the JSON report has the places.
-  std::map<std::tuple<std::string, std::string, std::string>, site_figures> alike;
+  std::map<std::tuple<std::string, std::string, std::string>, site_stats> alike;
   for (auto const& [site, f] : passed) alike[{site.function, site.type, site.why}].add(f);
   text += fmt::format("\n{:>9} {:<24} {:<6} {:>20} {}\n", "calls", "left to MPI", "type", "values",
                       "because");

@@ -36,7 +36,7 @@ struct compared_seconds {
 };
 
 /// What was added up over the calls of a site, on one rank or on all.
-struct site_figures {
+struct site_stats {
   std::uint64_t calls = 0;
   std::uint64_t smallest = 0, largest = 0;  ///< values per call
   std::uint64_t bytes_plain = 0;  ///< what a ring of uncompressed values sends: 2 (P - 1) / P
@@ -53,7 +53,7 @@ struct site_figures {
   std::uint64_t beyond_bound = 0;  ///< calls in which that is more than the bound asked for
 
   /// Sums and extremes of both.
-  void add(site_figures const& other);
+  void add(site_stats const& other);
   /// Of the mean call that was compared, if there is one: one for which everything was there, unless
   /// there was none.
   compared_seconds of_a_call() const { return (later.calls > 0 ? later : first).mean(); }
@@ -62,7 +62,7 @@ struct site_figures {
 /// Filled by all threads of a rank, read at the end.
 class journal {
  public:
-  void add(call_site const& site, site_figures const& one);
+  void add(call_site const& site, site_stats const& one);
   bool empty() const;
 
   /// To send it to another rank, and back.
@@ -83,7 +83,7 @@ class journal {
 
  private:
   mutable std::mutex mutex_;
-  std::map<call_site, site_figures> sites_;
+  std::map<call_site, site_stats> sites_;
 };
 
 }  // namespace hcomp::drop_in

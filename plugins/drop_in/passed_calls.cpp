@@ -37,8 +37,8 @@ call_site site_of(char const* function, void const* caller, MPI_Datatype type, i
 
 void passed_calls::move_to(journal& journal) {
   std::lock_guard const lock(mutex_);
-  for (auto const& [one, figures] : all_)
-    journal.add(site_of(one.function, one.caller, one.type, one.ranks, "MPI", one.why), figures);
+  for (auto const& [one, stats] : all_)
+    journal.add(site_of(one.function, one.caller, one.type, one.ranks, "MPI", one.why), stats);
   all_.clear();
 }
 

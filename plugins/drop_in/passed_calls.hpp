@@ -30,16 +30,16 @@ class passed_calls {
     friend auto operator<=>(kind const&, kind const&) = default;
   };
 
-  void add(kind const& one, site_figures const& figures) {
+  void add(kind const& one, site_stats const& stats) {
     std::lock_guard const lock(mutex_);
-    all_[one].add(figures);
+    all_[one].add(stats);
   }
   /// Moves all of them there.
   void move_to(journal& journal);
 
  private:
   std::mutex mutex_;
-  std::map<kind, site_figures> all_;
+  std::map<kind, site_stats> all_;
 };
 
 }  // namespace hcomp::drop_in

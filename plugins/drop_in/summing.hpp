@@ -75,8 +75,8 @@ inline bool has_buffers(reduction_call const& call) {
          (call.receive && call.receive != MPI_IN_PLACE && call.receive != call.send);
 }
 
-site_figures figures_of(reduction_call const& call, int ranks) {
-  site_figures one;
+site_stats stats_of(reduction_call const& call, int ranks) {
+  site_stats one;
   one.calls = 1;
   one.smallest = one.largest = static_cast<std::uint64_t>(std::max(call.count, 0));
   if (auto const type = type_of(call.type); type && ranks > 0)
@@ -89,7 +89,7 @@ inline void note_passed(library& lib, reduction_call const& call, decision const
   ++so_far.calls_left;
   if (lib.reports())
     lib.passed().add({call.caller, call.function, d.why, call.type, d.ranks},
-                     figures_of(call, d.ranks));
+                     stats_of(call, d.ranks));
 }
 
 inline void print(std::string const& text) {
@@ -145,21 +145,21 @@ template <class V> double difference_of(V a, V b) {
 }
 
 template <class V>
-void compare(site_figures& figures, void const* sum, void const* exact, std::size_t values) {
+void compare(site_stats& stats, void const* sum, void const* exact, std::size_t values) {
   auto const* const ours = static_cast<V const*>(sum);
   auto const* const mpis = static_cast<V const*>(exact);
   double difference = 0, norm = 0;
   for (std::size_t i = 0; i < values; ++i) {
     double const e = static_cast<double>(mpis[i]), d = difference_of(ours[i], mpis[i]);
     if (!std::isfinite(d)) continue;
-    figures.worst_error = std::max(figures.worst_error, std::fabs(d));
+    stats.worst_error = std::max(stats.worst_error, std::fabs(d));
     difference += d * d;
     norm += e * e;
   }
-  figures.worst_relative =
-      std::max(figures.worst_relative,
+  stats.worst_relative =
+      std::max(stats.worst_relative,
                norm > 0 ? std::sqrt(difference / norm) : (difference > 0 ? HUGE_VAL : 0.0));
-  ++figures.compared;
+  ++stats.compared;
 }
 
 /// Messages that MPI libraries send without asking first: a thread beside a calculation answers
@@ -221,7 +221,7 @@ struct summing {
         as.check_every > 0 && !is_timed &&
         state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
     bool const compared = only_tried || is_checked;
-    auto figures = figures_of(call, d.ranks);
+    auto stats = stats_of(call, d.ranks);
     std::optional<std::string> left_because;  // MPI has to do it
 
     std::vector<std::byte> plain;
@@ -242,16 +242,16 @@ struct summing {
     auto const begin = begun_together();
     try {
       auto const made = sum_by_rule(sums, x, state.is_aside(), place);
-      figures.bytes_sent = made.bytes_sent;
-      figures.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
-      figures.seconds = seconds_since(begin);
-      figures.told_error = made.error;
-      figures.beyond_bound = made.is_beyond_bound();
+      stats.bytes_sent = made.bytes_sent;
+      stats.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
+      stats.seconds = seconds_since(begin);
+      stats.told_error = made.error;
+      stats.beyond_bound = made.is_beyond_bound();
       if (compared) {
-        seconds.own = figures.seconds;
-        seconds.codec = figures.seconds_codec;
-        (sums.plans_made() > plans_before ? figures.first : figures.later) = seconds;
-        compare(figures, x, plain.data(), result);
+        seconds.own = stats.seconds;
+        seconds.codec = stats.seconds_codec;
+        (sums.plans_made() > plans_before ? stats.first : stats.later) = seconds;
+        compare(stats, x, plain.data(), result);
       }
     } catch (nonfinite_error const&) {
       left_because = "NaN or infinity, or too large for " + as.sum.text();
@@ -271,14 +271,14 @@ struct summing {
       ++so_far.calls_left;
     } else {
       ++so_far.calls_taken;
-      so_far.bytes_plain += figures.bytes_plain;
-      so_far.bytes_sent += figures.bytes_sent;
+      so_far.bytes_plain += stats.bytes_plain;
+      so_far.bytes_sent += stats.bytes_sent;
     }
     if (lib->reports())
       lib->journal().add(site_of(call.function, call.caller, call.type, d.ranks,
                                  left_because ? "MPI" : as.sum.text(),
                                  left_because ? *left_because : "rule '" + as.text() + "'"),
-                         figures);
+                         stats);
     return !left_because;
   }
 
@@ -291,12 +291,12 @@ struct summing {
   }
 
  private:
-  void compare(site_figures& figures, void const* sum, void const* exact, std::size_t n) const {
+  void compare(site_stats& stats, void const* sum, void const* exact, std::size_t n) const {
     switch (d.type) {
-      case value_type::float32: return drop_in::compare<float>(figures, sum, exact, n);
-      case value_type::int32: return drop_in::compare<std::int32_t>(figures, sum, exact, n);
-      case value_type::int64: return drop_in::compare<std::int64_t>(figures, sum, exact, n);
-      default: return drop_in::compare<double>(figures, sum, exact, n);
+      case value_type::float32: return drop_in::compare<float>(stats, sum, exact, n);
+      case value_type::int32: return drop_in::compare<std::int32_t>(stats, sum, exact, n);
+      case value_type::int64: return drop_in::compare<std::int64_t>(stats, sum, exact, n);
+      default: return drop_in::compare<double>(stats, sum, exact, n);
     }
   }
   std::size_t result_values() const {

@@ -85,7 +85,7 @@ handle find_map(std::vector<std::uint32_t> const& numbers, std::string_view name
 /// Of all jobs that are there.
 struct totals {
   unsigned jobs = 0;
-  xdp_figures sums{};
+  xdp_stats sums{};
 };
 totals count(handle const& places, handle const& jobs) {
   totals all;
@@ -98,11 +98,11 @@ totals count(handle const& places, handle const& jobs) {
     xdp_job job;
     if (!read_entry(places, next, &place) || !read_entry(jobs, place, &job)) continue;
     ++all.jobs;
-    auto const add = [&](auto... member) { ((all.sums.*member += job.figures.*member), ...); };
-    using f = xdp_figures;
+    auto const add = [&](auto... member) { ((all.sums.*member += job.stats.*member), ...); };
+    using f = xdp_stats;
     add(&f::received, &f::sent, &f::lost, &f::added, &f::duplicates, &f::late, &f::stale, &f::whole,
         &f::partial, &f::abandoned);
-    for (std::size_t i = 0; i < xdp_faults; ++i) all.sums.refused[i] += job.figures.refused[i];
+    for (std::size_t i = 0; i < xdp_faults; ++i) all.sums.refused[i] += job.stats.refused[i];
   }
   return all;
 }

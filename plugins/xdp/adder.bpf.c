@@ -198,7 +198,7 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
   int fault = fault_of(job, header, rank, bytes);
   *why = fault;
   if (fault != fault_none) {
-    if (fault < xdp_faults) count(&job->figures.refused[fault]);
+    if (fault < xdp_faults) count(&job->stats.refused[fault]);
     return is_refused;
   }
   u32 const values = header->values, round = header->round, chunk = header->chunk;
@@ -278,7 +278,7 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
   if (outcome == is_for_process) return outcome;
   if (outcome == is_refused) {
     *why = fault;
-    if (fault >= 0 && fault < xdp_faults) count(&job->figures.refused[fault]);
+    if (fault >= 0 && fault < xdp_faults) count(&job->stats.refused[fault]);
     return outcome;
   }
   if (began) {
@@ -287,13 +287,13 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
     if (!abandoned) __sync_fetch_and_add(&job->open, 1);
   }
   if (whole || partial) __sync_fetch_and_add(&job->open, -1);
-  if (abandoned) count(&job->figures.abandoned);
-  if (added) count(&job->figures.added);
-  if (stale) count(&job->figures.stale);
-  if (twice) count(&job->figures.duplicates);
-  if (late) count(&job->figures.late);
-  if (whole) count(&job->figures.whole);
-  if (partial) count(&job->figures.partial);
+  if (abandoned) count(&job->stats.abandoned);
+  if (added) count(&job->stats.added);
+  if (stale) count(&job->stats.stale);
+  if (twice) count(&job->stats.duplicates);
+  if (late) count(&job->stats.late);
+  if (whole) count(&job->stats.whole);
+  if (partial) count(&job->stats.partial);
   answer->slot = at;
   answer->round = round;
   answer->to = added ? xdp_everybody : rank;
@@ -440,14 +440,14 @@ SEC("xdp.frags") int receive(struct xdp_md* ctx) {
   enum outcome const outcome =
       take(job, rank, room, bytes - xdp_frame_bytes, now, false, &answer, &why);
   if (outcome == is_for_process) return XDP_PASS;
-  count(&job->figures.received);
+  count(&job->stats.received);
   job->last_heard = now;
   if (outcome != is_to_answer) return XDP_DROP;
 
   answer.bytes = bpf_xdp_get_buff_len(ctx);
   if (bpf_xdp_store_bytes(ctx, answer.bytes - sizeof answer, &answer, sizeof answer) != 0 ||
       bpf_xdp_adjust_meta(ctx, -4) != 0) {
-    count(&job->figures.lost);
+    count(&job->stats.lost);
     return XDP_DROP;
   }
   return XDP_PASS;
@@ -469,7 +469,7 @@ SEC("tc") int answer(struct __sk_buff* skb) {
   struct room* const room = bpf_map_lookup_elem(&memory, &mine);
   if (!job || !room) return TC_ACT_SHOT;
   if (skb->len == what.bytes - ETH_HLEN && bpf_skb_change_head(skb, ETH_HLEN, 0) != 0) {
-    count(&job->figures.lost);
+    count(&job->stats.lost);
     return TC_ACT_SHOT;
   }
   u32 const bytes = make_answer(job, room, &what);
@@ -477,7 +477,7 @@ SEC("tc") int answer(struct __sk_buff* skb) {
   struct headers h = {};
   if (bpf_skb_change_tail(skb, sizeof h + bytes, 0) != 0 ||
       bpf_skb_store_bytes(skb, sizeof h, room->out, bytes, 0) != 0) {
-    count(&job->figures.lost);
+    count(&job->stats.lost);
     return TC_ACT_SHOT;
   }
   h.ethernet.h_proto = bpf_htons(ETH_P_IP);
@@ -504,7 +504,7 @@ SEC("tc") int answer(struct __sk_buff* skb) {
     if (what.is_to_complete) h.udp.check = pseudo_sum(h.ip.saddr, h.ip.daddr, h.udp.len);
     bool const left = bpf_skb_store_bytes(skb, 0, &h, sizeof h, 0) == 0 &&
                       bpf_clone_redirect(skb, skb->ifindex, 0) == 0;
-    count(left ? &job->figures.sent : &job->figures.lost);
+    count(left ? &job->stats.sent : &job->stats.lost);
   }
   return TC_ACT_SHOT;
 }
@@ -576,7 +576,7 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
       what.round = search.round;
       what.to = xdp_everybody;
       __sync_fetch_and_add(&job->open, -1);
-      count(&job->figures.partial);
+      count(&job->stats.partial);
     }
   }
   request.bytes = 0;

@@ -398,25 +398,25 @@ class kernel_adder::sums : public udp::offloaded_sums {
     return std::max(next_look_ - now, std::chrono::nanoseconds(0));
   }
 
-  aggregator_figures figures() const override {
-    auto const& seen = job().figures;
-    aggregator_figures figures;
-    figures.added = read_once(seen.added);
-    figures.duplicates = read_once(seen.duplicates);
-    figures.late = read_once(seen.late);
-    figures.stale = read_once(seen.stale);
-    figures.whole = read_once(seen.whole);
-    figures.partial = read_once(seen.partial);
-    figures.abandoned = read_once(seen.abandoned);
-    for (std::size_t i = 0; i < figures.refused.size(); ++i)
-      figures.refused[i] = read_once(seen.refused[i]);
-    return figures;
+  aggregator_stats stats() const override {
+    auto const& seen = job().stats;
+    aggregator_stats stats;
+    stats.added = read_once(seen.added);
+    stats.duplicates = read_once(seen.duplicates);
+    stats.late = read_once(seen.late);
+    stats.stale = read_once(seen.stale);
+    stats.whole = read_once(seen.whole);
+    stats.partial = read_once(seen.partial);
+    stats.abandoned = read_once(seen.abandoned);
+    for (std::size_t i = 0; i < stats.refused.size(); ++i)
+      stats.refused[i] = read_once(seen.refused[i]);
+    return stats;
   }
   std::chrono::nanoseconds last_heard() const override {
     return std::chrono::nanoseconds(read_once(job().last_heard));
   }
   traffic datagrams() const override {
-    auto const& seen = job().figures;
+    auto const& seen = job().stats;
     return {read_once(seen.received), read_once(seen.sent), read_once(seen.lost)};
   }
 

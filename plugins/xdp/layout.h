@@ -29,7 +29,7 @@ struct xdp_peer {
   __u16 port, unused;
 };
 
-struct xdp_figures {
+struct xdp_stats {
   __u64 received, sent, lost; /* datagrams */
   __u64 added, duplicates, late, stale, whole, partial, abandoned;
   __u64 refused[xdp_faults];
@@ -37,7 +37,7 @@ struct xdp_figures {
 
 /* hcomp-aggregator writes what a job is like, `known` and `joined`; the kernel all else. */
 struct xdp_job {
-  struct xdp_figures figures;
+  struct xdp_stats stats;
   __u64 last_heard; /* CLOCK_MONOTONIC, ns */
   __u64 newest;     /* round that has been contributed to, plus 1 << 32; 0: none */
   __u64 open;       /* sums under way */

@@ -55,9 +55,9 @@ bool all_returned(std::vector<outcome> const& outcomes) {
 
 /// The aggregators' side of on_links: as the layout says, with what `wanted` says beyond it.
 template <class C, class L>
-aggregator_figures serve(L& link, std::size_t values, C const& codec,
-                         aggregation_options const& share, aggregator_options const& wanted = {},
-                         std::chrono::nanoseconds idle = 10s) {
+aggregator_stats serve(L& link, std::size_t values, C const& codec,
+                       aggregation_options const& share, aggregator_options const& wanted = {},
+                       std::chrono::nanoseconds idle = 10s) {
   aggregation_layout<C> const layout(values, codec, link.size(), share);
   return serve_aggregation(link, layout.aggregator(wanted), idle);
 }
@@ -147,13 +147,13 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
     thc<float> const codec({.bits = 4, .granularity = 30});
     auto const x = normal_vectors(workers, values, static_cast<std::uint64_t>(quota));
     auto results = x;
-    aggregator_figures figures;
+    aggregator_stats stats;
     std::atomic<std::size_t> left_out = 0, chunks = 0;
     auto const ends = on_links(workers + 1, [&](in_process_packets& link) {
       if (link.rank() == workers) {
         aggregator_options wanted;
         wanted.quota = quota;
-        figures = serve(link, values, codec, {workers}, wanted);
+        stats = serve(link, values, codec, {workers}, wanted);
         return;
       }
       aggregated_mean mean(values, codec, link,
@@ -175,8 +175,8 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
         (table.rounding_error + table.truncation_error) / k + (1 - 2 * p) * (1 / k - 1 / n);
     CHECK(nmse(x, results.front()) == close_to(expected, 0.05));
     CHECK(left_out == chunks * (workers - static_cast<std::size_t>(quota)));
-    CHECK(figures.partial >= chunks);
-    CHECK(figures.late > 0);
+    CHECK(stats.partial >= chunks);
+    CHECK(stats.late > 0);
   }
 }
 

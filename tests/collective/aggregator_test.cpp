@@ -198,17 +198,17 @@ TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
   send(3);
   packet const sum = copy_of(send(1).packet);
   CHECK(numbers_in(sum) == std::vector<std::uint32_t>{0 + 3 + 5 + 7, 120});
-  CHECK(sums.figures().duplicates == 2);
+  CHECK(sums.stats().duplicates == 2);
   for (int rank = 0; rank < 4; ++rank) {  // whoever missed it gets it again, alone
     auto const again = send(rank);
     CHECK(again.to == receiver::one);
     CHECK(again.rank == rank);
     CHECK(same_bytes(again.packet, sum));
   }
-  CHECK(sums.figures().duplicates == 6);
-  CHECK(sums.figures().added == 4);
-  CHECK(sums.figures().whole == 1);
-  CHECK(sums.figures().partial == 0);
+  CHECK(sums.stats().duplicates == 6);
+  CHECK(sums.stats().added == 4);
+  CHECK(sums.stats().whole == 1);
+  CHECK(sums.stats().partial == 0);
 }
 
 TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is told") {
@@ -233,15 +233,15 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
   CHECK(members_in(late.packet) == std::vector<int>{0, 2, 3});
   auto const duplicate = send(2);  // is not told that it came late
   CHECK(same_bytes(duplicate.packet, sum));
-  CHECK(sums.figures().late == 1);
-  CHECK(sums.figures().duplicates == 1);
-  CHECK(sums.figures().partial == 1);
+  CHECK(sums.stats().late == 1);
+  CHECK(sums.stats().duplicates == 1);
+  CHECK(sums.stats().partial == 1);
 
   options.answer_late = false;
   aggregator silent(options);
   for (int const rank : {0, 1, 2}) take(silent, packet_of(header(rank), {1}), 0ns);
   CHECK(take(silent, packet_of(header(3), {1}), 0ns).to == receiver::nobody);
-  CHECK(silent.figures().late == 1);
+  CHECK(silent.stats().late == 1);
 }
 
 TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the oldest first") {
@@ -267,7 +267,7 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   CHECK(header_of(second.packet).members == 1);
   CHECK(sums.expire(5000ns).to == receiver::nobody);
   CHECK(sums.time_left(5000ns) == std::chrono::nanoseconds::max());
-  CHECK(sums.figures().partial == 2);
+  CHECK(sums.stats().partial == 2);
 
   // A sum that went out in time is not sent again, and those opened between others close alone.
   for (std::uint32_t round = 1; round < 3; ++round)
@@ -319,14 +319,14 @@ TEST_CASE(
     CHECK(send(1, 0).to == receiver::all);
     send(0, 2);  // takes the place of round 0
     CHECK(send(1, 0).to == receiver::nobody);
-    CHECK(sums.figures().stale == 1);
+    CHECK(sums.stats().stale == 1);
     CHECK(numbers_in(send(1, 2).packet) == std::vector<std::uint32_t>{28});
-    CHECK(sums.figures().abandoned == 0);
+    CHECK(sums.stats().abandoned == 0);
     send(0, 3);  // round 1 never had all its contributions
-    CHECK(sums.figures().abandoned == 1);
+    CHECK(sums.stats().abandoned == 1);
     CHECK(numbers_in(send(1, 3).packet) == std::vector<std::uint32_t>{28});
     send(1, 1);
-    CHECK(sums.figures().stale == 2);
+    CHECK(sums.stats().stale == 2);
   }
 }
 
@@ -412,14 +412,14 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   for (auto const& [fault, bytes] : all) {
     std::string const text = to_text(fault);
     CAPTURE(text);
-    auto const before = sums.figures();
+    auto const before = sums.stats();
     auto const answer = take(sums, bytes, 0ns);
     CHECK(std::string(to_text(answer.refused)) == text);
     CHECK(answer.to == receiver::nobody);
-    CHECK(sums.figures().refused[static_cast<std::size_t>(fault)] ==
+    CHECK(sums.stats().refused[static_cast<std::size_t>(fault)] ==
           before.refused[static_cast<std::size_t>(fault)] + 1);
-    CHECK(sums.figures().all_refused() == before.all_refused() + 1);
-    CHECK(sums.figures().added == 2);
+    CHECK(sums.stats().all_refused() == before.all_refused() + 1);
+    CHECK(sums.stats().added == 2);
   }
   for (int const rank : {1, 2}) take(sums, packet_of(header(rank), {1, 2, 3}), 0ns);
   auto const sum = take(sums, packet_of(header(3), {1, 2, 3}), 0ns);
@@ -434,7 +434,7 @@ TEST_CASE("aggregator: a rank is believed only of its sender") {
     CHECK(answer.refused == packet_fault::sender);
     CHECK(answer.to == receiver::nobody);
   }
-  CHECK(sums.figures().refused[static_cast<std::size_t>(packet_fault::sender)] == 5);
+  CHECK(sums.stats().refused[static_cast<std::size_t>(packet_fault::sender)] == 5);
   for (int const rank : {1, 2}) take(sums, packet_of(header(rank), {1, 2, 3}), 0ns);
   auto const sum = take(sums, packet_of(header(3), {1, 2, 3}), 0ns);
   CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});
@@ -454,13 +454,13 @@ TEST_CASE("aggregator: a round far ahead takes no place, and the next one does")
     CHECK(add(1, 0x7fffffff) == packet_fault::round);
     CHECK(take(sums, packet_of(words_header(1, start + 6), {1}), 0ns).refused ==
           packet_fault::round);
-    CHECK(sums.figures().refused[static_cast<std::size_t>(packet_fault::round)] == 3);
+    CHECK(sums.stats().refused[static_cast<std::size_t>(packet_fault::round)] == 3);
     for (int const rank : {1, 2, 3}) CHECK(add(rank, 0) == packet_fault::none);
-    CHECK(sums.figures().whole == 1);
+    CHECK(sums.stats().whole == 1);
     CHECK(add(1, 5) == packet_fault::none);  // which now is the newest
     CHECK(add(2, 10) == packet_fault::none);
     CHECK(add(3, 16) == packet_fault::round);
-    CHECK(sums.figures().stale == 0);
+    CHECK(sums.stats().stale == 0);
   }
 }
 
@@ -542,13 +542,13 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
       answer = sums.expire(now);
     } while (answer.to != receiver::nobody);
   }
-  auto const& figures = sums.figures();
-  CHECK(figures.whole + figures.partial == out);
-  CHECK(figures.late + figures.duplicates >= answers);
-  for (std::size_t fault = 1; fault < figures.refused.size(); ++fault) {
+  auto const& stats = sums.stats();
+  CHECK(stats.whole + stats.partial == out);
+  CHECK(stats.late + stats.duplicates >= answers);
+  for (std::size_t fault = 1; fault < stats.refused.size(); ++fault) {
     CAPTURE(fault);
-    CHECK(figures.refused[fault] > 0);
+    CHECK(stats.refused[fault] > 0);
   }
-  CHECK(figures.added > 1000);
-  CHECK(figures.stale > 1000);
+  CHECK(stats.added > 1000);
+  CHECK(stats.stale > 1000);
 }

@@ -180,13 +180,13 @@ TEST_CASE("sums rounded on their way: as many bytes as the model says, and no mo
         on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           host_executor executor;
           auto const before = transport.bytes_sent();
-          auto const figures = plan(values, codec, transport, executor, options)
-                                   .all_reduce(std::span(mine), {.step = 1});
+          auto const stats = plan(values, codec, transport, executor, options)
+                                 .all_reduce(std::span(mine), {.step = 1});
           auto const expected =
               bytes_sent_per_rank(codec, values, transport.rank(), ranks, options);
           auto const agreed = static_cast<std::uint64_t>(detail::agreement_steps(ranks)) *
                               statistics_words(codec, layout) * sizeof(std::uint32_t);
-          CHECK(figures.bytes_sent == expected + agreed);
+          CHECK(stats.bytes_sent == expected + agreed);
           CHECK(transport.bytes_sent() - before == expected + agreed);
           CHECK(bytes_sent_per_rank(size_of(codec), values, transport.rank(), ranks, options) ==
                 expected);

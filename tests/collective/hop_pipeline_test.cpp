@@ -143,10 +143,10 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
               std::uint64_t sum = 0;
               for (int r = 0; r < ranks; ++r) sum += step << 6 * r;
               std::fill(code.begin(), code.end(), step << 6 * inner.rank());
-              report figures;
+              report stats;
               integer_handler adding(code, plan.reduce, true), keeping(code, plan.gather, false);
-              reduce.walk(adding, &figures);
-              if (!plan.reduces_all) gather.walk(keeping, &figures);
+              reduce.walk(adding, &stats);
+              if (!plan.reduces_all) gather.walk(keeping, &stats);
               std::size_t segments = 0;
               for (hop const& h : plan.reduce) segments += cut(h.receive).size();
               auto& bad = wrong[static_cast<std::size_t>(inner.rank())];
@@ -155,7 +155,7 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
               bad += adding.expected != adding.arrived || adding.passed != adding.arrived;
               bad += watched.faults() > 0;
               bool const is_alone = ranks == 1 || (name == "aggregator" && inner.rank() == 0);
-              bad += !is_alone && blocks >= 8 && (figures.hops == 0 || adding.left == 0);
+              bad += !is_alone && blocks >= 8 && (stats.hops == 0 || adding.left == 0);
             }
           });
           CHECK(wrong == std::vector<int>(static_cast<std::size_t>(ranks)));

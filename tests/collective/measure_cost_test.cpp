@@ -21,16 +21,16 @@ namespace {
 
 measure_options const brief{.values = 70'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
 
-std::vector<double> figures_of(link_cost const& l) {
+std::vector<double> stats_of(link_cost const& l) {
   return {l.seconds_per_message, l.seconds_per_byte, l.seconds_between_messages,
           l.seconds_of_rendezvous};
 }
-std::vector<double> figures_of(codec_cost const& c) {
+std::vector<double> stats_of(codec_cost const& c) {
   return {c.encode, c.merge,      c.decode, c.call,      c.pack,
           c.unpack, c.narrow_one, c.narrow, c.widen_one, c.widen};
 }
-void check_possible(std::vector<double> const& figures) {
-  for (double const figure : figures) {
+void check_possible(std::vector<double> const& stats) {
+  for (double const figure : stats) {
     CHECK(figure >= 0);
     CHECK(figure < 1);  // a second, per message or value
   }
@@ -41,14 +41,14 @@ void check_possible(std::vector<double> const& figures) {
 TEST_CASE("measure_link: all ranks get the same figures, and one rank has no link") {
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
-    std::vector<std::vector<double>> figures(static_cast<std::size_t>(ranks));
+    std::vector<std::vector<double>> stats(static_cast<std::size_t>(ranks));
     run_ranks(ranks, [&](in_process& transport) {
-      figures[static_cast<std::size_t>(transport.rank())] =
-          figures_of(measure_link(transport, 1e-2, 7));
+      stats[static_cast<std::size_t>(transport.rank())] =
+          stats_of(measure_link(transport, 1e-2, 7));
     });
-    for (auto const& of_rank : figures) CHECK(of_rank == figures[0]);
-    check_possible(figures[0]);
-    CHECK((figures[0][0] > 0) == (ranks > 1));
+    for (auto const& of_rank : stats) CHECK(of_rank == stats[0]);
+    check_possible(stats[0]);
+    CHECK((stats[0][0] > 0) == (ranks > 1));
   }
 }
 
@@ -63,14 +63,14 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
           measure_costs(registered_codecs<float>(), names, executor, transport, brief);
     });
     for (auto const& table : tables) {
-      CHECK(figures_of(table.link) == figures_of(tables[0].link));
+      CHECK(stats_of(table.link) == stats_of(tables[0].link));
       REQUIRE(table.codecs.size() == names.size());
       for (std::size_t i = 0; i < names.size(); ++i) {
         CAPTURE(names[i]);
         auto const& cost = table.codecs[i].cost;
         CHECK(table.codecs[i].codec == names[i]);
-        CHECK(figures_of(cost) == figures_of(tables[0].codecs[i].cost));
-        check_possible(figures_of(cost));
+        CHECK(stats_of(cost) == stats_of(tables[0].codecs[i].cost));
+        check_possible(stats_of(cost));
         // waking a thread may take longer than the little that it does here
         CHECK(cost.encode + cost.call > 0);
         CHECK(cost.decode + cost.call > 0);
@@ -91,8 +91,8 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
     CAPTURE(ranks);
     auto const coarse = measure_codec(error_bounded({.bound = 0.1}), executor, ranks, brief),
                fine = measure_codec(error_bounded({.bound = 0.001}), executor, ranks, brief);
-    check_possible(figures_of(coarse));
-    check_possible(figures_of(fine));
+    check_possible(stats_of(coarse));
+    check_possible(stats_of(fine));
     CHECK(coarse.bytes_per_value() > 0.25);
     CHECK(coarse.bytes_per_value() < fine.bytes_per_value());
     CHECK(fine.bytes_per_value() < 4);
@@ -118,7 +118,7 @@ TEST_CASE("measure_codec: works in one process, as a part of as many ranks as on
   for (int const ranks : {1, 2, 9, 1024, 1025}) {
     CAPTURE(ranks);
     auto const cost = measure_codec(sign<double>{}, executor, ranks, brief);
-    check_possible(figures_of(cost));
+    check_possible(stats_of(cost));
     CHECK((cost.merge > 0) == (ranks > 1));
     CHECK((cost.pack > 0) == (ranks > 1 && ranks <= 1024));
   }

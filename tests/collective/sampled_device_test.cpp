@@ -62,9 +62,9 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
       sum.all_reduce(first, my_call);
       CHECK(buffers_made == before);
       my_call.weight += 1;
-      auto const figures = sum.all_reduce(second, my_call);
-      sent[rank] = figures.bytes_sent;
-      return figures.messages;
+      auto const stats = sum.all_reduce(second, my_call);
+      sent[rank] = stats.bytes_sent;
+      return stats.messages;
     };
     if (host < 0 || transport.rank() == host) {
       host_executor executor;

@@ -61,19 +61,19 @@ vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
 error_bounded const bounded({.bound = 1e-5});
 
 /// What the last of some calls reported, as far as hosts and devices must agree.
-struct figures {
+struct stats {
   std::uint64_t bytes_sent, weight;
   double error, parameter;
-  friend bool operator==(figures const&, figures const&) = default;
+  friend bool operator==(stats const&, stats const&) = default;
 };
 
 /// x after `what`, called twice in one plan, first with another vector, which is put behind x.
 template <class C>
-figures summed(C const& codec, in_process& transport, place where, operation what,
-               std::vector<float>& x, plan_options const& options, call_options const& call) {
+stats summed(C const& codec, in_process& transport, place where, operation what,
+             std::vector<float>& x, plan_options const& options, call_options const& call) {
   auto other = x;
   for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
-  figures found{};
+  stats found{};
   auto const note = [&](auto const& sum, report const& last) {
     found = {last.bytes_sent, last.weight, last.error, sum.codec().parameters()[1]};
   };
@@ -104,8 +104,8 @@ figures summed(C const& codec, in_process& transport, place where, operation wha
 template <class C>
 void compare(C const& codec, vectors const& x, operation what, plan_options const& options,
              call_options const& call) {
-  std::vector<figures> expected(x.size()), found(x.size());
-  auto const run = [&](auto const& where, std::vector<figures>& all) {
+  std::vector<stats> expected(x.size()), found(x.size());
+  auto const run = [&](auto const& where, std::vector<stats>& all) {
     return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       auto const rank = static_cast<std::size_t>(transport.rank());
       all[rank] = summed(codec, transport, where(rank), what, mine, unchecked(options), call);

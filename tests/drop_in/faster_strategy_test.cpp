@@ -45,9 +45,9 @@ struct simulation {
   double clock(double seconds) {
     return seconds * (1 + std::uniform_real_distribution(0., noise)(random));
   }
-  strategy_stats united(auto const& figures) {
-    auto all = figures(ranks[0]);
-    for (auto const& one : ranks) all.unite(figures(one));
+  strategy_stats united(auto const& stats) {
+    auto all = stats(ranks[0]);
+    for (auto const& one : ranks) all.unite(stats(one));
     return all;
   }
   /// What one call takes, with everything that belongs to it.
@@ -55,7 +55,7 @@ struct simulation {
     double took = 0;
     for (auto const& one : ranks) REQUIRE(one.compares() == ranks[0].compares());
     if (ranks[0].compares()) {
-      auto const all = united([](faster_strategy const& one) { return one.figures(); });
+      auto const all = united([](faster_strategy const& one) { return one.stats(); });
       for (auto& one : ranks) one.learn_mean(all);
       took += here.latency;
     }
@@ -66,8 +66,8 @@ struct simulation {
                    codec = here.seconds(way::codec, piece),
                    look = mpi + codec + 3 * here.latency;  // ranks wait for all, and compare
       auto const all = united([&](faster_strategy const& one) {
-        return one.figures_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
-                                   nanoseconds(clock(look)));
+        return one.stats_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
+                                 nanoseconds(clock(look)));
       });
       for (auto& one : ranks) one.learn_look(all);
       took += look;
@@ -327,15 +327,15 @@ TEST_CASE(
     return calls;
   };
   calls_to_look();
-  one.learn_look(one.figures_of_look(200'000, 50'000, 300'000));
+  one.learn_look(one.stats_of_look(200'000, 50'000, 300'000));
   int const usual = calls_to_look();
-  one.learn_look(one.figures_of_look(200'000, 100'000'000, 100'300'000));  // by another program
+  one.learn_look(one.stats_of_look(200'000, 100'000'000, 100'300'000));  // by another program
   CHECK(calls_to_look() == 1);  // it is looked at once more
-  one.learn_look(one.figures_of_look(200'000, 50'000, 300'000));
+  one.learn_look(one.stats_of_look(200'000, 50'000, 300'000));
   CHECK(calls_to_look() <= 2 * usual);
   // and where all are disturbed, it counts no more than whole sums of both ways, here five by the codec
   for (int i = 0; i < 3; ++i) {
-    one.learn_look(one.figures_of_look(90'000'000, 50'000'000, 100'300'000));
+    one.learn_look(one.stats_of_look(90'000'000, 50'000'000, 100'300'000));
     CHECK(calls_to_look() <= 500);
   }
   CHECK(one.trials() == 1);
@@ -363,7 +363,7 @@ TEST_CASE("faster_strategy: no time overflows") {
       CHECK(one.used() == (other < took && took > 1 ? way::codec : way::mpi));
       for (int i = 0; i < 2'000'000 && one.look_at() == 0; ++i) one.add(took, 4);
       CHECK(one.look_at() >= 8);
-      one.learn_look(one.figures_of_look(took, other, took));
+      one.learn_look(one.stats_of_look(took, other, took));
     }
   }
 }

@@ -31,7 +31,7 @@ call_site const fp16_site{
     "MPI_Reduce_scatter_block", "libdata.so.3+0x99", "double", 4, "fp16", "by hand"};
 
 /// Of `calls` calls of 1048576 values on one of 4 ranks; a tenth of them compared.
-site_figures thc_figures(std::uint64_t calls) {
+site_stats thc_stats(std::uint64_t calls) {
   return {
       .calls = calls,
       .smallest = 1048576,
@@ -47,8 +47,8 @@ site_figures thc_figures(std::uint64_t calls) {
       .worst_error = 1.2e-3,
       .worst_relative = 4.5e-2};
 }
-site_figures passed(std::uint64_t calls, std::uint64_t smallest, std::uint64_t largest) {
-  site_figures f;
+site_stats passed(std::uint64_t calls, std::uint64_t smallest, std::uint64_t largest) {
+  site_stats f;
   f.calls = calls, f.smallest = smallest, f.largest = largest;
   return f;
 }
@@ -56,7 +56,7 @@ site_figures passed(std::uint64_t calls, std::uint64_t smallest, std::uint64_t l
 /// What 4 ranks did.
 void fill(journal& all) {
   for (int rank = 0; rank < 4; ++rank) {
-    all.add(thc_site, thc_figures(100));
+    all.add(thc_site, thc_stats(100));
     all.add(fp16_site, {.calls = 3,
                         .smallest = 100,
                         .largest = 25000000,
@@ -86,7 +86,7 @@ std::vector<std::string> lines_of(std::string const& text) {
 }  // namespace
 
 TEST_CASE("journal: figures of a site add up, and extremes stay") {
-  site_figures sum;
+  site_stats sum;
   sum.add({.calls = 2,
            .smallest = 5,
            .largest = 9,
@@ -133,13 +133,13 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
   CHECK(are(sum.of_a_call(), {1, 3, 2.5, 3.5}));  // the first calls take longer, and are not in it
   sum.later = {};
   CHECK(are(sum.of_a_call(), {1, 4.5, 3, 3}));
-  CHECK(are(site_figures{}.of_a_call(), {}));
+  CHECK(are(site_stats{}.of_a_call(), {}));
   CHECK(sum.worst_error == 0.25);
   CHECK(sum.worst_relative == 0.5);
   CHECK(sum.told_error == 0.5);
   CHECK(sum.beyond_bound == 2);
   for (bool const first : {false, true}) {
-    site_figures nan = passed(1, 1, 1), other = passed(1, 1, 1);
+    site_stats nan = passed(1, 1, 1), other = passed(1, 1, 1);
     (first ? nan : other).worst_error = std::nan("");
     nan.add(other);
     CHECK(std::isnan(nan.worst_error));
@@ -178,9 +178,9 @@ TEST_CASE("journal: merging the journals of four ranks is as if one had kept the
   journal all, first;
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     journal one;
-    one.add(thc_site, thc_figures(10 * rank));
+    one.add(thc_site, thc_stats(10 * rank));
     one.add(fp16_site, passed(rank + 1, 100 - rank, 100 + rank));
-    all.add(thc_site, thc_figures(10 * rank));
+    all.add(thc_site, thc_stats(10 * rank));
     all.add(fp16_site, passed(rank + 1, 100 - rank, 100 + rank));
     first.merge_json(one.to_json());
   }
@@ -235,10 +235,10 @@ TEST_CASE("journal: a summary without sums, and one that is hard to write") {
             "was taken over\n");
   // half a call per rank, sent nothing, an error that is not finite, a reason of two lines
   journal odd;
-  auto figures = passed(1, 0, 0);
-  figures.compared = 1;
-  figures.worst_error = std::nan("");
-  odd.add({"MPI_Reduce", "?", "float", 2, "sign", "first\nsecond"}, figures);
+  auto stats = passed(1, 0, 0);
+  stats.compared = 1;
+  stats.worst_error = std::nan("");
+  odd.add({"MPI_Reduce", "?", "float", 2, "sign", "first\nsecond"}, stats);
   auto const lines = lines_of(odd.summary(2));
   REQUIRE(lines.size() == 9);
   CHECK(lines[3].starts_with("      0.5 MPI_Reduce "));
@@ -308,7 +308,7 @@ TEST_CASE("journal: without a comparison nothing is predicted") {
   all.add(fp16_site, passed(3, 1, 1));
   auto mpi = thc_site;
   mpi.way = "MPI";
-  all.add(mpi, thc_figures(10));  // compared, but MPI's own
+  all.add(mpi, thc_stats(10));  // compared, but MPI's own
   CHECK(all.prediction(4) ==
         "hcomp: no sum was compared with MPI's own, so nothing is known about gains\n");
 }

@@ -22,7 +22,7 @@ using frame = std::vector<unsigned char>;
 
 class host_card {
  public:
-  struct figures {
+  struct stats {
     std::uint64_t packets = 0, values = 0;  ///< that have left with compressed payloads
     std::uint64_t bytes = 0;                ///< of their payloads
     std::uint64_t damaged = 0;              ///< that have arrived, and were dropped
@@ -41,29 +41,29 @@ class host_card {
     card_ = reinterpret_cast<decltype(&lab_card_make)>(make)(bound_exponent);
   }
 
-  figures const& counted() const { return figures_; }
+  stats const& counted() const { return stats_; }
 
   /// A frame from the host, as it is on the link.
   frame leave(frame it) {
     auto const [header, values] = coded_part(it);
     if (values == 0 || it.size() < header + 4 * values) return it;
     it.resize(header + 4 * values);  // without what pads short frames
-    auto coded = pass(true, it, header, values, figures_.compress_cycles);
+    auto coded = pass(true, it, header, values, stats_.compress_cycles);
     if (coded.empty())
       throw std::runtime_error("the card's compressor gives nothing back of " +
                                std::to_string(values) + " values");
-    ++figures_.packets;
-    figures_.values += values;
-    figures_.bytes += coded.size() - header;
+    ++stats_.packets;
+    stats_.values += values;
+    stats_.bytes += coded.size() - header;
     return coded;
   }
   /// And back; empty if it was damaged.
   frame arrive(frame it) {
     auto const [header, values] = coded_part(it);
     if (values == 0) return it;
-    auto plain = pass(false, it, header, values, figures_.decompress_cycles);
+    auto plain = pass(false, it, header, values, stats_.decompress_cycles);
     if (plain.empty())
-      ++figures_.damaged;
+      ++stats_.damaged;
     else
       complete_checksum(plain);
     return plain;
@@ -129,7 +129,7 @@ class host_card {
 
   lab_card* card_ = nullptr;
   decltype(&lab_card_pass) pass_ = nullptr;
-  figures figures_;
+  stats stats_;
 };
 
 }  // namespace lab

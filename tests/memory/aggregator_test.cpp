@@ -73,10 +73,10 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
         now += std::chrono::nanoseconds(3);
       }
     CHECK(allocations == before);
-    auto const& figures = sums.figures();
-    CHECK(figures.partial > 0);
-    CHECK(figures.late > 0);
-    CHECK(figures.stale > 0);
-    CHECK(figures.all_refused() > 0);
+    auto const& stats = sums.stats();
+    CHECK(stats.partial > 0);
+    CHECK(stats.late > 0);
+    CHECK(stats.stale > 0);
+    CHECK(stats.all_refused() > 0);
   }
 }

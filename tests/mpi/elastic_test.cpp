@@ -216,7 +216,7 @@ TEST_CASE("elastic over MPI: a result that only some ranks have is given to the 
 TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 4),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
-  hcomp::testing::campaign_figures figures;
+  hcomp::testing::campaign_stats stats;
   for (unsigned k = 0; k < trials; ++k) {
     std::mt19937 draw(seed + k);
     CAPTURE(seed + k);
@@ -234,7 +234,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
     usleep(delay_us);
     for (int const rank : lost) {
       it.lose(rank);
-      ++figures.killed;
+      ++stats.killed;
       usleep(between_us);  // in the middle of shrinking, if it is long
     }
     check_endings(it, ending::finished, lost);
@@ -260,11 +260,11 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
       int step = 0;
       while (step < steps && one.when[step] < it.seen.lost_at) ++step;
       if (step < steps) next = std::max(next, one.when[step] - it.seen.lost_at);
-      figures.fetched += one.fetched;
+      stats.fetched += one.fetched;
     }
-    if (lost.size() == 1 && next > 0) figures.waits.push_back(next);
+    if (lost.size() == 1 && next > 0) stats.waits.push_back(next);
   }
-  figures.print(trials);
+  stats.print(trials);
 }
 
 int main(int argc, char** argv) {

@@ -83,8 +83,8 @@ TEST_CASE("mpi packets: workers and aggregator give the codec's own mean, bit by
   for (int worker = 0; worker < workers; ++worker) x.push_back(uniform_values(values, 3, worker));
   if (link.rank() == workers) {
     aggregation_layout const layout(values, codec, link.size(), {workers});
-    auto const figures = serve_aggregation(link, layout.aggregator(), 60s);
-    CHECK(figures.partial == 0);
+    auto const stats = serve_aggregation(link, layout.aggregator(), 60s);
+    CHECK(stats.partial == 0);
     return;
   }
   aggregated_mean mean(values, codec, link,

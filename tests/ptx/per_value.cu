@@ -13,7 +13,7 @@
 #include <exception>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <string>
-#include <support/ptx/figures.hpp>
+#include <support/ptx/stats.hpp>
 #include <support/work_of_plans.hpp>
 #include <support/work_table.hpp>
 
@@ -56,8 +56,8 @@ bool check(work_table const& found, work_table const& said) {
 }
 
 /// Null without the machine.
-auto* take_figures() {
-  static auto* const found = reinterpret_cast<decltype(&hcomp_ptx_take_figures)>(
+auto* take_stats() {
+  static auto* const found = reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(
       dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_FIGURES));
   return found;
 }
@@ -68,13 +68,13 @@ work_table counted() {
   gpu::stream_executor executor;
   work_table found;
   auto const add = [&](auto const& work) {
-    ptx::figures before, did;
+    ptx::stats before, did;
     work.prepare();
     executor.synchronize();
-    take_figures()(&before);
+    take_stats()(&before);
     work.run();
     executor.synchronize();
-    take_figures()(&did);
+    take_stats()(&did);
     auto const n = static_cast<double>(values);
     auto const sectors = static_cast<double>(did.loaded_sectors + did.stored_sectors);
     auto const least = static_cast<double>(work.least());
@@ -92,7 +92,7 @@ work_table counted() {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (!take_figures()) {
+  if (!take_stats()) {
     std::printf("Skipped: this is about the PTX machine, which is not loaded\n");
     return 77;
   }

@@ -15,7 +15,7 @@
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <string>
-#include <support/ptx/figures.hpp>
+#include <support/ptx/stats.hpp>
 #include <vector>
 
 namespace {
@@ -285,10 +285,10 @@ __global__ void look_up(std::uint32_t const* x, std::uint32_t* out) {
   for (unsigned i = 0; i < threads; ++i) mine[i] = x[i];
   *out = mine[x[0]] + mine[x[1]];
 }
-template <class F> hcomp::ptx::figures figures_of(F const& launch) {
-  auto* const take = reinterpret_cast<decltype(&hcomp_ptx_take_figures)>(
+template <class F> hcomp::ptx::stats stats_of(F const& launch) {
+  auto* const take = reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(
       dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_FIGURES));
-  hcomp::ptx::figures found;
+  hcomp::ptx::stats found;
   take(&found);
   launch();
   HCOMP_CUDA_TRY(cudaDeviceSynchronize());
@@ -297,12 +297,12 @@ template <class F> hcomp::ptx::figures figures_of(F const& launch) {
 }
 bool check_sectors() {
   zeros<std::uint32_t> const x(8 * threads), out(threads);
-  auto const bytes = figures_of([&] {
+  auto const bytes = stats_of([&] {
     copy_bytes_of<<<1, threads>>>(reinterpret_cast<std::uint8_t*>(x.data()),
                                   reinterpret_cast<std::uint8_t*>(out.data()));
   });
-  auto const words = figures_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 1); });
-  auto const far = figures_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 8); });
+  auto const words = stats_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 1); });
+  auto const far = stats_of([&] { copy_words<<<1, threads>>>(x.data(), out.data(), 8); });
   constexpr unsigned least = threads * 4 / 32;
   return bytes.loaded_sectors == 4 * least && bytes.stored_sectors == 4 * least &&
          words.loaded_sectors == least && words.stored_sectors == least &&
@@ -312,16 +312,16 @@ bool check_sectors() {
 bool check_issued() {
   zeros<std::uint32_t> const out(1 + 32);
   HCOMP_CUDA_TRY(cudaMemset(out.data(), 1, 2));  // 257 turns
-  auto const all = figures_of([&] { multiply<<<1, 32>>>(out.data(), false); });
-  auto const one = figures_of([&] { multiply<<<1, 32>>>(out.data(), true); });
+  auto const all = stats_of([&] { multiply<<<1, 32>>>(out.data(), false); });
+  auto const one = stats_of([&] { multiply<<<1, 32>>>(out.data(), true); });
   return all.issued == all.instructions && one.issued > 0.9 * static_cast<double>(all.issued) &&
          one.instructions < one.issued / 16;
 }
 /// Accesses of four values may be one.
 bool check_local() {
   zeros<std::uint32_t> const x(threads), out(1);
-  auto const local = figures_of([&] { look_up<<<1, 1>>>(x.data(), out.data()); }).local;
-  auto const none = figures_of([&] { copy_words<<<1, 1>>>(x.data(), out.data(), 1); }).local;
+  auto const local = stats_of([&] { look_up<<<1, 1>>>(x.data(), out.data()); }).local;
+  auto const none = stats_of([&] { copy_words<<<1, 1>>>(x.data(), out.data(), 1); }).local;
   return local >= threads / 4 + 2 && local <= threads + 2 && none == 0;
 }
 

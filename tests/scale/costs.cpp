@@ -20,7 +20,7 @@ struct figure {
   char const* name;
   double codec_cost::*seconds;
 };
-constexpr std::array figures{
+constexpr std::array stats{
     figure{"encode", &codec_cost::encode},   figure{"merge", &codec_cost::merge},
     figure{"decode", &codec_cost::decode},   figure{"call", &codec_cost::call},
     figure{"pack", &codec_cost::pack},       figure{"unpack", &codec_cost::unpack},
@@ -43,7 +43,7 @@ hcomp::cost_table measured_costs(int ranks) {
 void write_costs(std::string const& file, hcomp::cost_table const& costs) {
   nlohmann::json table;
   for (auto const& [codec, cost] : costs.codecs)
-    for (auto const& [name, seconds] : figures) table[codec][name] = cost.*seconds;
+    for (auto const& [name, seconds] : stats) table[codec][name] = cost.*seconds;
   std::ofstream out(file);
   out << table.dump(1) << "\n";
   if (!out) throw std::runtime_error(fmt::format("{} cannot be written", file));
@@ -56,7 +56,7 @@ hcomp::cost_table read_costs(std::string const& file) try {
   for (auto const& [codec, seconds] : table.items()) {
     codec_cost cost;
     hcomp::builtin_codecs<float>::with(codec, [&]<class C>() { cost = hcomp::size_of(C{}); });
-    for (auto const& [name, figure] : figures) cost.*figure = seconds.at(name).get<double>();
+    for (auto const& [name, figure] : stats) cost.*figure = seconds.at(name).get<double>();
     costs.codecs.push_back({codec, cost});
   }
   return costs;

@@ -166,8 +166,8 @@ int main(int argc, char** argv) try {
   picture all;
   for (int i = 2; i < argc; ++i) {
     std::ifstream in(argv[i]);
-    auto const figures = nlohmann::json::parse(in);
-    for (auto const& one : figures) all.add(one);
+    auto const stats = nlohmann::json::parse(in);
+    for (auto const& one : stats) all.add(one);
   }
   example::gnuplot(script(all, argv[1]));
   return 0;

@@ -25,7 +25,7 @@ inline void must(bool holds, std::string const& what) {
 enum class ending { none, finished, gave_up, other_exception };
 
 /// What a campaign of trials, in which ranks are killed, has counted.
-struct campaign_figures {
+struct campaign_stats {
   int killed = 0;
   int fetched = 0;            ///< results that came from another rank
   std::vector<double> waits;  ///< seconds from one rank's death to the next sum, on all ranks

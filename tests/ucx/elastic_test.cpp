@@ -458,7 +458,7 @@ TEST_CASE(
 TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
-  hcomp::testing::campaign_figures figures;
+  hcomp::testing::campaign_stats stats;
   for (unsigned k = 0; k < trials; ++k) {
     std::mt19937 draw(seed + k);
     CAPTURE(seed + k);
@@ -481,7 +481,7 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
           usleep(between_us);  // in the middle of shrinking, if it is long
           fate.lose(second, SIGKILL);
         });
-    figures.killed += second == first ? 1 : 2;
+    stats.killed += second == first ? 1 : 2;
     std::uint64_t left = 0;
     for (int rank = 0; rank < size; ++rank)
       if (rank != first && rank != second) left |= std::uint64_t{1} << rank;
@@ -507,11 +507,11 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
       while (step < steps && seen.when[rank][step] < seen.fault_at) ++step;
       if (step < steps) next = std::max(next, seen.when[rank][step] - seen.fault_at);
     }
-    if (second == first) figures.waits.push_back(next);
-    figures.fetched += seen.fetched;
+    if (second == first) stats.waits.push_back(next);
+    stats.fetched += seen.fetched;
     munmap(&seen, sizeof seen);
   }
-  figures.print(trials);
+  stats.print(trials);
 }
 
 TEST_CASE("elastic campaign: newcomers come while ranks are killed") {

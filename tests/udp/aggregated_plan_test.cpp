@@ -45,9 +45,9 @@ class running_server {
     is_over_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  udp::server_figures figures() {
+  udp::server_stats stats() {
     stop();
-    return server_.figures();
+    return server_.stats();
   }
 
  private:
@@ -88,17 +88,17 @@ TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by 
         udp::aggregated_plan plan(values, C{}, transport,
                                   {.aggregators = {one.address(), two.address()}});
         auto again = own;
-        auto const figures = plan.all_reduce(
+        auto const stats = plan.all_reduce(
             std::span(own), {.seed = 2, .step = 7, .tensor = 1, .op = reduce_op::mean});
-        CHECK(figures.weight == static_cast<std::uint64_t>(ranks));
-        CHECK((values == 0 || figures.bytes_sent > values * 4 / 8));
+        CHECK(stats.weight == static_cast<std::uint64_t>(ranks));
+        CHECK((values == 0 || stats.bytes_sent > values * 4 / 8));
         plan.all_reduce(std::span(again), {.seed = 2, .step = 7, .tensor = 1});
         for (auto& value : again) value /= static_cast<float>(ranks);
         CHECK(first_difference(again, own) == nowhere);
       });
       for (auto const& own : got) CHECK(first_difference(own, mean) == nowhere);
     }
-  CHECK(one.figures().jobs_left == 8);
+  CHECK(one.stats().jobs_left == 8);
 }
 
 TEST_CASE(

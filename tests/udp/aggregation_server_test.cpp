@@ -167,11 +167,11 @@ TEST_CASE("udp server: adds what joined workers send, answers all, and ends when
   CHECK(server.jobs()[0].left == 1);
   second.send(udp::frame_kind::packet, leave());
   CHECK(server.jobs().empty());
-  CHECK(server.figures().jobs_left == 1);
+  CHECK(server.stats().jobs_left == 1);
   CHECK(server.ended().added == 2);
   CHECK(server.ended().whole == 1);
   second.send(udp::frame_kind::packet, contribution(1));
-  CHECK(server.figures().unknown_job == 1);
+  CHECK(server.stats().unknown_job == 1);
 }
 
 TEST_CASE("udp server: a packet counts only from its rank's sender, and only as that rank") {
@@ -187,7 +187,7 @@ TEST_CASE("udp server: a packet counts only from its rank's sender, and only as 
   first.frame().rank = 1;
   first.send(udp::frame_kind::packet, contribution(1));  // another rank, in the frame
   first.frame().rank = 0;
-  CHECK(server.figures().foreign == 4);
+  CHECK(server.stats().foreign == 4);
   first.send(udp::frame_kind::packet, contribution(1));  // another rank, in the packet
   first.send(udp::frame_kind::packet, contribution(0));
   first.send(udp::frame_kind::packet, contribution(0, 2000));  // a round far ahead
@@ -234,7 +234,7 @@ TEST_CASE("udp server: jobs beyond its limits, and other or impossible terms, ar
   std::this_thread::sleep_for(60ms);
   server.serve(0ns);
   CHECK(server.jobs().empty());
-  CHECK(server.figures().jobs_idle == 2);
+  CHECK(server.stats().jobs_idle == 2);
   CHECK(refusal(3, 0, nothing) == 0);
 }
 
@@ -317,16 +317,16 @@ TEST_CASE("udp server: 100,000 random and damaged datagrams do no harm to a job"
     stranger.send(datagram);
     while (stranger.answer()) continue;
   }
-  auto const& figures = server.figures();
-  for (std::size_t fault = 1; fault < figures.damaged.size(); ++fault)
-    CHECK(figures.damaged[fault] > 0);
-  for (std::size_t why = 1; why < figures.refused.size(); ++why) CHECK(figures.refused[why] > 0);
-  CHECK(figures.foreign > 1000);
-  CHECK(figures.unknown_job > 0);
+  auto const& stats = server.stats();
+  for (std::size_t fault = 1; fault < stats.damaged.size(); ++fault)
+    CHECK(stats.damaged[fault] > 0);
+  for (std::size_t why = 1; why < stats.refused.size(); ++why) CHECK(stats.refused[why] > 0);
+  CHECK(stats.foreign > 1000);
+  CHECK(stats.unknown_job > 0);
   auto const mine = [&] {
     for (auto const& one : server.jobs())
       if (one.job == 7) return one;
-    return udp::aggregation_server::job_figures{};
+    return udp::aggregation_server::job_stats{};
   };
   CHECK(mine().sums.added == 1);
   CHECK(mine().sums.all_refused() == 0);
@@ -379,8 +379,8 @@ TEST_CASE("udp server: several jobs at once, each with the codec's own mean, bit
   serving.join();
   for (auto const& one : ends) CHECK_MESSAGE(one.what == "returned", one.text);
   CHECK(wrong == 0);
-  CHECK(server.figures().jobs_begun == jobs);
-  CHECK(server.figures().jobs_left == jobs);
+  CHECK(server.stats().jobs_begun == jobs);
+  CHECK(server.stats().jobs_left == jobs);
   CHECK(server.ended().partial == 0);
   CHECK(server.ended().all_refused() == 0);
 }

@@ -39,9 +39,9 @@ std::vector<std::vector<float>> vectors(int workers, std::size_t values, std::ui
   return x;
 }
 
-std::uint64_t all(udp::figures const& figures) {
+std::uint64_t all(udp::stats const& stats) {
   std::uint64_t sum = 0;
-  for (auto const count : figures.refused) sum += count;
+  for (auto const count : stats.refused) sum += count;
   return sum;
 }
 
@@ -106,7 +106,7 @@ class served {
       : link_(how), thread_([this, values, idle] {
           end = outcome_of([&] {
             aggregation_layout const layout(values, thc<float>(), link_.size(), {workers()});
-            figures = serve_aggregation(link_, layout.aggregator(), idle);
+            stats = serve_aggregation(link_, layout.aggregator(), idle);
           });
         }) {}
   ~served() {
@@ -117,7 +117,7 @@ class served {
   udp::aggregator_packets& link() { return link_; }
 
   outcome end;
-  aggregator_figures figures;
+  aggregator_stats stats;
 
  private:
   udp::aggregator_packets link_;
@@ -186,9 +186,9 @@ TEST_CASE("udp packets: they arrive whole, in both directions, from the rank tha
         CHECK(std::vector(room.begin(), room.begin() + static_cast<long>(got.bytes)) == sent);
       }
     thread.join();
-    CHECK(aggregator.figures().received == 40);
-    CHECK(aggregator.figures().joins >= 2);
-    CHECK(aggregator.figures().foreign == 0);
+    CHECK(aggregator.stats().received == 40);
+    CHECK(aggregator.stats().joins >= 2);
+    CHECK(aggregator.stats().foreign == 0);
   }
 }
 
@@ -247,10 +247,10 @@ TEST_CASE(
   udp::packets link(how);
   for (int again = 0; again < 3; ++again)
     for (std::size_t n = 0; n < 20; ++n) link.send(1, bytes_of(50, n));
-  CHECK(link.figures().waiting == 40);
+  CHECK(link.stats().waiting == 40);
   CHECK(aggregator.receive({}, 1ms).from == -1);  // the join
   CHECK(link.receive({}, 200ms).from == -1);
-  CHECK(link.figures().windows == 3);
+  CHECK(link.stats().windows == 3);
   for (std::size_t n = 0; n < 20; ++n) {
     std::vector<std::byte> room(50);
     CHECK(aggregator.receive(room, 20s).from == 0);
@@ -270,7 +270,7 @@ TEST_CASE("udp packets: a worker sends no faster than it was told") {
     link.send(1, bytes_of(976, n));               // of 1000 bytes with frames
   CHECK(aggregator.receive({}, 1ms).from == -1);  // the join
   auto const start = link.now();
-  while (link.figures().sent - link.figures().joins < 100) link.receive({}, 1ms);
+  while (link.stats().sent - link.stats().joins < 100) link.receive({}, 1ms);
   CHECK(link.now() - start >= 98ms);  // 100 ms but for a burst of 1 ms, and the last one's own time
 }
 
@@ -341,7 +341,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   // As a stranger: a packet of rank 0 with another session, of another job, damaged, too long.
   udp::socket stranger(udp::address{free_port});
   udp::address const to(aggregator.local());
-  auto const before = aggregator.figures();
+  auto const before = aggregator.stats();
   std::vector<std::byte> datagram(udp::frame_bytes + 10);
   udp::seal(datagram, {.job = 0});
   stranger.send(to, datagram);
@@ -354,7 +354,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   stranger.send(to, std::vector<std::byte>(1473));
   stranger.send(to, std::vector<std::byte>(64));
   answer_joins();
-  auto const& after = aggregator.figures();
+  auto const& after = aggregator.stats();
   CHECK(after.foreign == before.foreign + 2);
   auto const refused = [&](udp::frame_fault fault) {
     return after.refused[static_cast<std::size_t>(fault)];
@@ -371,7 +371,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   udp::seal(datagram, {.job = 0});
   stranger.send(udp::address(listens.local()), datagram);
   CHECK(listens.receive(room, 5ms).from == -1);
-  CHECK(listens.figures().foreign == 1);
+  CHECK(listens.stats().foreign == 1);
 }
 
 TEST_CASE("udp packets: a rank's packets need its address and its session, both") {
@@ -389,7 +389,7 @@ TEST_CASE("udp packets: a rank's packets need its address and its session, both"
   CHECK(takes(joined, 7, udp::frame_kind::packet));
   CHECK_FALSE(takes(joined, 8, udp::frame_kind::packet));
   CHECK_FALSE(takes(stranger, 7, udp::frame_kind::packet));
-  CHECK(aggregator.figures().foreign == 3);
+  CHECK(aggregator.stats().foreign == 3);
 }
 
 TEST_CASE("udp packets: workers and aggregators give the codec's own mean, bit by bit") {
@@ -400,9 +400,9 @@ TEST_CASE("udp packets: workers and aggregators give the codec's own mean, bit b
   REQUIRE_MESSAGE(all_returned(got.ends), hcomp::testing::to_text(got.ends));
   CHECK(aggregator.end.what == "returned");
   CHECK(got.wrong == 0);
-  CHECK(aggregator.figures.partial == 0);
-  CHECK(aggregator.figures.all_refused() == 0);
-  CHECK(all(aggregator.link().figures()) == 0);
+  CHECK(aggregator.stats.partial == 0);
+  CHECK(aggregator.stats.all_refused() == 0);
+  CHECK(all(aggregator.link().stats()) == 0);
 }
 
 TEST_CASE("udp packets: with datagrams lost, repeated, late and damaged the bits are the same") {
@@ -416,10 +416,10 @@ TEST_CASE("udp packets: with datagrams lost, repeated, late and damaged the bits
   CHECK(got.wrong == 0);
   CHECK(got.resent > 0);
   CHECK(between.harmed() > 50);
-  CHECK(aggregator.figures.partial == 0);
-  CHECK(aggregator.figures.duplicates > 0);
-  CHECK(aggregator.figures.all_refused() == 0);  // what was damaged came no further than the frame
-  CHECK(all(aggregator.link().figures()) > 0);
+  CHECK(aggregator.stats.partial == 0);
+  CHECK(aggregator.stats.duplicates > 0);
+  CHECK(aggregator.stats.all_refused() == 0);  // what was damaged came no further than the frame
+  CHECK(all(aggregator.link().stats()) > 0);
 }
 
 TEST_CASE(

@@ -89,24 +89,24 @@ template <class V> class plan {
     }
     for (;;) try {
         renew();
-        auto const figures =
+        auto const stats =
             feedback ? plan_->all_reduce(values, *feedback, call) : plan_->all_reduce(values, call);
-        return finish(x, figures);
+        return finish(x, stats);
       } catch (transport_error const&) {
-        report figures;
+        report stats;
         plan_.reset();  // its transport goes
-        if (group_->recover(work_, figures.weight)) {
-          if (figures.weight == 0) throw_result();
+        if (group_->recover(work_, stats.weight)) {
+          if (stats.weight == 0) throw_result();
           if (!is_right || work_.size() != x.size_bytes()) {
             auto const values_made = work_.size() / sizeof(V);
-            group_->finish_call(work_, figures.weight);
+            group_->finish_call(work_, stats.weight);
             throw std::invalid_argument(hcomp::detail::error_text(
                 {"elastic::plan: rank ", group_->name(), " has ", x.size(),
                  " values in x, the sum ", values_made, ", and others have made it"}));
           }
           // What this rank gave is in the result, so what it lost by it counts.
           if (feedback) feedback->commit();
-          return finish(x, figures);
+          return finish(x, stats);
         }
         if (is_right) std::memcpy(values.data(), x.data(), x.size_bytes());
       } catch (nonfinite_error const& error) {
@@ -136,10 +136,10 @@ template <class V> class plan {
     if (text.starts_with('d')) throw disagreement_error(words);
     throw std::invalid_argument(words);
   }
-  report finish(std::span<V> x, report const& figures) {
+  report finish(std::span<V> x, report const& stats) {
     std::memcpy(x.data(), work_.data(), x.size_bytes());
-    group_->finish_call(work_, figures.weight);
-    return figures;
+    group_->finish_call(work_, stats.weight);
+    return stats;
   }
 
   std::size_t values_;

@@ -215,12 +215,12 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       watch.add_to(waiting);
       if (is_fine) gather();
       watch.add_to(adding);
-      report figures;
+      report stats;
       outcome mine;
       if (plan_)
         // Without values it takes part all the same, so that other hosts hear of it.
         mine =
-            detail::outcome_of([&] { figures = between(is_fine ? std::span(sum_) : no_values()); });
+            detail::outcome_of([&] { stats = between(is_fine ? std::span(sum_) : no_values()); });
       watch.skip();  // the plan has told
       outcome const after = together(mine);
       watch.add_to(waiting);
@@ -231,11 +231,11 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       after.raise();
       scatter();
       watch.add_to(adding);
-      figures.seconds_merge += adding;
-      figures.seconds_communicate += waiting;
-      figures.weight = static_cast<std::uint64_t>(nodes_->all().size());
-      figures.seconds_of_last = 0;  // ranks of other shares had other ones
-      return figures;
+      stats.seconds_merge += adding;
+      stats.seconds_communicate += waiting;
+      stats.weight = static_cast<std::uint64_t>(nodes_->all().size());
+      stats.seconds_of_last = 0;  // ranks of other shares had other ones
+      return stats;
     });
   }
   /// What no plan takes.

@@ -121,7 +121,7 @@ template <IndexCodec C> class aggregated_plan {
   std::size_t shard_alignment() const { return 0; }
   /// What became of this rank's part in the last call.
   aggregation_report const& last() const { return last_; }
-  udp::figures const& figures() const { return link_->figures(); }
+  udp::stats const& stats() const { return link_->stats(); }
 
   /// Sum `x` over all ranks, in place: the same bits on all ranks, unless options go on without sums.
   /// @throws std::invalid_argument  wrong size, a weight that is not 1
@@ -140,27 +140,27 @@ template <IndexCodec C> class aggregated_plan {
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto const key = call.key(calls_++, transport_->group());
-    auto figures = start(operation::all_reduce, x, feedback, call);
+    auto stats = start(operation::all_reduce, x, feedback, call);
     hcomp::detail::stopwatch watch;
     std::uint64_t const sent = link_->bytes_sent();
-    auto const waited = link_->figures().waited;
+    auto const waited = link_->stats().waited;
     auto const work = [&] { sum(x, feedback, key, call.op); };
     outcome end;
     if (options_.check)
       end = hcomp::detail::outcome_with_links(work);
     else
       work();
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
     if (options_.check) raise(end);
-    watch.add_to(figures.seconds_communicate);
-    double const idle = std::chrono::duration<double>(link_->figures().waited - waited).count();
-    figures.seconds_encode -= idle;
-    figures.seconds_communicate += idle;
-    figures.hops = 2;
-    figures.weight = static_cast<std::uint64_t>(transport_->size());
-    figures = session_.done(figures);
-    figures.bytes_sent += link_->bytes_sent() - sent;
-    return figures;
+    watch.add_to(stats.seconds_communicate);
+    double const idle = std::chrono::duration<double>(link_->stats().waited - waited).count();
+    stats.seconds_encode -= idle;
+    stats.seconds_communicate += idle;
+    stats.hops = 2;
+    stats.weight = static_cast<std::uint64_t>(transport_->size());
+    stats = session_.done(stats);
+    stats.bytes_sent += link_->bytes_sent() - sent;
+    return stats;
   }
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     return all_reduce(x, call);
@@ -171,9 +171,9 @@ template <IndexCodec C> class aggregated_plan {
   }
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
-    auto figures = start(operation::all_gather, x, nothing, call);
-    figures.weight = 1;
-    return session_.done(figures);
+    auto stats = start(operation::all_gather, x, nothing, call);
+    stats.weight = 1;
+    return session_.done(stats);
   }
 
  private:
@@ -236,12 +236,12 @@ template <IndexCodec C> class aggregated_plan {
   template <class F>
   report start(operation what, std::span<value_type> x, F& feedback, call_options const& call) {
     host_executor* const any = nullptr;
-    auto const figures = session_.start(what, hcomp::detail::arguments_of(any, x, feedback), call);
+    auto const stats = session_.start(what, hcomp::detail::arguments_of(any, x, feedback), call);
     for (int rank = 0; rank < transport_->size(); ++rank)
       if (auto const weight = session_.weight_of(rank); weight != 1)
         throw std::invalid_argument(hcomp::detail::error_text(
             {"aggregated_plan: rank ", rank, " has weight ", weight, ", aggregators know only 1"}));
-    return figures;
+    return stats;
   }
 
   std::string addresses() const {

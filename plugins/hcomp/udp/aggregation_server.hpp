@@ -45,7 +45,7 @@ struct server_options {
 };
 
 /// What a server has seen beside its jobs.
-struct server_figures {
+struct server_stats {
   std::uint64_t received = 0;  ///< datagrams
   std::uint64_t sent = 0;
   std::uint64_t lost_here = 0;    ///< datagrams that the kernel could not send
@@ -69,11 +69,11 @@ struct server_figures {
 class aggregation_server {
  public:
   /// A job that is there, or a sum over all that have ended.
-  struct job_figures {
+  struct job_stats {
     std::uint32_t job = 0;
     int workers = 0, joined = 0, left = 0;
     bool is_offloaded = false;
-    aggregator_figures sums;
+    aggregator_stats sums;
   };
 
   /// @throws transport_error  the address is not this host's, or taken
@@ -87,21 +87,21 @@ class aggregation_server {
   void offload_to(offload& sums) { offload_ = &sums; }
 
   std::string local() const { return socket_.local().text(); }
-  server_figures figures() const {
-    auto all = figures_;
+  server_stats stats() const {
+    auto all = stats_;
     for (auto const& [number, one] : jobs_) add_traffic(all, *one);
     return all;
   }
-  std::vector<job_figures> jobs() const {
-    std::vector<job_figures> all;
-    for (auto const& [number, one] : jobs_) all.push_back(figures_of(number, *one));
+  std::vector<job_stats> jobs() const {
+    std::vector<job_stats> all;
+    for (auto const& [number, one] : jobs_) all.push_back(stats_of(number, *one));
     return all;
   }
   /// Sums over the jobs that have ended.
-  aggregator_figures const& ended() const { return ended_; }
+  aggregator_stats const& ended() const { return ended_; }
 
   udp::statistics statistics() const {
-    auto const seen = figures();
+    auto const seen = stats();
     auto sums = ended_;
     udp::statistics all;
     for (auto const& one : jobs()) {
@@ -152,7 +152,7 @@ class aggregation_server {
         wait = std::min(wait, one.elsewhere->time_left(start));
       }
       if (start - one.last_heard >= options_.idle) {
-        ++figures_.jobs_idle;
+        ++stats_.jobs_idle;
         it = end(it);
         continue;
       }
@@ -165,7 +165,7 @@ class aggregation_server {
     for (int n = 0; n < 64; ++n) {
       auto const bytes = socket_.receive(in_, from);
       if (!bytes) return;
-      ++figures_.received;
+      ++stats_.received;
       take(*bytes, from);
     }
   }
@@ -195,9 +195,7 @@ class aggregation_server {
   }
 
   void take(std::size_t bytes, address const& from) {
-    auto const drop = [&](frame_fault fault) {
-      ++figures_.damaged[static_cast<std::size_t>(fault)];
-    };
+    auto const drop = [&](frame_fault fault) { ++stats_.damaged[static_cast<std::size_t>(fault)]; };
     if (bytes > options_.datagram_bytes) return drop(frame_fault::length);
     std::span<std::byte const> const datagram(in_.data(), bytes);
     frame header;
@@ -214,12 +212,12 @@ class aggregation_server {
     if (header.kind != frame_kind::packet) return drop(frame_fault::kind);
     auto const found = jobs_.find(header.job);
     if (found == jobs_.end()) {
-      ++figures_.unknown_job;
+      ++stats_.unknown_job;
       return;
     }
     auto& one = *found->second;
     if (!one.senders.is_known(header, from)) {
-      ++figures_.foreign;
+      ++stats_.foreign;
       return;
     }
     one.last_heard = now();
@@ -229,7 +227,7 @@ class aggregation_server {
       if (!gone) ++one.left;
       gone = 1;
       if (one.left < one.senders.workers()) return;
-      ++figures_.jobs_left;
+      ++stats_.jobs_left;
       end(found);
       return;
     }
@@ -243,10 +241,10 @@ class aggregation_server {
     auto const refusal = try_join(header, from, terms);
     frame reply{.job = header.job, .kind = frame_kind::welcome, .session = header.session};
     if (!refusal) {
-      ++figures_.joins;
+      ++stats_.joins;
       return hand_over(from, reply, {});
     }
-    ++figures_.refused[static_cast<std::size_t>(*refusal)];
+    ++stats_.refused[static_cast<std::size_t>(*refusal)];
     reply.kind = frame_kind::refusal;
     hand_over(from, reply, std::as_bytes(std::span(&*refusal, 1)));
   }
@@ -260,7 +258,7 @@ class aggregation_server {
       if (made.second) return made.second;
       if (header.rank >= made.first->senders.workers()) return refusal_reason::rank;
       memory_ += made.first->bytes;
-      ++figures_.jobs_begun;
+      ++stats_.jobs_begun;
       found = jobs_.emplace(header.job, std::move(made.first)).first;
       found->second->last_heard = now();
     }
@@ -345,26 +343,26 @@ class aggregation_server {
     send(to, sealed(header, body));
   }
   void send(address const& to, std::span<std::byte const> datagram) {
-    ++(socket_.send(to, datagram) ? figures_.sent : figures_.lost_here);
+    ++(socket_.send(to, datagram) ? stats_.sent : stats_.lost_here);
   }
 
-  static job_figures figures_of(std::uint32_t number, job const& one) {
-    job_figures figures{.job = number,
-                        .workers = one.senders.workers(),
-                        .left = one.left,
-                        .is_offloaded = one.elsewhere != nullptr,
-                        .sums = sums_of(one)};
-    for (int rank = 0; rank < figures.workers; ++rank)
-      figures.joined += one.senders.of(rank) != nullptr;
-    return figures;
+  static job_stats stats_of(std::uint32_t number, job const& one) {
+    job_stats stats{.job = number,
+                    .workers = one.senders.workers(),
+                    .left = one.left,
+                    .is_offloaded = one.elsewhere != nullptr,
+                    .sums = sums_of(one)};
+    for (int rank = 0; rank < stats.workers; ++rank)
+      stats.joined += one.senders.of(rank) != nullptr;
+    return stats;
   }
 
-  static aggregator_figures sums_of(job const& one) {
-    auto sums = one.sums.figures();
-    if (one.elsewhere) sums += one.elsewhere->figures();
+  static aggregator_stats sums_of(job const& one) {
+    auto sums = one.sums.stats();
+    if (one.elsewhere) sums += one.elsewhere->stats();
     return sums;
   }
-  static void add_traffic(server_figures& all, job const& one) {
+  static void add_traffic(server_stats& all, job const& one) {
     if (!one.elsewhere) return;
     auto const more = one.elsewhere->datagrams();
     all.received += more.received;
@@ -374,7 +372,7 @@ class aggregation_server {
 
   job_map::iterator end(job_map::iterator it) {
     ended_ += sums_of(*it->second);
-    add_traffic(figures_, *it->second);
+    add_traffic(stats_, *it->second);
     memory_ -= it->second->bytes;
     return jobs_.erase(it);
   }
@@ -385,8 +383,8 @@ class aggregation_server {
   job_map jobs_;
   double memory_ = 0;
   std::vector<std::byte> in_, out_;
-  server_figures figures_;
-  aggregator_figures ended_;
+  server_stats stats_;
+  aggregator_stats ended_;
 };
 
 }  // namespace hcomp::udp

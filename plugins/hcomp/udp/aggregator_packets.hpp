@@ -45,7 +45,7 @@ class aggregator_packets {
   int rank() const { return options_.rank; }
   int size() const { return options_.workers + static_cast<int>(options_.aggregators.size()); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< with frames
-  udp::figures const& figures() const { return figures_; }
+  udp::stats const& stats() const { return stats_; }
   std::string local() const { return socket_.local().text(); }  ///< for workers' options
   std::chrono::nanoseconds now() const {
     return std::chrono::steady_clock::now().time_since_epoch();
@@ -58,7 +58,7 @@ class aggregator_packets {
     detail::require_short(packet.size(), options_);
     auto const* const to = roster_.of(peer);
     if (!to) {
-      ++figures_.lost_here;
+      ++stats_.lost_here;
       return;
     }
     hand_over(to->from, header(frame_kind::packet, 0), packet);
@@ -99,12 +99,12 @@ class aggregator_packets {
     std::copy(packet.begin(), packet.end(), out_.begin() + frame_bytes);
     seal(out_, header);
     bytes_sent_ += out_.size();
-    ++(socket_.send(to, out_) ? figures_.sent : figures_.lost_here);
+    ++(socket_.send(to, out_) ? stats_.sent : stats_.lost_here);
   }
 
   received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> room) {
     auto const refuse = [&](frame_fault fault) {
-      ++figures_.refused[static_cast<std::size_t>(fault)];
+      ++stats_.refused[static_cast<std::size_t>(fault)];
       return received_packet{};
     };
     if (bytes > options_.datagram_bytes) return refuse(frame_fault::length);
@@ -114,12 +114,12 @@ class aggregator_packets {
     if (got.kind != frame_kind::packet && got.kind != frame_kind::join)
       return refuse(frame_fault::kind);
     if (got.job != options_.job) {
-      ++figures_.foreign;
+      ++stats_.foreign;
       return {};
     }
     if (got.kind == frame_kind::join) {
       auto const refusal = roster_.join(got, from);
-      ++(refusal ? figures_.foreign : figures_.joins);
+      ++(refusal ? stats_.foreign : stats_.joins);
       if (refusal)
         hand_over(from, header(frame_kind::refusal, got.session),
                   std::as_bytes(std::span(&*refusal, 1)));
@@ -128,10 +128,10 @@ class aggregator_packets {
       return {};
     }
     if (!roster_.is_known(got, from)) {
-      ++figures_.foreign;
+      ++stats_.foreign;
       return {};
     }
-    ++figures_.received;
+    ++stats_.received;
     std::size_t const packet = bytes - frame_bytes;
     if (std::size_t const fits = std::min(packet, room.size()); fits > 0)
       std::memcpy(room.data(), in_.data() + frame_bytes, fits);
@@ -143,7 +143,7 @@ class aggregator_packets {
   roster roster_;
   std::vector<std::byte> in_, out_;
   std::uint64_t bytes_sent_ = 0;
-  udp::figures figures_;
+  udp::stats stats_;
 };
 
 static_assert(PacketLink<aggregator_packets>);

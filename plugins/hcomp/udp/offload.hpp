@@ -30,7 +30,7 @@ class offloaded_sums {
                                  std::chrono::nanoseconds now) = 0;
   virtual aggregator_answer expire(std::chrono::nanoseconds now) = 0;
   virtual std::chrono::nanoseconds time_left(std::chrono::nanoseconds now) const = 0;
-  virtual aggregator_figures figures() const = 0;
+  virtual aggregator_stats stats() const = 0;
 
   virtual std::chrono::nanoseconds last_heard() const = 0;  ///< a contribution; 0: none yet
   /// Datagrams that the server has not seen: received, sent, not sent.

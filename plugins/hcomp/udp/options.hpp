@@ -35,7 +35,7 @@ struct options {
 };
 
 /// What a link has seen.
-struct figures {
+struct stats {
   std::uint64_t sent = 0;       ///< datagrams
   std::uint64_t received = 0;   ///< packets, given to the caller
   std::uint64_t lost_here = 0;  ///< datagrams that the kernel could not send

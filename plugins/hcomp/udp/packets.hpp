@@ -66,7 +66,7 @@ class packets {
   int rank() const { return options_.rank; }
   int size() const { return options_.workers + static_cast<int>(peers_.size()); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< with frames
-  udp::figures const& figures() const { return figures_; }
+  udp::stats const& stats() const { return stats_; }
   std::string local() const { return socket_.local().text(); }
   std::chrono::nanoseconds now() const {
     return std::chrono::steady_clock::now().time_since_epoch();
@@ -119,7 +119,7 @@ class packets {
     if (one.in_queue.insert(load<frame>(datagram.data()).checksum).second) {
       one.queue.push_back(std::move(datagram));
     } else {
-      ++figures_.waiting;
+      ++stats_.waiting;
       spare_.push_back(std::move(datagram));
     }
     pump(now());
@@ -139,7 +139,7 @@ class packets {
       if (time >= end) return {};
       auto const start = now();
       socket_.wait(std::min(end, next_event()) - start);
-      figures_.waited += now() - start;
+      stats_.waited += now() - start;
     }
   }
 
@@ -196,7 +196,7 @@ class packets {
 
   void hand_over(peer const& one, std::span<std::byte const> datagram) {
     bytes_sent_ += datagram.size();
-    ++(socket_.send(one.to, datagram) ? figures_.sent : figures_.lost_here);
+    ++(socket_.send(one.to, datagram) ? stats_.sent : stats_.lost_here);
   }
 
   /// Sends all that may leave now.
@@ -208,14 +208,14 @@ class packets {
         join.insert(join.end(), terms_.begin(), terms_.end());
         seal(join, header(frame_kind::join));
         hand_over(one, join);
-        ++figures_.joins;
+        ++stats_.joins;
         one.last_join = now;
       }
       if (!one.is_joined) continue;
       if (!one.queue.empty() && one.unanswered >= options_.window &&
           now - one.last_moved >= options_.window_timeout) {
         one.unanswered = 0;
-        ++figures_.windows;
+        ++stats_.windows;
       }
       while (!one.queue.empty() && one.unanswered < options_.window && now >= next_send_) {
         auto& first = one.queue.front();
@@ -253,7 +253,7 @@ class packets {
   /// What a datagram of so many bytes in in_ holds; nobody's packet if there is none for the caller.
   received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> room) {
     auto const refuse = [&](frame_fault fault) {
-      ++figures_.refused[static_cast<std::size_t>(fault)];
+      ++stats_.refused[static_cast<std::size_t>(fault)];
       return received_packet{};
     };
     if (bytes > options_.datagram_bytes) return refuse(frame_fault::length);
@@ -266,7 +266,7 @@ class packets {
     bool const is_answer = header.kind == frame_kind::welcome || header.kind == frame_kind::refusal;
     if (found == peers_.end() || header.job != options_.job ||
         (is_answer && header.session != session_)) {
-      ++figures_.foreign;
+      ++stats_.foreign;
       return {};
     }
     if (header.kind != frame_kind::packet && !is_answer) return refuse(frame_fault::kind);
@@ -278,7 +278,7 @@ class packets {
     }
     found->unanswered = std::max(found->unanswered - 1, 0);
     found->last_moved = now();
-    ++figures_.received;
+    ++stats_.received;
     std::size_t const packet = bytes - frame_bytes;
     if (std::size_t const fits = std::min(packet, room.size()); fits > 0)
       std::memcpy(room.data(), in_.data() + frame_bytes, fits);
@@ -306,7 +306,7 @@ class packets {
   std::vector<std::vector<std::byte>> spare_;  ///< memory of datagrams that have left
   time next_send_{0};
   std::uint64_t bytes_sent_ = 0;
-  udp::figures figures_;
+  udp::stats stats_;
 };
 
 static_assert(PacketLink<packets>);

@@ -1,4 +1,4 @@
-#include "figures.hpp"
+#include "stats.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -79,7 +79,7 @@ std::string head_of(std::size_t values, std::string const& label) {
 
 }  // namespace
 
-void write_json(device_figures const& all, std::string const& path) {
+void write_json(device_stats const& all, std::string const& path) {
   json out{{"device", all.device},
            {"label", all.label},
            {"is_gpu", all.is_gpu},

@@ -6,7 +6,7 @@
 #include <support/work_of_plans.hpp>
 #include <thread>
 
-#include "figures.hpp"
+#include "stats.hpp"
 
 namespace gpu_bench {
 

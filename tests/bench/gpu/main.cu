@@ -24,15 +24,15 @@
 #include <support/work_of_plans.hpp>
 #include <vector>
 
-#include "figures.hpp"
 #include "measure.cuh"
+#include "stats.hpp"
 
 namespace {
 
 using namespace gpu_bench;
 
-void measure_plans(table& figures, std::size_t turns, bool compare) {
-  std::size_t const values = figures.found().values;
+void measure_plans(table& stats, std::size_t turns, bool compare) {
+  std::size_t const values = stats.found().values;
   auto const expected = compare ? made_by_host(values) : std::map<std::string, std::uint64_t>{};
   hcomp::gpu::stream_executor executor;
   auto const add = [&](auto const& work) {
@@ -45,7 +45,7 @@ void measure_plans(table& figures, std::size_t turns, bool compare) {
       HCOMP_CUDA_TRY(cudaMemcpy(here.data(), made.data(), made.size(), cudaMemcpyDefault));
       is_as_on_host = print_of(here) == expected.at(work.name);
     }
-    figures.add(work.name, took, bytes, is_as_on_host);
+    stats.add(work.name, took, bytes, is_as_on_host);
   };
   hcomp::testing::work_of_plans(executor, values, add).all();
 }
@@ -57,9 +57,9 @@ double copy_seconds(std::size_t turns, vectors const& v) {
   });
 }
 
-device_figures about_device(std::size_t turns) {
+device_stats about_device(std::size_t turns) {
   cudaDeviceProp device{};
-  device_figures all{};
+  device_stats all{};
   int clock_kHz = 0;
   HCOMP_CUDA_TRY(cudaGetDeviceProperties(&device, 0));
   HCOMP_CUDA_TRY(cudaDriverGetVersion(&all.driver));
@@ -111,15 +111,15 @@ int main(int argc, char** argv) try {
     std::printf("%s, %zu floats, medians of %zu\n", all.device.c_str(), values, turns);
     vectors const v(values);
     double const bytes = 2 * static_cast<double>(v.x.size()), copy = copy_seconds(turns, v);
-    table figures(values, bytes / copy);
-    figures.add("copy", copy, bytes);
-    measure_plans(figures, turns, !uncompared);
+    table stats(values, bytes / copy);
+    stats.add("copy", copy, bytes);
+    measure_plans(stats, turns, !uncompared);
     if (!only_plans) {
-      measure_others(figures, turns, v, share);
-      measure_sums(figures, turns);
+      measure_others(stats, turns, v, share);
+      measure_sums(stats, turns);
     }
-    for (auto const& one : figures.found().works) is_right &= one.is_as_on_host.value_or(true);
-    all.sizes.push_back(figures.found());
+    for (auto const& one : stats.found().works) is_right &= one.is_as_on_host.value_or(true);
+    all.sizes.push_back(stats.found());
     if (!json.empty()) write_json(all, json);  // what is there, if the next size takes too long
   }
   return is_right ? 0 : 1;

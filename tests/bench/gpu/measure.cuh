@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "figures.hpp"
+#include "stats.hpp"
 
 namespace gpu_bench {
 
@@ -68,10 +68,10 @@ class table {
     std::fflush(stdout);
     found_.sums.push_back(sum);
   }
-  size_figures const& found() const { return found_; }
+  size_stats const& found() const { return found_; }
 
  private:
-  size_figures found_;
+  size_stats found_;
 };
 
 struct vectors {
@@ -84,9 +84,9 @@ struct vectors {
 
 /// What one would write or call without hcomp. @param share  of values that are not zero, for
 /// selecting them
-void measure_others(table& figures, std::size_t turns, vectors const& v, double share);
+void measure_others(table& stats, std::size_t turns, vectors const& v, double share);
 
 /// How long plans of ranks that share the device take.
-void measure_sums(table& figures, std::size_t turns);
+void measure_sums(table& stats, std::size_t turns);
 
 }  // namespace gpu_bench

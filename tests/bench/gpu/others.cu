@@ -72,43 +72,43 @@ void measure_peeling(std::size_t turns, vectors const& v) {
 }
 
 /// A copy reads as much as it writes. Most kernels do more of one than of the other.
-void measure_one_direction(table& figures, std::size_t turns, vectors const& v) {
+void measure_one_direction(table& stats, std::size_t turns, vectors const& v) {
   auto const values = static_cast<double>(v.x.size());
-  figures.add("cudaMemset, writes alone",
-              seconds(turns, [&] { HCOMP_CUDA_TRY(cudaMemsetAsync(v.y.data(), 1, v.y.size())); }),
-              values);
+  stats.add("cudaMemset, writes alone",
+            seconds(turns, [&] { HCOMP_CUDA_TRY(cudaMemsetAsync(v.y.data(), 1, v.y.size())); }),
+            values);
   std::size_t bytes = 0;
   auto const largest = [&](void* scratch) {
     HCOMP_CUDA_TRY(cub::DeviceReduce::Max(scratch, bytes, v.floats(), v.others(), v.values));
   };
   largest(nullptr);
   gpu::device_buffer scratch(bytes);
-  figures.add("cub::DeviceReduce, reads alone", seconds(turns, [&] { largest(scratch.data()); }),
-              values);
+  stats.add("cub::DeviceReduce, reads alone", seconds(turns, [&] { largest(scratch.data()); }),
+            values);
 }
 
 }  // namespace
 
-void measure_others(table& figures, std::size_t turns, vectors const& v, double share) {
+void measure_others(table& stats, std::size_t turns, vectors const& v, double share) {
   double const values = static_cast<double>(v.values) * sizeof(float);
-  measure_one_direction(figures, turns, v);
+  measure_one_direction(stats, turns, v);
   fill<<<4096, 256>>>(v.floats(), v.values, 1);
-  figures.add("plain kernel: float to half",
-              seconds(turns,
-                      [&] {
-                        to_half<<<4096, 256>>>(v.floats(), v.values,
-                                               reinterpret_cast<__half*>(v.y.data()));
-                      }),
-              1.5 * values);
+  stats.add("plain kernel: float to half",
+            seconds(turns,
+                    [&] {
+                      to_half<<<4096, 256>>>(v.floats(), v.values,
+                                             reinterpret_cast<__half*>(v.y.data()));
+                    }),
+            1.5 * values);
   for (float const bound : {1e-2f, 1e-4f}) {
     fixed_length::coder coder(v.values / 32 * 32, bound);
     double const encoding = seconds(turns, [&] { coder.encode(v.floats()); });
     auto const coded = static_cast<double>(coder.bytes());
     char name[64];
     std::snprintf(name, sizeof(name), "fixed length, %.2f bytes per value", 4 * coded / values);
-    figures.add(std::string(name) + " encode", encoding, values + coded);
-    figures.add(std::string(name) + " decode", seconds(turns, [&] { coder.decode(v.others()); }),
-                values + coded);
+    stats.add(std::string(name) + " encode", encoding, values + coded);
+    stats.add(std::string(name) + " decode", seconds(turns, [&] { coder.decode(v.others()); }),
+              values + coded);
   }
   gpu::device_buffer count(sizeof(std::uint64_t));
   std::size_t bytes = 0;
@@ -120,8 +120,8 @@ void measure_others(table& figures, std::size_t turns, vectors const& v, double 
   select(nullptr);
   gpu::device_buffer scratch(bytes);
   fill<<<4096, 256>>>(v.floats(), v.values, static_cast<float>(share));
-  figures.add("cub::DeviceSelect, " + std::to_string(static_cast<int>(100 * share)) + " % kept",
-              seconds(turns, [&] { select(scratch.data()); }), (1 + share) * values);
+  stats.add("cub::DeviceSelect, " + std::to_string(static_cast<int>(100 * share)) + " % kept",
+            seconds(turns, [&] { select(scratch.data()); }), (1 + share) * values);
   measure_peeling(turns, v);
 }
 

@@ -80,9 +80,8 @@ double host_rate(std::size_t turns) {
 }
 
 /// The median time of a sum, and what bus and host need for both ranks' messages.
-template <class C>
-void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit) {
-  std::size_t const values = figures.found().values;
+template <class C> void measure_sum(table& stats, std::size_t turns, C const& codec, rates limit) {
+  std::size_t const values = stats.found().values;
   std::barrier<> together(ranks);
   std::vector<double> all;
   std::uint64_t sent = 0;
@@ -113,24 +112,24 @@ void measure_sum(table& figures, std::size_t turns, C const& codec, rates limit)
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
   });
   double const messages = ranks * static_cast<double>(sent);
-  figures.add({C::name, median(all), messages / limit.bus, messages / limit.host});
+  stats.add({C::name, median(all), messages / limit.bus, messages / limit.host});
 }
 
 }  // namespace
 
-void measure_sums(table& figures, std::size_t turns) {
+void measure_sums(table& stats, std::size_t turns) {
   rates const limit{bus_rate(turns), host_rate(turns)};
   std::printf(
       "sums of %d ranks on this GPU; its bus copies %.1f GB/s both ways at once, and the host "
       "%.1f GB/s by %d threads\n",
       ranks, 1e-9 * limit.bus, 1e-9 * limit.host, ranks);
   std::printf("%-44s %10s %10s %10s %8s\n", "", "ms", "bus, ms", "host, ms", "of most");
-  measure_sum(figures, turns, float_cast<float>{}, limit);
-  measure_sum(figures, turns, float_cast<float16>{}, limit);
-  measure_sum(figures, turns, sign<float>{}, limit);
-  measure_sum(figures, turns, fit(thc<float>{}, ranks), limit);
-  measure_sum(figures, turns, inceptionn({.prescale = -6}), limit);
-  measure_sum(figures, turns, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
+  measure_sum(stats, turns, float_cast<float>{}, limit);
+  measure_sum(stats, turns, float_cast<float16>{}, limit);
+  measure_sum(stats, turns, sign<float>{}, limit);
+  measure_sum(stats, turns, fit(thc<float>{}, ranks), limit);
+  measure_sum(stats, turns, inceptionn({.prescale = -6}), limit);
+  measure_sum(stats, turns, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
 }
 
 }  // namespace gpu_bench

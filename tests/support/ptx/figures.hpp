@@ -7,7 +7,7 @@
 namespace hcomp::ptx {
 
 /// What kernels did.
-struct figures {
+struct stats {
   std::uint64_t launches = 0, threads = 0, barriers = 0;
   std::uint64_t warp_steps = 0;    ///< shuffles, votes and barriers of warps
   std::uint64_t instructions = 0;  ///< of all threads
@@ -22,7 +22,7 @@ struct figures {
   std::uint64_t local = 0, shared = 0;  ///< accesses of threads
   double seconds = 0;                   ///< that the machine took
 
-  figures& operator+=(figures const& other) {
+  stats& operator+=(stats const& other) {
     launches += other.launches, threads += other.threads, barriers += other.barriers;
     warp_steps += other.warp_steps, instructions += other.instructions, issued += other.issued;
     loaded_bytes += other.loaded_bytes, stored_bytes += other.stored_bytes;
@@ -39,4 +39,4 @@ struct figures {
 
 /// What all kernels did since the last call, into `found`. Sectors and bytes are counted from the
 /// first call on.
-extern "C" void hcomp_ptx_take_figures(hcomp::ptx::figures* found);
+extern "C" void hcomp_ptx_take_stats(hcomp::ptx::stats* found);

@@ -8,11 +8,11 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <support/ptx/figures.hpp>
 #include <support/ptx/machine.hpp>
 #include <support/ptx/memory.hpp>
 #include <support/ptx/program.hpp>
 #include <support/ptx/report.hpp>
+#include <support/ptx/stats.hpp>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -77,15 +77,15 @@ class launch_run {
     for (auto const& n : code.code) n.last_allocation = nullptr;
   }
 
-  figures run() {
-    figures_.launches = 1;
-    figures_.threads = std::uint64_t{grid_} * threads_.size();
+  stats run() {
+    stats_.launches = 1;
+    stats_.threads = std::uint64_t{grid_} * threads_.size();
     std::vector<unsigned> order(grid_);
     std::iota(order.begin(), order.end(), 0u);
     if (options::get().order == 1) std::reverse(order.begin(), order.end());
     if (options::get().order == 2) shuffle(order);
     for (unsigned const block : order) run_block(block);
-    return figures_;
+    return stats_;
   }
 
  private:
@@ -95,7 +95,7 @@ class launch_run {
   std::uint32_t grid_, block_ = 0;
   std::uint64_t first_epoch_, first_of_block_ = 0;
   bool checks_;
-  figures figures_;
+  stats stats_;
   std::vector<std::byte> shared_;
   histories shared_histories_;
   std::size_t local_stride_;
@@ -153,7 +153,7 @@ class launch_run {
       for (unsigned const lane : lane_order_)
         if (lane < lanes && threads_[first + lane].is == status::runs)
           most = std::max(most, run_thread(threads_[first + lane]));
-      figures_.issued += most * lanes_of_warp;
+      stats_.issued += most * lanes_of_warp;
       bool waits = false, moved = false;
       for (std::size_t lane = 0; lane < lanes; ++lane) {
         thread_state& t = threads_[first + lane];
@@ -231,7 +231,7 @@ class launch_run {
         case step::block_barrier_reduce: t.is = status::waits_for_block; break;
       }
       t.at = at;
-      figures_.instructions += count;
+      stats_.instructions += count;
       return count;
     }
   }
@@ -289,7 +289,7 @@ class launch_run {
         fail(t, "lane " + std::to_string(lane) + " has another mask");
       all.push_back(&other);
     }
-    ++figures_.warp_steps;
+    ++stats_.warp_steps;
     switch (n.op->what) {
       case step::warp_barrier:
         if (all.size() == lanes && warp_syncs_[first / lanes_of_warp] < 2047)
@@ -396,7 +396,7 @@ class launch_run {
           registers_of(t).get<std::uint32_t>(n.arguments[0]) == id)
         all.push_back(&t);
     if (all.size() != count) return false;
-    ++figures_.barriers;
+    ++stats_.barriers;
     if (count == threads_.size())
       begin_epoch_of_all();
     else
@@ -476,12 +476,12 @@ class launch_run {
                   std::to_string(address % 256) + " of 256");
     switch (where) {
       case space::shared:
-        ++figures_.shared;
+        ++stats_.shared;
         require_inside(t, "shared", address, size, shared_.size());
         if (checks_) look<true>(n, shared_histories_.data() + address, size);
         return shared_.data() + address;
       case space::local:
-        figures_.local += n.op->where == space::local;
+        stats_.local += n.op->where == space::local;
         require_inside(t, "local", address, size, kernel_.local_bytes);
         return local_.data() + t.number * local_stride_ + address;
       case space::param:
@@ -585,11 +585,11 @@ class launch_run {
     auto const times = seen_[t.number * kernel_.code.size() + place]++;
     auto& sectors = sectors_[(std::uint64_t{times} << 32 | place << 5) + t.number / lanes_of_warp];
     bool const writes = n.op->what != step::load;
-    (writes ? figures_.stored_bytes : figures_.loaded_bytes) += size;
+    (writes ? stats_.stored_bytes : stats_.loaded_bytes) += size;
     for (std::uint64_t s = address / 32; s <= (address + size - 1) / 32; ++s)
       if (std::find(sectors.begin(), sectors.end(), s) == sectors.end()) {
         sectors.push_back(s);
-        ++(writes ? figures_.stored_sectors : figures_.loaded_sectors);
+        ++(writes ? stats_.stored_sectors : stats_.loaded_sectors);
       }
   }
 };

@@ -98,7 +98,7 @@ bool report::finish() const {
         "| kernel | launches | threads | instructions | issued | bytes loaded | sectors | bytes "
         "stored "
         "| sectors | shared accesses | local accesses | barriers | warp steps | seconds |\n");
-  for (auto const& [name, f] : figures_) {
+  for (auto const& [name, f] : stats_) {
     seconds += f.seconds;
     launches += f.launches;
     instructions += f.instructions;
@@ -116,7 +116,7 @@ bool report::finish() const {
         stderr,
         "PTX machine: %llu launches of %zu of %zu kernels, %.0f million instructions, %.1f s "
         "in kernels\n",
-        static_cast<unsigned long long>(launches), launched_kernels, figures_.size(),
+        static_cast<unsigned long long>(launches), launched_kernels, stats_.size(),
         static_cast<double>(instructions) / 1e6, seconds);
   std::fflush(stderr);
   return is_sound;

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <support/ptx/figures.hpp>
 #include <support/ptx/program.hpp>
+#include <support/ptx/stats.hpp>
 #include <tuple>
 #include <utility>
 
@@ -45,12 +45,12 @@ class report {
 
   void add(finding what, std::string const& detail, kernel const& in, std::size_t at);
   /// What a launch did. With none, the kernel is in the table nevertheless.
-  void add(kernel const& in, figures const& did = {}) {
-    figures_[in.name] += did;
+  void add(kernel const& in, stats const& did = {}) {
+    stats_[in.name] += did;
     since_taken_ += did;
   }
   /// What all launches did since the last call.
-  figures take_figures() {
+  stats take_stats() {
     counts_sectors_ = true;
     return std::exchange(since_taken_, {});
   }
@@ -65,8 +65,8 @@ class report {
     std::string text;
   };
   std::map<std::tuple<std::string, finding, int, std::string>, counted> findings_;
-  std::map<std::string, figures> figures_;  ///< by the kernels' names
-  figures since_taken_;
+  std::map<std::string, stats> stats_;  ///< by the kernels' names
+  stats since_taken_;
   bool counts_sectors_ = false;
 };
 

@@ -20,11 +20,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <support/ptx/figures.hpp>
 #include <support/ptx/machine.hpp>
 #include <support/ptx/memory.hpp>
 #include <support/ptx/program.hpp>
 #include <support/ptx/report.hpp>
+#include <support/ptx/stats.hpp>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -379,9 +379,9 @@ char const* cudaGetErrorString(cudaError_t code) {
   return text;
 }
 
-void hcomp_ptx_take_figures(figures* found) {
+void hcomp_ptx_take_stats(stats* found) {
   std::lock_guard const lock(all().mutex);
-  *found = report::get().take_figures();
+  *found = report::get().take_stats();
 }
 
 // ---- Memory -----------------------------------------------------------------------------------------

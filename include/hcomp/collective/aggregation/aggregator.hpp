@@ -76,7 +76,7 @@ class aggregator {
   }
 
   aggregator_options const& options() const { return options_; }
-  aggregator_figures const& figures() const { return figures_; }
+  aggregator_stats const& stats() const { return stats_; }
   int sum_bits() const { return sum_bits_; }  ///< of a number in packets of kind sums
 
   /// Adds a contribution.
@@ -98,11 +98,11 @@ class aggregator {
 
     if (place.state != slot_state::empty && place.round != header.round) {
       if (rounds_between(place.round, header.round) < 0) {
-        ++figures_.stale;
+        ++stats_.stale;
         return {};
       }
       if (place.state == slot_state::open) {
-        ++figures_.abandoned;
+        ++stats_.abandoned;
         mine.close(at);
       }
       place.state = slot_state::empty;
@@ -121,17 +121,17 @@ class aggregator {
     std::uint64_t const bit = std::uint64_t{1} << header.rank % 64;
     if (place.state == slot_state::out) {
       bool const is_late = (seen & bit) == 0;
-      ++(is_late ? figures_.late : figures_.duplicates);
+      ++(is_late ? stats_.late : stats_.duplicates);
       if (is_late && !options_.answer_late) return {};
       return again(mine, at, header.rank, is_late);
     }
     if (seen & bit) {
-      ++figures_.duplicates;
+      ++stats_.duplicates;
       return {};
     }
     seen |= bit;
     ++place.members;
-    ++figures_.added;
+    ++stats_.added;
     place.flags = static_cast<std::uint16_t>(place.flags | (header.flags & packet_has_nonfinite));
     add(mine, at, packet.data() + packet_header_bytes);
     return place.members >= options_.quota ? finish(mine, at) : aggregator_answer{};
@@ -250,7 +250,7 @@ class aggregator {
   }
 
   aggregator_answer refuse(packet_fault fault) {
-    ++figures_.refused[static_cast<std::size_t>(fault)];
+    ++stats_.refused[static_cast<std::size_t>(fault)];
     aggregator_answer answer;
     answer.refused = fault;
     return answer;
@@ -328,7 +328,7 @@ class aggregator {
     slot& place = mine.slots[at];
     place.state = slot_state::out;
     mine.close(at);
-    ++(place.members == options_.workers ? figures_.whole : figures_.partial);
+    ++(place.members == options_.workers ? stats_.whole : stats_.partial);
 
     aggregation_packet header;
     header.kind = mine.has_words ? packet_kind::maxima : packet_kind::sums;
@@ -379,7 +379,7 @@ class aggregator {
   }
 
   aggregator_options options_;
-  aggregator_figures figures_;
+  aggregator_stats stats_;
   std::uint16_t largest_level_ = 0;
   int lane_bytes_ = 1;
   int sum_bits_ = 8;

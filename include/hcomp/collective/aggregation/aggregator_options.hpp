@@ -82,7 +82,7 @@ inline char const* to_text(packet_fault fault) {
 }
 
 /// What became of the packets so far.
-struct aggregator_figures {
+struct aggregator_stats {
   std::uint64_t added = 0;       ///< contributions
   std::uint64_t duplicates = 0;  ///< of contributions already added
   std::uint64_t late = 0;        ///< after the sum had gone out without them
@@ -92,7 +92,7 @@ struct aggregator_figures {
   std::uint64_t abandoned = 0;   ///< sums that a newer round ended before they went out
   std::array<std::uint64_t, static_cast<std::size_t>(packet_fault::faults)> refused = {};
 
-  aggregator_figures& operator+=(aggregator_figures const& other) {
+  aggregator_stats& operator+=(aggregator_stats const& other) {
     added += other.added;
     duplicates += other.duplicates;
     late += other.late;

@@ -23,8 +23,8 @@ namespace hcomp {
 /// @throws std::invalid_argument  as aggregator
 /// @throws transport_error        from the link
 template <PacketLink L>
-aggregator_figures serve_aggregation(L& link, aggregator_options const& options,
-                                     std::chrono::nanoseconds idle = std::chrono::minutes(1)) {
+aggregator_stats serve_aggregation(L& link, aggregator_options const& options,
+                                   std::chrono::nanoseconds idle = std::chrono::minutes(1)) {
   using receiver = aggregator_answer::receiver;
   aggregator sums(options);
   int const workers = options.workers;
@@ -59,7 +59,7 @@ aggregator_figures serve_aggregation(L& link, aggregator_options const& options,
     }
     send(sums.take(got.from, packet, last_heard));
   }
-  return sums.figures();
+  return sums.stats();
 }
 
 }  // namespace hcomp

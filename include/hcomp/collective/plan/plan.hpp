@@ -209,9 +209,9 @@ template <Summable C, Transport T, Executor E> class plan {
       return engine_->refuse_feedback(detail::operation::all_reduce, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
-      auto const figures = engine_->all_reduce(given, values, call);
+      auto const stats = engine_->all_reduce(given, values, call);
       feedback.commit();
-      return figures;
+      return stats;
     }
   }
 
@@ -232,9 +232,9 @@ template <Summable C, Transport T, Executor E> class plan {
       return engine_->refuse_feedback(detail::operation::reduce_scatter, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
-      auto const figures = engine_->reduce_scatter(given, values, call);
+      auto const stats = engine_->reduce_scatter(given, values, call);
       feedback.commit();
-      return figures;
+      return stats;
     }
   }
 

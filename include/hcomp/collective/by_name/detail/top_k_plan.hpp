@@ -85,13 +85,13 @@ class top_k_plan {
       if constexpr (requires { view.settle(group, first, n, false, true); })
         view.settle(group, first, n, false, true);
     });
-    auto const figures = collective(selected_);
+    auto const stats = collective(selected_);
     for_parts(result, [&](std::size_t first, int n) {
       float* const out = x.data() + first;
       view.decoded(group, first, n, out, [&] { copy_selected(first, n, out); });
     });
     feedback.commit();
-    return figures;
+    return stats;
   }
 
   /// f(first, count), for parts that stay in a cache.

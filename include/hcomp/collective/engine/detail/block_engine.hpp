@@ -60,9 +60,9 @@ class block_engine final : public sum_engine<value_work> {
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {
-    auto figures = session_.start(operation::all_reduce, given, call);
-    agree_on_statistics(values, figures);
-    one_call const it{values, call, figures};
+    auto stats = session_.start(operation::all_reduce, given, call);
+    agree_on_statistics(values, stats);
+    one_call const it{values, call, stats};
     reduce(it);
     if (decodes_on_arrival()) {
       spread_and_decode(it);
@@ -71,36 +71,36 @@ class block_engine final : public sum_engine<value_work> {
       finish(layout_.all(), session_.expected_weight(), of_all(), it);
       decode(layout_.all(), it);
     }
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
   report reduce_scatter(call_arguments const& given, value_work& values,
                         call_options const& call) override {
-    auto figures = session_.start(operation::reduce_scatter, given, call);
-    agree_on_statistics(values, figures);
-    one_call const it{values, call, figures};
+    auto stats = session_.start(operation::reduce_scatter, given, call);
+    agree_on_statistics(values, stats);
+    one_call const it{values, call, stats};
     reduce(it);
     finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
     decode(shard_blocks(), it);
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
   report all_gather(call_arguments const& given, value_work& values,
                     call_options const& call) override {
-    auto figures = session_.start(operation::all_gather, given, call);
-    one_call const it{values, call, figures};
+    auto stats = session_.start(operation::all_gather, given, call);
+    one_call const it{values, call, stats};
     encode(shard_blocks(), it, nullptr);  // in a unit of its own
     spread(it);
     finish(layout_.all(), 1, of_all(), it);
     decode(layout_.all(), it);
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
  private:
   struct one_call {
     value_work& values;
     call_options const& options;
-    report& figures;
+    report& stats;
   };
   /// A segment as it leaves in the outbox.
   struct narrow_message {
@@ -171,7 +171,7 @@ class block_engine final : public sum_engine<value_work> {
                       it.options.weight, 0, statistics, options().checksum});
     if (is_narrow_) set_weight(range, it.options.weight, false);
     ready_to_move();
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
   }
   void encode_what_is_not(block_range range, one_call const& it) {
     for (std::size_t b = range.first; b < range.end(); ++b) {
@@ -184,11 +184,11 @@ class block_engine final : public sum_engine<value_work> {
     stopwatch watch;
     it.values.decode(range, code(), it.options.op,
                      options().nonfinite == nonfinite_policy::propagate);
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
   }
   /// The message of a segment of the code.
   /// @param keep  a message made before is still good
-  std::span<std::byte const> message_of(block_range range, bool keep, report& figures) {
+  std::span<std::byte const> message_of(block_range range, bool keep, report& stats) {
     if (!is_narrow_) return {code(range), layout_.bytes(range)};
     auto& message = narrow_messages_[range.first];
     if (!keep || message.blocks != range.count) {
@@ -198,18 +198,18 @@ class block_engine final : public sum_engine<value_work> {
       message = {range.count,
                  work_->narrow(range, code(range), outbox(range), weights_[range.first])};
       ready_to_move();
-      watch.add_to(figures.seconds_encode);
+      watch.add_to(stats.seconds_encode);
     }
     return {outbox(range), message.bytes};
   }
   /// What is wide again is not moved, so nothing waits for it here.
   /// @param adds  to the blocks of this rank
   void widen(block_range range, std::byte const* message, std::size_t bytes, std::byte* to,
-             bool adds, report& figures) {
+             bool adds, report& stats) {
     stopwatch watch;
     auto const weight = work_->widen(range, {message, bytes}, transport().in_host(message), to);
     set_weight(range, weight, adds);
-    watch.add_to(figures.seconds_decode);
+    watch.add_to(stats.seconds_decode);
   }
   /// Blocks of a code that travels narrow have another weight, or as much more.
   void set_weight(block_range range, std::uint32_t weight, bool more) {
@@ -234,7 +234,7 @@ class block_engine final : public sum_engine<value_work> {
 
     std::span<std::byte const> leave(std::size_t, block_range segment) override {
       engine.encode_what_is_not(segment, it);
-      return engine.message_of(segment, engine.reduce_.sends_at_once(), it.figures);
+      return engine.message_of(segment, engine.reduce_.sends_at_once(), it.stats);
     }
     std::span<std::byte> inbox(std::size_t h, block_range segment) override {
       return {engine.is_narrow_ ? engine.received_narrow(h, segment) : engine.received(h, segment),
@@ -248,14 +248,14 @@ class block_engine final : public sum_engine<value_work> {
       engine.require_length(now, h, segment, bytes);
       if (engine.is_narrow_)
         engine.widen(segment, engine.received_narrow(h, segment), bytes,
-                     engine.received(h, segment), now.adds, it.figures);
+                     engine.received(h, segment), now.adds, it.stats);
       stopwatch watch;
       if (now.adds)
         engine.work_->merge(segment, engine.code(segment), engine.received(h, segment));
       else
         engine.work_->copy(segment, engine.code(segment), engine.received(h, segment));
       engine.ready_to_move();
-      watch.add_to(it.figures.seconds_merge);
+      watch.add_to(it.stats.seconds_merge);
     }
   };
 
@@ -263,16 +263,16 @@ class block_engine final : public sum_engine<value_work> {
   /// way, `arrived` for all others'.
   template <class Meanwhile, class Arrived> struct spreading_walk final : segment_handler {
     block_engine& engine;
-    report& figures;
+    report& stats;
     Meanwhile meanwhile;
     Arrived arrived;
     bool is_first = true;
 
-    spreading_walk(block_engine& engine, report& figures, Meanwhile meanwhile, Arrived arrived)
-        : engine(engine), figures(figures), meanwhile(meanwhile), arrived(arrived) {}
+    spreading_walk(block_engine& engine, report& stats, Meanwhile meanwhile, Arrived arrived)
+        : engine(engine), stats(stats), meanwhile(meanwhile), arrived(arrived) {}
 
     std::span<std::byte const> leave(std::size_t, block_range segment) override {
-      return engine.message_of(segment, true, figures);
+      return engine.message_of(segment, true, stats);
     }
     std::span<std::byte> inbox(std::size_t, block_range segment) override {
       return {engine.is_narrow_ ? engine.outbox(segment) : engine.code(segment),
@@ -286,7 +286,7 @@ class block_engine final : public sum_engine<value_work> {
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       engine.require_length(engine.schedule_.gather[h], h, segment, bytes);
       if (!engine.is_narrow_) return;
-      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), false, figures);
+      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), false, stats);
       engine.narrow_messages_[segment.first] = {segment.count, bytes};
     }
     void passed_on(block_range segment) override { arrived(segment); }
@@ -297,27 +297,27 @@ class block_engine final : public sum_engine<value_work> {
     encoded_.assign(layout_.blocks(), 0);
     forget_narrow_messages();
     reduction_walk walk(*this, it);
-    reduce_.walk(walk, &it.figures);
+    reduce_.walk(walk, &it.stats);
     encode_what_is_not(layout_.all(), it);  // a rank alone makes no hops
-    round_finished(it.figures);
+    round_finished(it.stats);
   }
   /// Finished sums, as those have them whom they are sent to. Nobody is sent one where all ranks of
   /// a power of two reduce all.
-  void round_finished(report& figures) {
+  void round_finished(report& stats) {
     bool const reduces_all = schedule_.reduces_all;
     if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
     stopwatch watch;
     block_range const range = reduces_all ? layout_.all() : shard_blocks();
     if (work_->round(range, code(range))) ready_to_move();
-    watch.add_to(figures.seconds_merge);
+    watch.add_to(stats.seconds_merge);
   }
 
   /// Gives finished parts to all ranks.
   template <class Meanwhile, class Arrived>
   void spread(one_call const& it, Meanwhile const& meanwhile, Arrived const& arrived) {
     forget_narrow_messages();
-    spreading_walk walk(*this, it.figures, meanwhile, arrived);
-    gather_.walk(walk, &it.figures);
+    spreading_walk walk(*this, it.stats, meanwhile, arrived);
+    gather_.walk(walk, &it.stats);
     walk.do_meanwhile();  // of a walk without hops
   }
   void spread(one_call const& it) {
@@ -329,12 +329,12 @@ class block_engine final : public sum_engine<value_work> {
   // ---- what ranks agree on ------------------------------------------------------------------
   /// The largest of all ranks' words, on every rank, in ceil(log2 P) steps: maxima do not mind that
   /// some are taken twice.
-  void agree_on_statistics(value_work& values, report& figures) {
+  void agree_on_statistics(value_work& values, report& stats) {
     if (statistics_words_ == 0) return;
     stopwatch watch;
-    figures.dominance = values.measure(statistics());
+    stats.dominance = values.measure(statistics());
     ready_to_move();
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
     int const rank = transport().rank(), size = transport().size();
     std::size_t const bytes = statistics_bytes();
     for (int distance = 1; distance < size; distance *= 2) {
@@ -347,7 +347,7 @@ class block_engine final : public sum_engine<value_work> {
       work_->unite(statistics(), statistics() + statistics_words_, statistics_words_);
       ready_to_move();
     }
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
   }
 
   /// Of a code that all ranks hold: with checksums any of them may have met damage.
@@ -358,11 +358,11 @@ class block_engine final : public sum_engine<value_work> {
     stopwatch watch;
     auto const found =
         work_->inspect(range, code(), session_.key(), weight, options().checksum, it.options.op);
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
     return found;
   }
   void finish(block_range range, std::uint64_t weight, findings whose, one_call const& it) {
-    session_.finish(check(range, weight, it), whose, layout_, it.figures);
+    session_.finish(check(range, weight, it), whose, layout_, it.stats);
   }
 
   /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
@@ -374,7 +374,7 @@ class block_engine final : public sum_engine<value_work> {
   /// That the sum is sound is known before.
   void spread_and_decode(one_call const& it) {
     finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
-    auto const weight = it.figures.weight;  // on which all ranks agree now
+    auto const weight = it.stats.weight;  // on which all ranks agree now
     code_findings found;
     auto const decode_sound = [&](block_range range) {
       found.merge(check(range, weight, it));
@@ -382,7 +382,7 @@ class block_engine final : public sum_engine<value_work> {
     };
     spread(
         it, [&] { decode_sound(shard_blocks()); }, decode_sound);
-    session_.finish(found, findings::of_all, layout_, it.figures);
+    session_.finish(found, findings::of_all, layout_, it.stats);
   }
 
   bool is_narrow_;

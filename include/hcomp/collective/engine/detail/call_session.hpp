@@ -54,8 +54,8 @@ class call_session {
     key_ = philox_key(key);
     seal_ = mix(number + 1);
     bytes_before_ = transport_->bytes_sent();
-    report figures;
-    figures.messages = messages();
+    report stats;
+    stats.messages = messages();
     stopwatch watch;
     auto const mine = describe(what, given, values_, codec_, options_, call, key);
     needs_fine_ = given.needs_fine && transport_->size() == 1;
@@ -66,9 +66,9 @@ class call_session {
       alike = summary.all_alike();
       needs_fine_ = summary.needs_fine != 0;
       if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
-      watch.add_to(figures.seconds_communicate);
-      figures.seconds_agree = figures.seconds_communicate;
-      figures.seconds_of_last = summary.seconds_of_last;
+      watch.add_to(stats.seconds_communicate);
+      stats.seconds_agree = stats.seconds_communicate;
+      stats.seconds_of_last = summary.seconds_of_last;
     }
     since_agreement_ = {};
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
@@ -76,7 +76,7 @@ class call_session {
     require_result(codec_, records_.front());
     seal_ += codec_.codec_id;  // sums with several codecs may follow each other in one call
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
-    return figures;
+    return stats;
   }
 
   /// After `start`, for codecs without weights.
@@ -92,7 +92,7 @@ class call_session {
   /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
   /// found.
   code_findings finish(code_findings found, findings whose, code_layout const& layout,
-                       report& figures) {
+                       report& stats) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
       findings_summary summary(found);
@@ -111,10 +111,10 @@ class call_session {
                                      summary.lightest, " on some rank and of ", summary.heaviest,
                                      " on another; they are not of one sum"}));
       }
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(stats.seconds_communicate);
     }
     require_sound(to_text(what_), codec_.name, found, options_.nonfinite, layout);
-    figures.weight = layout.blocks() > 0 ? found.weight : total_weight_;
+    stats.weight = layout.blocks() > 0 ? found.weight : total_weight_;
     return found;
   }
 
@@ -131,10 +131,10 @@ class call_session {
         error_text({to_text(what), ": codec '", codec_.name, "' takes no feedback"}));
   }
 
-  report done(report figures) {
-    figures.bytes_sent = transport_->bytes_sent() - bytes_before_;
+  report done(report stats) {
+    stats.bytes_sent = transport_->bytes_sent() - bytes_before_;
     since_agreement_.add_to(seconds_of_last_);
-    return figures;
+    return stats;
   }
 
   codec_terms const& codec() const { return codec_; }

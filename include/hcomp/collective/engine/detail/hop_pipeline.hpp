@@ -78,37 +78,37 @@ class hop_pipeline {
   bool sends_at_once() const { return sends_at_once_; }
 
   /// @param figures  gets the hops and the time spent waiting for messages; null: no clock is read
-  void walk(segment_handler& handler, report* figures) {
+  void walk(segment_handler& handler, report* stats) {
     for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
       list->clear();
     if (hops_.empty()) return;
-    if (figures) watch_ = {};
+    if (stats) watch_ = {};
     receive_all(0, handler);
     for (std::size_t h = 0; h < (sends_at_once_ ? hops_.size() : 1); ++h)
-      send_all(h, handler, figures);
+      send_all(h, handler, stats);
     for (std::size_t h = 0; h < hops_.size(); ++h) {
       cut_hop const& now = hops_[h];
       bool const more = h + 1 < hops_.size();
       if (more) receive_all(h + 1, handler);
       for (std::size_t i = 0; i < now.receive.size(); ++i) {
         block_range const segment = now.receive[i];
-        aside(figures, [&] { handler.expect(h, segment); });
+        aside(stats, [&] { handler.expect(h, segment); });
         std::size_t const came = transport_->wait(receives_[h % 2][i]);
         if (now.exchanges) transport_->wait(sends_[h % 2][i]);
-        aside(figures, [&] { handler.arrive(h, segment, came); });
+        aside(stats, [&] { handler.arrive(h, segment, came); });
         if (now.passes_on && contains(hops_[h + 1].send, segment))
-          send(h + 1, segment, handler, figures);
-        aside(figures, [&] { handler.passed_on(segment); });
+          send(h + 1, segment, handler, stats);
+        aside(stats, [&] { handler.passed_on(segment); });
       }
       if (!now.exchanges)
         for (auto& request : sends_[h % 2]) transport_->wait(request);
-      if (figures && !now.send.empty()) ++figures->hops;
+      if (stats && !now.send.empty()) ++stats->hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
-      if (more && !now.passes_on && !sends_at_once_) send_all(h + 1, handler, figures);
+      if (more && !now.passes_on && !sends_at_once_) send_all(h + 1, handler, stats);
     }
     for (auto& request : early_sends_) transport_->wait(request);
-    if (figures) watch_.add_to(figures->seconds_communicate);
+    if (stats) watch_.add_to(stats->seconds_communicate);
   }
 
  private:
@@ -128,19 +128,19 @@ class hop_pipeline {
   }
 
   /// Work that keeps its own time is not counted as waiting.
-  template <class F> void aside(report* figures, F const& f) {
-    if (figures) watch_.add_to(figures->seconds_communicate);
+  template <class F> void aside(report* stats, F const& f) {
+    if (stats) watch_.add_to(stats->seconds_communicate);
     f();
-    if (figures) watch_.skip();
+    if (stats) watch_.skip();
   }
-  void send(std::size_t h, block_range segment, segment_handler& handler, report* figures) {
+  void send(std::size_t h, block_range segment, segment_handler& handler, report* stats) {
     std::span<std::byte const> message;
-    aside(figures, [&] { message = handler.leave(h, segment); });
+    aside(stats, [&] { message = handler.leave(h, segment); });
     (sends_at_once_ ? early_sends_ : sends_[h % 2])
         .push_back(transport_->isend(hops_[h].to, tag_, message));
   }
-  void send_all(std::size_t h, segment_handler& handler, report* figures) {
-    for (block_range const& segment : hops_[h].send) send(h, segment, handler, figures);
+  void send_all(std::size_t h, segment_handler& handler, report* stats) {
+    for (block_range const& segment : hops_[h].send) send(h, segment, handler, stats);
   }
   void receive_all(std::size_t h, segment_handler& handler) {
     for (block_range const& segment : hops_[h].receive)

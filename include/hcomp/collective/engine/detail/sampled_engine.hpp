@@ -69,28 +69,28 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {
-    auto figures = session_.start(operation::owner_select, given, call);
+    auto stats = session_.start(operation::owner_select, given, call);
     draw_owners();
     sends_.clear();
     receives_.clear();
     for (std::size_t g = 0; g < slices(); ++g) {
-      pack(g, values, call, figures);
-      exchange(g, figures);
+      pack(g, values, call, stats);
+      exchange(g, stats);
     }
     code_findings found;
     auto merged = make_header(session_.codec().codec_id, 0, false, {session_.key(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
     if (slices() > 0) found.weight = merged.weight;
     for (std::size_t g = 0; g < slices(); ++g) {
-      await(g, figures);
+      await(g, stats);
       check(g, found, merged);
-      unpack(g, merged, figures);
+      unpack(g, merged, stats);
     }
-    await_sends(figures);
+    await_sends(stats);
     session_.finish(found, options().checksum ? findings::of_all_to_compare : findings::of_all,
-                    layout_, figures);
-    decode(values, call, (merged.flags & block_has_nonfinite) != 0, figures);
-    return session_.done(figures);
+                    layout_, stats);
+    decode(values, call, (merged.flags & block_has_nonfinite) != 0, stats);
+    return session_.done(stats);
   }
   report reduce_scatter(call_arguments const& given, value_work&,
                         call_options const& call) override {
@@ -164,7 +164,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   }
 
   /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
-  void pack(std::size_t slice, value_work& values, call_options const& call, report& figures) {
+  void pack(std::size_t slice, value_work& values, call_options const& call, report& stats) {
     stopwatch watch;
     block_range const blocks = blocks_of(slice);
     values.encode(blocks, code_.data(),
@@ -182,7 +182,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
         1, close_sampled_message{layout_, blocks, code_.data(), place(slice, rank()),
                                  messages_.data(), header_of(slice, rank(), false)});
     if (!transport().waits_for_work()) executor_->synchronize();
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
   }
 
   void lay_out(std::size_t slice) {
@@ -204,7 +204,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   }
 
   /// Every rank's message of a slice to every rank.
-  void exchange(std::size_t slice, report& figures) {
+  void exchange(std::size_t slice, report& stats) {
     stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h)
       receives_.push_back(
@@ -212,10 +212,10 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     for (std::size_t h = 1; h < ranks_; ++h)
       sends_.push_back(
           transport().isend(static_cast<int>(to(h)), options().tag, message(slice, rank())));
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
   }
 
-  void await(std::size_t slice, report& figures) {
+  void await(std::size_t slice, report& stats) {
     stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h) {
       std::size_t const sender = from(h), expected = message(slice, sender).size();
@@ -224,13 +224,13 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
         revoke(transport(), error_text({"all_reduce: rank ", sender, " sent ", came, " bytes, ",
                                         expected, " were expected"}));
     }
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
   }
-  void await_sends(report& figures) {
+  void await_sends(report& stats) {
     stopwatch watch;
     for (auto& request : sends_) transport().wait(request);
-    if (slices() > 0) figures.hops += static_cast<int>(ranks_) - 1;
-    watch.add_to(figures.seconds_communicate);
+    if (slices() > 0) stats.hops += static_cast<int>(ranks_) - 1;
+    watch.add_to(stats.seconds_communicate);
   }
 
   /// What the headers of a slice's messages say. `merged` gets the flags of all.
@@ -257,19 +257,19 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     }
   }
 
-  void unpack(std::size_t slice, block_header const& merged, report& figures) {
+  void unpack(std::size_t slice, block_header const& merged, report& stats) {
     stopwatch watch;
     for_each_block(blocks_of(slice), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
                                                        starts_.for_work(), code_.data()});
-    watch.add_to(figures.seconds_decode);
+    watch.add_to(stats.seconds_decode);
   }
 
-  void decode(value_work& values, call_options const& call, bool nonfinite, report& figures) {
+  void decode(value_work& values, call_options const& call, bool nonfinite, report& stats) {
     stopwatch watch;
     bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
     if (spread) executor_->for_each_block(layout_.blocks(), mark_nonfinite{layout_, code_.data()});
     values.decode(layout_.all(), code_.data(), call.op, spread);
-    watch.add_to(figures.seconds_decode);
+    watch.add_to(stats.seconds_decode);
   }
 
   /// Bytes between messages, of which up to 7 go for beginning at a multiple of 8: putting bits

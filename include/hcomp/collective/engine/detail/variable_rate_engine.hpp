@@ -73,43 +73,43 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   report all_reduce(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
-    auto figures = session_.start(operation::all_reduce, with_hint(given, values), call);
-    one_call const it{values, figures, parts_of(call.op)};
+    auto stats = session_.start(operation::all_reduce, with_hint(given, values), call);
+    one_call const it{values, stats, parts_of(call.op)};
     run(it, [&] {
       reduce(it);
       return spread(it, ranks());
     });
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
   report reduce_scatter(call_arguments const& given, variable_rate_values& values,
                         call_options const& call) override {
-    auto figures = session_.start(operation::reduce_scatter, with_hint(given, values), call);
-    one_call const it{values, figures, parts_of(call.op)};
+    auto stats = session_.start(operation::reduce_scatter, with_hint(given, values), call);
+    one_call const it{values, stats, parts_of(call.op)};
     run(it, [&] {
       reduce(it);
       finish_shard(it);
-      if (!finish(ranks(), figures)) return false;
+      if (!finish(ranks(), stats)) return false;
       stopwatch watch;
       for_each_in_shard([&](std::size_t s) { decode(it, s, code_of::this_rank); });
-      watch.add_to(figures.seconds_decode);
+      watch.add_to(stats.seconds_decode);
       return true;
     });
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
   report all_gather(call_arguments const& given, variable_rate_values& values,
                     call_options const& call) override {
-    auto figures = session_.start(operation::all_gather, with_hint(given, values), call);
-    one_call const it{values, figures, 0};
+    auto stats = session_.start(operation::all_gather, with_hint(given, values), call);
+    one_call const it{values, stats, 0};
     run(it, [&] { return spread(it, 1); });
-    return session_.done(figures);
+    return session_.done(stats);
   }
 
  private:
   struct one_call {
     variable_rate_values& values;
-    report& figures;
+    report& stats;
     int parts;  ///< that sums are divided by; 0: they are not
   };
 
@@ -139,14 +139,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   /// Calls `sum()` after the arguments of all ranks were found to be good; and again, by the finer
   /// codec, if it returns false on all ranks, which have not changed x.
   template <class Sum> void run(one_call const& it, Sum const& sum) {
-    it.figures.messages = message_memory_;
+    it.stats.messages = message_memory_;
     session_.require_weights_of_one();
     work_->start();
     wire_kind_ = session_.codec().codec_id;
     if (places_.empty()) allocate();
     start();
     bool const needs_fine = fits_calls_ ? fit(it) : session_.needs_fine();
-    it.figures.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
+    it.stats.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
     if (!needs_fine && sum()) return;
     wire_kind_ = work_->refine();
     if (!std::exchange(has_fine_room_, true)) allocate();
@@ -168,16 +168,16 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   bool fit(one_call const& it) {
     stopwatch watch;
     std::uint32_t largest = it.values.measure();
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
     session_.unite(largest, [](std::uint32_t& a, std::uint32_t b) { a = std::max(a, b); });
-    watch.add_to(it.figures.seconds_communicate);
+    watch.add_to(it.stats.seconds_communicate);
     return work_->fit(largest, schedule_.size);
   }
   /// Returns false, on all ranks alike, if the codes are not good enough.
-  bool finish(std::uint32_t weight, report& figures) {
+  bool finish(std::uint32_t weight, report& stats) {
     found_.weight = weight;
-    auto const all = session_.finish(found_, findings::of_parts, layout_, figures);
-    figures.error = all.error;
+    auto const all = session_.finish(found_, findings::of_parts, layout_, stats);
+    stats.error = all.error;
     return all.needs_fine == 0;
   }
 
@@ -366,7 +366,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     begin(s, finished, [&](std::span<std::byte> out, bool seeks_nonfinite) {
       it.values.encode(one.values, one.is_summed, seeks_nonfinite, out);
     });
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
   }
   /// The same of values as they are.
   void copy(one_call const& it, std::size_t s) {
@@ -376,7 +376,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (one.fault == block_fault::none)
       bytes = it.values.copy(one.values, one.is_summed, slot(s).subspan(block_header_bytes));
     put_header(s, true, bytes);
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
   }
   /// The message of a segment that leaves with hop h of the reduction. Where the work goes on
   /// meanwhile, that of the next one is begun if nothing will be added to it before.
@@ -387,7 +387,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (works_beside() && is_early && next < end_of_hop && !is_begun(next)) encode(it, next, false);
     stopwatch watch;
     end(s);
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
     return message(s);
   }
 
@@ -418,7 +418,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       note(s, block_fault::format);
       if (is_last) make_sum();  // says that it is damaged
     }
-    watch.add_to(it.figures.seconds_merge);
+    watch.add_to(it.stats.seconds_merge);
   }
   void add_to_sums(one_call const& it, segment& one, std::span<std::byte const> code) {
     bool const is_summed = one.is_summed;
@@ -432,7 +432,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     auto& one = segments_[s];
     if (one.fault == block_fault::none) it.values.decode_to_sums(one.values, payload(message(s)));
     one.is_summed = true;
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
   }
 
   void find_error(one_call const& it, std::size_t s) {
@@ -443,7 +443,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   void find_nonfinite(one_call const& it, std::size_t s) {
     stopwatch watch;
     work_->find_nonfinite(payload(message(s)), segments_[s].values.count, blocks_[s].first, found_);
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
   }
 
   void check(std::size_t s) {
@@ -524,14 +524,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       } catch (wire_error const&) {
         engine.note(s, block_fault::format);
       }
-      watch.add_to(it.figures.seconds_decode);
+      watch.add_to(it.stats.seconds_decode);
     }
   };
 
   /// Adds up; afterwards this rank has the sums of its parts.
   void reduce(one_call const& it) {
     reduction_walk walk(*this, it);
-    reduce_.walk(walk, &it.figures);
+    reduce_.walk(walk, &it.stats);
   }
 
   /// Encodes of this rank's parts what was not encoded in passing, and looks for errors, NaN and
@@ -543,7 +543,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       });
     stopwatch watch;
     end_all();
-    watch.add_to(it.figures.seconds_encode);
+    watch.add_to(it.stats.seconds_encode);
     for_each_in_shard([&](std::size_t s) {
       bool const is_code = segments_[s].bytes > 0;
       if (is_code) find_error(it, s);
@@ -563,7 +563,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     finish_shard(it);
     bool const on_arrival = !options().checksum && schedule_.size > 1 &&
                             layout_.bytes() >= options().decode_on_arrival_bytes;
-    if (on_arrival && !finish(weight, it.figures)) return false;
+    if (on_arrival && !finish(weight, it.stats)) return false;
     auto const use = [&](std::size_t s) {
       if (on_arrival)
         decode(it, s, is_owned(s) ? code_of::this_rank : code_of::another);
@@ -571,14 +571,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
         check(s);
     };
     spreading_walk walk(*this, it, weight, use);
-    gather_.walk(walk, &it.figures);
+    gather_.walk(walk, &it.stats);
     walk.use_shard(end_of_shard());
     if (on_arrival) find_what_was_not_decoded(it);
-    if (!finish(weight, it.figures)) return false;
+    if (!finish(weight, it.stats)) return false;
     if (on_arrival) return true;
     stopwatch watch;
     for_each([&](std::size_t s) { decode(it, s, code_of::this_rank); });
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
     return true;
   }
   void find_what_was_not_decoded(one_call const& it) {
@@ -592,7 +592,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
           note(s, block_fault::format);
         }
       });
-    watch.add_to(it.figures.seconds_decode);
+    watch.add_to(it.stats.seconds_decode);
   }
 
   bool merges_codes_, fits_calls_;

@@ -42,27 +42,27 @@ class shard_exchange {
   /// @param sums_follow   give_sums is called next
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
   code_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
-                       bool sums_follow, report& figures) {
+                       bool sums_follow, report& stats) {
     start();
-    agree_on_units(x, result, key, figures);
+    agree_on_units(x, result, key, stats);
     receives_.clear();
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
     if (sums_follow) receive_from_owners();
-    send_parts(x, key, figures);
+    send_parts(x, key, stats);
     code_findings found;
     next_ = 0;
     for (int r = 0; r < ranks() && mine().count > 0; ++r) {
       if (r == rank()) continue;
       stopwatch watch;
       std::size_t const came = transport_->wait(receives_[next_++]);
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(stats.seconds_communicate);
       note(work_->take_part(static_cast<std::size_t>(r), inbox_of(r).first(came),
                             origin(key, r, rank())),
            mine(), found);
-      watch.add_to(figures.seconds_merge);
+      watch.add_to(stats.seconds_merge);
     }
-    wait_for_sends(figures);
+    wait_for_sends(stats);
     stopwatch watch;
     damage_ = static_cast<block_fault>(found.fault);
     if (found.is_sound() && mine().count > 0) {
@@ -70,7 +70,7 @@ class shard_exchange {
       if (options_.nonfinite == nonfinite_policy::throw_error) note(work_->nonfinite_sums(), found);
     }
     found.weight = layout_.ranks;
-    watch.add_to(figures.seconds_merge);
+    watch.add_to(stats.seconds_merge);
     return found;
   }
   /// The sums to this rank's shard of x.
@@ -80,7 +80,7 @@ class shard_exchange {
 
   /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
   /// what is wrong, by words of the index.
-  code_findings give_sums(std::uint64_t key, report& figures) {
+  code_findings give_sums(std::uint64_t key, report& stats) {
     if (mine().count > 0) {
       stopwatch watch;
       auto const from = origin(key, rank(), rank());
@@ -88,8 +88,8 @@ class shard_exchange {
       std::size_t const bytes = damage_ == block_fault::none
                                     ? work_->write_sums(from, out)
                                     : sum_message::write_damage(damage_, mine().count, from, out);
-      watch.add_to(figures.seconds_encode);
-      send_to_others(bytes, figures);
+      watch.add_to(stats.seconds_encode);
+      send_to_others(bytes, stats);
     }
     marked_ = 0;
     travels_packed_ = false;
@@ -97,7 +97,7 @@ class shard_exchange {
     for_shards([&](int owner, shard_state& s) {
       stopwatch watch;
       if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(stats.seconds_communicate);
       auto const came = work_->take_sums(static_cast<std::size_t>(owner), s.sums.first(s.came),
                                          origin(key, owner, owner));
       note(came.fault, s, found);
@@ -105,9 +105,9 @@ class shard_exchange {
         marked_ += came.marked;
         travels_packed_ |= load<block_header>(s.sums.data()).codec != codec_ids::dense;
       }
-      watch.add_to(figures.seconds_decode);
+      watch.add_to(stats.seconds_decode);
     });
-    wait_for_sends(figures);
+    wait_for_sends(stats);
     return found;
   }
   /// Into x, which is as it was when it was marked, what give_sums brought.
@@ -119,7 +119,7 @@ class shard_exchange {
 
   /// This rank's shard of x, as it is, to all others, and theirs into memory, until `read` takes
   /// them. Returns what is wrong, by words of the index.
-  code_findings gather(std::span<float const> x, std::uint64_t key, report& figures) {
+  code_findings gather(std::span<float const> x, std::uint64_t key, report& stats) {
     start();
     units_ = 0;
     receives_.clear();
@@ -131,21 +131,21 @@ class shard_exchange {
         note(work_->nonfinite_values(x), found);
       std::size_t const bytes =
           work_->write_values(x, origin(key, rank(), rank()), mine().sums.data());
-      watch.add_to(figures.seconds_encode);
-      send_to_others(bytes, figures);
+      watch.add_to(stats.seconds_encode);
+      send_to_others(bytes, stats);
     }
     next_ = 0;
     for_shards([&](int owner, shard_state& s) {
       if (owner == rank()) return;
       stopwatch watch;
       s.came = transport_->wait(receives_[next_++]);
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(stats.seconds_communicate);
       note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(key, owner, owner),
                                        codec_ids::values),
            s, found);
-      watch.add_to(figures.seconds_decode);
+      watch.add_to(stats.seconds_decode);
     });
-    wait_for_sends(figures);
+    wait_for_sends(stats);
     found.weight = 1;
     return found;
   }
@@ -241,13 +241,13 @@ class shard_exchange {
 
   /// What lanes are; depends on all ranks, unless they are floats.
   void agree_on_units(std::span<float const> x, reduce_op result, std::uint64_t key,
-                      report& figures) {
+                      report& stats) {
     exponent_bits exponents{};
     units_ = 0;
     if (work_->needs_units()) {
       stopwatch watch;
       exponents = work_->mark(x);
-      watch.add_to(figures.seconds_encode);
+      watch.add_to(stats.seconds_encode);
       unite_records(
           *transport_, options_.tag, exponents,
           [](auto& a, auto const& b) {
@@ -256,13 +256,13 @@ class shard_exchange {
           key);
       units_ = fingerprint(serial_group{}, std::as_bytes(std::span(exponents)).data(),
                            sizeof(exponents));
-      watch.add_to(figures.seconds_communicate);
+      watch.add_to(stats.seconds_communicate);
     }
     work_->set_units(exponents, result);
   }
 
   /// From every rank to the owners.
-  void send_parts(std::span<float const> x, std::uint64_t key, report& figures) {
+  void send_parts(std::span<float const> x, std::uint64_t key, report& stats) {
     sends_.clear();
     stopwatch watch;
     work_->begin_parts(x);
@@ -273,19 +273,19 @@ class shard_exchange {
     for_shards_of_others([&](int owner, shard_state& s) {
       std::size_t const bytes = work_->write_part(static_cast<std::size_t>(owner), x,
                                                   origin(key, rank(), owner), s.part.data());
-      watch.add_to(figures.seconds_encode);
+      watch.add_to(stats.seconds_encode);
       sends_.push_back(transport_->isend(owner, options_.tag, s.part.first(bytes)));
-      ++figures.hops;
-      watch.add_to(figures.seconds_communicate);
+      ++stats.hops;
+      watch.add_to(stats.seconds_communicate);
     });
     work_->end_parts(x);
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
   }
-  void wait_for_sends(report& figures) {
+  void wait_for_sends(report& stats) {
     stopwatch watch;
     for (auto& request : sends_) transport_->wait(request);
     sends_.clear();
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
   }
 
   // ---- From every owner to all ranks
@@ -295,13 +295,13 @@ class shard_exchange {
       if (owner != rank()) receives_.push_back(transport_->irecv(owner, options_.tag, s.sums));
     });
   }
-  void send_to_others(std::size_t bytes, report& figures) {
+  void send_to_others(std::size_t bytes, report& stats) {
     stopwatch watch;
     mine().came = bytes;
-    for (int h = 1; h < ranks(); ++h, ++figures.hops)
+    for (int h = 1; h < ranks(); ++h, ++stats.hops)
       sends_.push_back(
           transport_->isend((rank() + h) % ranks(), options_.tag, mine().sums.first(bytes)));
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
   }
 
   shard_layout layout_;

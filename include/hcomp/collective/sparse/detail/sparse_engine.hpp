@@ -69,36 +69,36 @@ class sparse_engine final : public sparse_sum_engine {
 
   report all_reduce(call_arguments const& given, sparse_values& values,
                     call_options const& call) override {
-    auto figures = start(operation::all_reduce, given, call);
+    auto stats = start(operation::all_reduce, given, call);
     if (by_shards_)
-      reduce_by_shards(values.x, call, figures);
+      reduce_by_shards(values.x, call, stats);
     else
-      reduce_in_phases(values.x, call, figures);
-    return session_.done(figures);
+      reduce_in_phases(values.x, call, stats);
+    return session_.done(stats);
   }
 
   report reduce_scatter(call_arguments const& given, sparse_values& values,
                         call_options const& call) override {
-    auto figures = start(operation::reduce_scatter, given, call);
-    go_by_shards(figures);
-    auto const found = shards_.add_up(values.x, call.op, session_.key(), false, figures);
-    session_.finish(found, findings::of_parts, layout_, figures);
+    auto stats = start(operation::reduce_scatter, given, call);
+    go_by_shards(stats);
+    auto const found = shards_.add_up(values.x, call.op, session_.key(), false, stats);
+    session_.finish(found, findings::of_parts, layout_, stats);
     stopwatch watch;
     shards_.read_sums(values.x);
-    watch.add_to(figures.seconds_decode);
-    return session_.done(figures);
+    watch.add_to(stats.seconds_decode);
+    return session_.done(stats);
   }
 
   report all_gather(call_arguments const& given, sparse_values& values,
                     call_options const& call) override {
-    auto figures = start(operation::all_gather, given, call);
-    go_by_shards(figures);
-    auto const found = shards_.gather(values.x, session_.key(), figures);
-    session_.finish(found, findings::of_parts, layout_, figures);
+    auto stats = start(operation::all_gather, given, call);
+    go_by_shards(stats);
+    auto const found = shards_.gather(values.x, session_.key(), stats);
+    session_.finish(found, findings::of_parts, layout_, stats);
     stopwatch watch;
     shards_.read(values.x);
-    watch.add_to(figures.seconds_decode);
-    return session_.done(figures);
+    watch.add_to(stats.seconds_decode);
+    return session_.done(stats);
   }
 
  private:
@@ -108,23 +108,23 @@ class sparse_engine final : public sparse_sum_engine {
   }
 
   report start(operation what, call_arguments const& given, call_options const& call) {
-    auto const figures = session_.start(what, given, call);
+    auto const stats = session_.start(what, given, call);
     session_.require_weights_of_one();
-    return figures;
+    return stats;
   }
 
   // ---- by shards ----------------------------------------------------------------------------
-  void go_by_shards(report& figures) const {
-    if (is_on_device_) figures.messages = message_memory::host_staged;
+  void go_by_shards(report& stats) const {
+    if (is_on_device_) stats.messages = message_memory::host_staged;
   }
-  void reduce_by_shards(std::span<float> x, call_options const& call, report& figures) {
-    go_by_shards(figures);
-    auto found = shards_.add_up(x, call.op, session_.key(), true, figures);
-    found.merge(shards_.give_sums(session_.key(), figures));
-    session_.finish(found, findings::of_parts, layout_, figures);
+  void reduce_by_shards(std::span<float> x, call_options const& call, report& stats) {
+    go_by_shards(stats);
+    auto found = shards_.add_up(x, call.op, session_.key(), true, stats);
+    found.merge(shards_.give_sums(session_.key(), stats));
+    session_.finish(found, findings::of_parts, layout_, stats);
     stopwatch watch;
     shards_.write(x);
-    watch.add_to(figures.seconds_decode);
+    watch.add_to(stats.seconds_decode);
     choice_ = {.way = shards_.packed() ? sparse_way::packed : sparse_way::dense,
                .values = x.size(),
                .marked = shards_.marked(),
@@ -134,12 +134,12 @@ class sparse_engine final : public sparse_sum_engine {
   }
 
   // ---- in two phases ------------------------------------------------------------------------
-  void reduce_in_phases(std::span<float> x, call_options call, report& figures) {
+  void reduce_in_phases(std::span<float> x, call_options call, report& stats) {
     stopwatch watch;
     work_->mark(x, call.op);
-    watch.add_to(figures.seconds_encode);
+    watch.add_to(stats.seconds_encode);
     call.op = reduce_op::sum;
-    unite(call, figures);
+    unite(call, stats);
     watch.skip();
     try {
       work_->unite(session_.key());
@@ -148,17 +148,17 @@ class sparse_engine final : public sparse_sum_engine {
     }
     choice_ = work_->choice();
     work_->encode(x, session_.key());
-    watch.add_to(figures.seconds_encode);
-    figures += work_->sum_lanes(call);
-    if (auto const wrong = missing_ranks(figures); !wrong.empty()) end_on_all(wrong);
+    watch.add_to(stats.seconds_encode);
+    stats += work_->sum_lanes(call);
+    if (auto const wrong = missing_ranks(stats); !wrong.empty()) end_on_all(wrong);
     watch.skip();
     work_->decode(x, session_.key());
-    watch.add_to(figures.seconds_decode);
+    watch.add_to(stats.seconds_decode);
   }
   /// Every rank counts once in each of the two sums; empty if it does.
-  std::string missing_ranks(report const& figures) {
-    if (figures.weight == static_cast<std::uint64_t>(transport().size())) return {};
-    return std::string(session_.codec().name) + ": a sum of " + std::to_string(figures.weight) +
+  std::string missing_ranks(report const& stats) {
+    if (stats.weight == static_cast<std::uint64_t>(transport().size())) return {};
+    return std::string(session_.codec().name) + ": a sum of " + std::to_string(stats.weight) +
            " ranks' values, there are " + std::to_string(transport().size()) + " ranks";
   }
   /// With checksums all ranks have compared what they found.
@@ -169,11 +169,11 @@ class sparse_engine final : public sparse_sum_engine {
 
   /// The index. Then a rank that has met damage in it, or has another one than the others, must not
   /// go on without them, nor they without it.
-  void unite(call_options const& call, report& figures) {
+  void unite(call_options const& call, report& stats) {
     std::string damage;
     try {
-      figures += work_->sum_index(call);
-      damage = missing_ranks(figures);
+      stats += work_->sum_index(call);
+      damage = missing_ranks(stats);
     } catch (wire_error const& error) {
       damage = error.what();
     }
@@ -187,7 +187,7 @@ class sparse_engine final : public sparse_sum_engine {
         damage = std::string(session_.codec().name) + ": the index of " +
                  std::to_string(layout_.values) + " values was damaged on its way to some rank";
     }
-    watch.add_to(figures.seconds_communicate);
+    watch.add_to(stats.seconds_communicate);
     if (damage.empty()) return;
     if (compares) throw wire_error(damage);
     revoke(transport(), damage);

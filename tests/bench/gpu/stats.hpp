@@ -40,25 +40,25 @@ struct sum_figure {
 };
 
 /// Of vectors of one length.
-struct size_figures {
+struct size_stats {
   std::size_t values;
   double copy_rate;  ///< bytes per second that the device copies, read and written
   std::vector<figure> works;
   std::vector<sum_figure> sums;
 };
 
-struct device_figures {
+struct device_stats {
   std::string device, label;  ///< the label of a variant, or none
   bool is_gpu;  ///< otherwise the PTX machine of tests/support/ptx, whose seconds say nothing
   int driver, runtime;
   int multiprocessors;
   double clock_GHz;  ///< the highest; 0 if unknown
   std::size_t turns;
-  std::vector<size_figures> sizes;
+  std::vector<size_stats> sizes;
 };
 
 /// @throws std::runtime_error  cannot be written
-void write_json(device_figures const& all, std::string const& path);
+void write_json(device_stats const& all, std::string const& path);
 
 /// Prints shares of the rate of a copy, a column for each size in each file, beside those that the
 /// counts of ptx.per_value on `page` promise; then whole sums, beside what bus and host need for their
