@@ -8,8 +8,8 @@
 #include <cstring>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <vector>
 

@@ -29,5 +29,5 @@
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
+#include <hcomp/op/encoded_layout.hpp>

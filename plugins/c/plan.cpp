@@ -14,7 +14,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/node/node_ranks.hpp>
 #include <hcomp/node/sums.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <memory>
 #include <mutex>

@@ -25,7 +25,7 @@ constexpr std::uint64_t key = 1;
 /// What both functors need for `ranks` ranks.
 struct setup {
   std::size_t ranks;
-  hcomp::code_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
+  hcomp::encoded_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
   std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
   std::vector<kernels::sampling::node> tree = kernels::sampling::tree_of(weights);
   std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());

@@ -17,7 +17,7 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 
 #include "memory_speed.hpp"
 #include "paired.hpp"

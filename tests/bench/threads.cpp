@@ -32,7 +32,7 @@ using view = hcomp::global_compensation<>::kernel_view;
 
 /// The vector, its compensation, its code and that of another rank.
 struct arrays {
-  hcomp::code_layout layout = hcomp::layout_of(codec{}, values);
+  hcomp::encoded_layout layout = hcomp::layout_of(codec{}, values);
   std::vector<float> x = std::vector<float>(values), c = std::vector<float>(values);
   std::vector<std::byte> mine = std::vector<std::byte>(layout.bytes());
   std::vector<std::byte> fresh = mine, other = mine;

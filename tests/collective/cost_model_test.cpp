@@ -11,7 +11,7 @@
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/in_process.hpp>
 #include <limits>
 #include <stdexcept>
@@ -48,7 +48,7 @@ std::vector<int> const played_ranks{1, 2, 3, 4, 6, 12};
 
 /// What a rank sends, by formula.
 std::uint64_t bytes_by_formula(algorithm const& how, int rank, int ranks,
-                               code_layout const& layout) {
+                               encoded_layout const& layout) {
   std::size_t const p = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
   std::uint64_t const all = layout.bytes();
   auto const chunks = [&](std::size_t first, std::size_t count) -> std::uint64_t {

@@ -16,7 +16,7 @@
 #include <hcomp/collective/cost/hop_error.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <string>
 #include <utility>

@@ -10,7 +10,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <vector>
 
 namespace hcomp::testing {
@@ -147,7 +147,7 @@ template <class C> class oracle {
   std::vector<std::vector<value_type>> x_;
   call_options call_;
   std::vector<std::uint32_t> weights_;
-  code_layout layout_;
+  encoded_layout layout_;
   std::vector<code> codes_;
 };
 

@@ -8,7 +8,7 @@
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <mutex>
 #include <span>
 #include <string>

@@ -15,7 +15,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>

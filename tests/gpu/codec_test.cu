@@ -51,7 +51,7 @@ struct convert_by_halves {
 template <class C, class E> struct pipeline {
   C codec;
   E& executor;
-  code_layout layout;
+  encoded_layout layout;
   std::size_t words;  ///< of each vector's statistics
   typename E::buffer x, y, statistics, a, b, sum, places, narrow, wide;
 

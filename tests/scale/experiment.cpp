@@ -9,7 +9,7 @@
 #include <hcomp/hcomp.hpp>
 #include <hcomp/model.hpp>
 #include <hcomp/mpi/transport.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 
 #include "cluster.hpp"

@@ -19,8 +19,8 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/encode.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <string>
 #include <support/data.hpp>

@@ -13,7 +13,7 @@
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/collective/engine/detail/code_inspection.hpp>
+#include <hcomp/collective/engine/detail/inspection.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/collective/sparse/detail/sparse_phases.hpp>
@@ -154,7 +154,7 @@ template <class E, class Observe> class work_of_plans {
     observe_(plan_work{name + " encode", block_asked, nothing,
                        [&] { encode(none.view(as<float>(x_)), a, 0); },
                        [&] { return vector_bytes_ + code; }, all_of(a)});
-    detail::code_inspection<E> inspection(blocks);
+    detail::inspection<E> inspection(blocks);
     auto const require_sound = [&](buffer const& of, std::uint64_t weight, bool checksum) {
       auto const found = inspection(executor_, codec, layout, layout.all(), of.data(), 77, weight,
                                     reduce_op::sum, checksum);

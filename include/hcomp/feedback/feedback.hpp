@@ -9,8 +9,8 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 
 namespace hcomp {
 
@@ -77,7 +77,7 @@ template <Compressor C, class View> struct encode_with_feedback {
   static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
-  code_layout layout;
+  encoded_layout layout;
   View view;
   std::byte* code;
   block_origin origin;

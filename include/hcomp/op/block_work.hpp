@@ -11,7 +11,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 
 namespace hcomp {
@@ -107,7 +107,7 @@ concept UsesScratch = requires(C const& codec) {
 /// What block b of `x` says about itself, into its place among all blocks' words.
 template <Calibrated C, class Source> struct measure_blocks {
   C codec;
-  code_layout layout;
+  encoded_layout layout;
   Source x;                     ///< as in encode_blocks
   std::uint32_t* words;         ///< statistics_words(codec, layout) of them
   float* dominances = nullptr;  ///< as many, if the codec MeasuresDominance; or null
@@ -141,7 +141,7 @@ struct unite_statistics {
 
 /// Words that the ranks have to agree on before they encode; 0 if the codec is not Calibrated.
 template <Compressor C>
-constexpr std::size_t statistics_words(C const& codec, code_layout const& layout) {
+constexpr std::size_t statistics_words(C const& codec, encoded_layout const& layout) {
   if constexpr (Calibrated<C>) {
     if (layout.blocks() == 0) return 0;
     return (layout.blocks() - 1) * codec.statistics_in(static_cast<int>(layout.block_values)) +
@@ -161,14 +161,14 @@ template <Piecewise C> HCOMP_HD piece_range range_of_piece(C const& codec, int n
   int const each = codec.piece_values(), first = k * each;
   return {first, n - first < each ? n - first : each};
 }
-template <Piecewise C> constexpr int pieces_of(C const& codec, code_layout const& layout) {
+template <Piecewise C> constexpr int pieces_of(C const& codec, encoded_layout const& layout) {
   int const each = codec.piece_values(), all = static_cast<int>(layout.block_values);
   return (all + each - 1) / each;
 }
 
 /// What the block of `origin` number b is encoded with.
 template <class C>
-HCOMP_HD block_origin origin_of_block(C const& codec, code_layout const& layout,
+HCOMP_HD block_origin origin_of_block(C const& codec, encoded_layout const& layout,
                                       block_origin const& origin, std::size_t b) {
   auto place = origin;
   place.index = static_cast<std::uint32_t>(b);
@@ -182,7 +182,7 @@ HCOMP_HD block_origin origin_of_block(C const& codec, code_layout const& layout,
 /// it is encoded: decode(to) would give its n values back, as they will be when nothing is added.
 /// @param codec  where it is: a copy in a kernel would be in slow memory
 template <class C, class Source, class Group, class After>
-HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& layout,
+HCOMP_HD void encode_block_of(Group group, C const& codec, encoded_layout const& layout,
                               Source const& x, std::byte* code, block_origin const& origin,
                               std::size_t b, After const& after) {
   auto const n = layout.values_in(b);
@@ -197,7 +197,7 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, code_layout const& la
 /// Piece k of that block, all but what the codec's close_block writes. Returns, in every worker, whether NaN
 /// or infinity was met.
 template <Piecewise C, class Source, class Group, class After>
-HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& layout,
+HCOMP_HD bool encode_piece_of(Group group, C const& codec, encoded_layout const& layout,
                               Source const& x, std::byte* code, block_origin const& origin,
                               std::size_t b, int k, After const& after) {
   auto const n = layout.values_in(b);
@@ -209,7 +209,7 @@ HCOMP_HD bool encode_piece_of(Group group, C const& codec, code_layout const& la
 }
 
 template <Piecewise C, class Group>
-HCOMP_HD void close_block_of(Group group, C const& codec, code_layout const& layout,
+HCOMP_HD void close_block_of(Group group, C const& codec, encoded_layout const& layout,
                              std::byte* code, block_origin const& origin, std::size_t b,
                              bool nonfinite) {
   codec.close_block(group, layout.values_in(b), code + layout.offset(b), nonfinite,
@@ -225,7 +225,7 @@ template <Compressor C, class Source> struct encode_blocks {
   static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
-  code_layout layout;
+  encoded_layout layout;
   Source x;             ///< a pointer to the first value of the vector, or `compensated`
   std::byte* code;      ///< layout.bytes() bytes
   block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
@@ -314,7 +314,7 @@ template <Narrowable C> struct widen_blocks {
 
 /// Blocks first, first + 1, ... of a code, as they are, to another place.
 struct copy_blocks {
-  code_layout layout;
+  encoded_layout layout;
   std::size_t first;
   std::byte* to;          ///< where block `first` goes
   std::byte const* from;  ///< where it is
@@ -331,7 +331,7 @@ template <Compressor C> struct decode_blocks {
   static constexpr int piece_workers = detail::piece_workers_of<C>();
 
   C codec;
-  code_layout layout;
+  encoded_layout layout;
   std::size_t first;
   std::byte const* code;      ///< of the whole vector
   typename C::value_type* x;  ///< of the whole vector

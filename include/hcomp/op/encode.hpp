@@ -10,8 +10,8 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -60,7 +60,8 @@ namespace detail {
 /// What `options` say about the blocks that will be encoded with them.
 /// @throws std::invalid_argument  what encode says of its options
 template <Compressor C>
-block_origin origin_of(C const& codec, code_layout const& layout, encode_options const& options) {
+block_origin origin_of(C const& codec, encoded_layout const& layout,
+                       encode_options const& options) {
   if (options.weight == 0 || options.rank < 0)
     throw std::invalid_argument(
         error_text({"encode: rank ", options.rank, ", weight ", options.weight,

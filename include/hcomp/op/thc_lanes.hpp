@@ -12,8 +12,8 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -121,7 +121,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   }
 
  private:
-  code_layout require(std::size_t values, std::size_t given) const {
+  encoded_layout require(std::size_t values, std::size_t given) const {
     auto const layout = layout_of(codec_, values);
     if (given != lanes(values))
       throw std::invalid_argument(detail::error_text(
@@ -132,7 +132,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
                               " values have ", statistics_words(codec_, layout)}));
     return layout;
   }
-  void require_finite(std::span<Lane const> reduced, code_layout const& layout,
+  void require_finite(std::span<Lane const> reduced, encoded_layout const& layout,
                       std::size_t b) const {
     int const n = layout.values_in(b);
     std::size_t const first = b * C::block_values;

@@ -23,7 +23,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/node/node_ranks.hpp>
 #include <hcomp/node/some_ranks.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>

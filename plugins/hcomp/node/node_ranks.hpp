@@ -11,7 +11,7 @@
 #include <hcomp/node/place.hpp>
 #include <hcomp/node/some_ranks.hpp>
 #include <hcomp/node/sums.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
 #include <span>

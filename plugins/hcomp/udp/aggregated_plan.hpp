@@ -24,7 +24,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/udp/chunk_values.hpp>

@@ -12,7 +12,7 @@
 #include <hcomp/collective/aggregation/aggregator.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -66,7 +66,7 @@ template <IndexCodec C> class aggregation_layout {
         blocks_(layout_of(codec_, values)) {}
 
   C const& codec() const { return codec_; }  ///< fitted to the workers
-  code_layout const& blocks() const { return blocks_; }
+  encoded_layout const& blocks() const { return blocks_; }
   int workers() const { return options_.workers; }
   int aggregators() const { return aggregators_; }
   std::uint32_t chunk_values() const { return options_.chunk_values; }
@@ -136,7 +136,7 @@ template <IndexCodec C> class aggregation_layout {
   aggregation_options options_;
   int aggregators_;
   C codec_;
-  code_layout blocks_;
+  encoded_layout blocks_;
 };
 
 }  // namespace hcomp

@@ -17,8 +17,8 @@
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -75,7 +75,7 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
     throw std::invalid_argument(
         error_text({"bytes_sent_per_rank: rank ", rank, " of ", ranks, " ranks"}));
   if (!how.merges()) {
-    code_layout const layout = layout_of_sum(1);
+    encoded_layout const layout = layout_of_sum(1);
     std::size_t const slice = layout.blocks_per(segment_bytes),
                       slices = (layout.blocks() + slice - 1) / slice;
     double const message = static_cast<double>(slices * block_header_bytes) +
@@ -87,7 +87,7 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
   std::uint64_t bytes = 0;
   auto const add = [&](std::vector<hop> const& hops) {
     for (hop const& h : hops) {
-      code_layout const layout = layout_of_sum(h.ranks);
+      encoded_layout const layout = layout_of_sum(h.ranks);
       bytes += layout.bytes(s.blocks_of(h.send, layout.blocks()));
     }
   };

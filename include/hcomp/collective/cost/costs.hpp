@@ -14,7 +14,7 @@
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -73,7 +73,7 @@ struct codec_cost {
     return std::min(sum_bits > 0 ? sum_bits : lane_bits, detail::bit_length(largest));
   }
   /// The layout as it travels with such a sum.
-  code_layout travelling(code_layout layout, int ranks) const {
+  encoded_layout travelling(encoded_layout layout, int ranks) const {
     auto const less = static_cast<std::size_t>(lane_bits - bits_of(ranks));
     auto const last = layout.blocks() > 0 ? layout.values_in(layout.blocks() - 1) : 0;
     layout.block_bytes -= layout.block_values * less / 8;
@@ -88,7 +88,7 @@ struct codec_cost {
   }
   /// The code of `values` values that `ranks` ranks share, as layout_of would have it; blocks that
   /// are not full have their share of the payload.
-  code_layout layout(std::size_t values, int ranks = 1) const {
+  encoded_layout layout(std::size_t values, int ranks = 1) const {
     std::size_t const block =
         shared_block_values(values, ranks, {block_values, block_bytes, header_bytes, block_unit});
     auto const bytes_of = [&](std::size_t n) {

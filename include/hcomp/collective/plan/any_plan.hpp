@@ -8,7 +8,7 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <span>

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/collective/engine/detail/code_inspection.hpp>
+#include <hcomp/collective/engine/detail/inspection.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
@@ -15,9 +15,9 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encode.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -129,9 +129,9 @@ template <Compressor C, Executor E> class encoded_vector {
   }
 
   C codec_;
-  code_layout layout_;
+  encoded_layout layout_;
   E* executor_;
-  detail::code_inspection<E> inspect_;
+  detail::inspection<E> inspect_;
   mirror<std::uint32_t, E> statistics_;
   typename E::buffer memory_;
 };

@@ -21,7 +21,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
@@ -261,7 +261,7 @@ template <Summable C, Transport T, Executor E> class plan {
     }
     return options;
   }
-  code_layout const& layout() const { return work_.layout(); }
+  encoded_layout const& layout() const { return work_.layout(); }
   template <class F>
   detail::call_arguments arguments(std::span<value_type> x, F const& feedback) const {
     return detail::arguments_of(&work_.executor(), x, feedback);

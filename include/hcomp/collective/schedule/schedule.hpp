@@ -3,7 +3,7 @@
 /// An all-reduce as data: who sends which parts to whom at which hop.
 
 #include <cstddef>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <vector>
 
 namespace hcomp {

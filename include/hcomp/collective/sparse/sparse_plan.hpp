@@ -20,7 +20,7 @@
 #include <hcomp/collective/sparse/detail/sparse_phases.hpp>
 #include <hcomp/collective/sparse/detail/sparse_work.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <limits>
 #include <memory>
@@ -58,7 +58,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
                 executor) {}
 
   E& executor() const { return *executor_; }
-  code_layout const& layout() const { return layout_; }
+  encoded_layout const& layout() const { return layout_; }
   C const& codec() const { return codec_; }
   sparse_engine_settings settings() const {
     return {terms_of(codec_, sizeof(float), std::numeric_limits<std::uint32_t>::max()), layout_,
@@ -114,7 +114,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   }
 
   C codec_;
-  code_layout layout_;  ///< in words of the index
+  encoded_layout layout_;  ///< in words of the index
   E* executor_;
   plan_options options_;
   sparse_phases<C, E> phases_;

@@ -13,7 +13,7 @@
 #include <hcomp/collective/aggregation/aggregation_packet.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <span>
 #include <utility>
 #include <vector>

@@ -19,7 +19,7 @@
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/exec/detail/own_memory.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>

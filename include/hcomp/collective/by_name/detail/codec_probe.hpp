@@ -25,7 +25,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -44,7 +44,7 @@ inline double median(std::vector<double> seconds) {
 /// Ordinary values of both signs in no order.
 template <class V> struct fill_block {
   V* x;
-  code_layout layout;
+  encoded_layout layout;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     std::size_t const first = b * layout.block_values;
@@ -147,7 +147,8 @@ struct codec_probe {
   /// What algorithm sampled does besides, per rank.
   /// @param code  of one rank; it is written to
   template <Executor E>
-  void selection(codec_cost& cost, code_layout const& layout, E& executor, std::byte* code) const {
+  void selection(codec_cost& cost, encoded_layout const& layout, E& executor,
+                 std::byte* code) const {
     auto const size = static_cast<std::size_t>(ranks);
     auto const header = load<block_header>(code);
     auto const tree = sampling::tree_of(std::vector<std::uint32_t>(size, 1));
@@ -248,7 +249,7 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
                              .segment_bytes = std::numeric_limits<std::size_t>::max()});
   typename E::buffer memory(probe.values * sizeof(V));
   auto* const x = reinterpret_cast<V*>(memory.data());
-  code_layout const layout = work.layout();
+  encoded_layout const layout = work.layout();
   executor.for_each_block(layout.blocks(), fill_block<V>{x, layout});
   executor.synchronize();
   no_feedback<V> nothing(probe.values);

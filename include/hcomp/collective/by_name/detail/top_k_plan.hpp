@@ -15,7 +15,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/detail/value_selection.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <vector>

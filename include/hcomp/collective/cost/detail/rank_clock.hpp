@@ -10,7 +10,7 @@
 #include <hcomp/collective/engine/detail/hop_pipeline.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
@@ -28,7 +28,7 @@ namespace hcomp::detail {
 /// are as long as the longest.
 class rank_clock {
  public:
-  rank_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,
+  rank_clock(codec_cost const& codec, link_cost const& link, encoded_layout const& layout,
              schedule const& walked, std::size_t segment_bytes)
       : codec_(codec),
         cost_(link),
@@ -277,7 +277,7 @@ class rank_clock {
 
   codec_cost codec_;
   link_cost cost_;
-  code_layout layout_;
+  encoded_layout layout_;
   schedule schedule_;
   std::size_t most_, part_blocks_;
   double now_ = 0;

@@ -7,7 +7,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/cost/detail/busy_link.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <vector>
 
 namespace hcomp::detail {
@@ -22,7 +22,7 @@ constexpr double shard_bytes(double values, double blocks, int ranks) {
 /// alike: what this rank receives was sent when itself sent the same.
 class selection_clock {
  public:
-  selection_clock(codec_cost const& codec, link_cost const& link, code_layout const& layout,
+  selection_clock(codec_cost const& codec, link_cost const& link, encoded_layout const& layout,
                   std::size_t segment_bytes)
       : codec_(codec),
         link_(link),
@@ -63,7 +63,7 @@ class selection_clock {
 
   codec_cost codec_;
   link_cost link_;
-  code_layout layout_;
+  encoded_layout layout_;
   std::size_t segment_blocks_;
   busy_link out_;
   double now_ = 0;

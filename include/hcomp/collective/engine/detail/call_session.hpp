@@ -14,8 +14,8 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <stdexcept>
@@ -91,7 +91,7 @@ class call_session {
 
   /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
   /// found.
-  code_findings finish(code_findings found, findings whose, code_layout const& layout,
+  code_findings finish(code_findings found, findings whose, encoded_layout const& layout,
                        report& stats) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;

@@ -9,8 +9,8 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <memory>
 #include <span>
 #include <utility>
@@ -42,7 +42,7 @@ class any_buffer {
 /// What an engine of blocks is made for.
 struct block_engine_settings {
   codec_terms codec;
-  code_layout layout;
+  encoded_layout layout;
   bool is_narrow = false;            ///< blocks travel in fewer bytes than they have in memory
   std::size_t statistics_words = 0;  ///< that ranks agree on before they encode
   memory_space space = memory_space::host;

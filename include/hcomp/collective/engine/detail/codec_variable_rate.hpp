@@ -12,16 +12,16 @@
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
-#include <hcomp/collective/engine/detail/code_passage.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/segment_staging.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
 #include <hcomp/op/detail/divide_values.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <optional>
 #include <span>
@@ -47,7 +47,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
         executor_(&executor) {}
 
   E& executor() const { return *executor_; }
-  code_layout const& layout() const { return layout_; }
+  encoded_layout const& layout() const { return layout_; }
   /// Of the last call: as it was given, or fitted.
   C const& codec() const { return codec_; }
   variable_rate_engine_settings settings() const {
@@ -72,7 +72,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
                     std::numeric_limits<std::uint32_t>::max());
   }
   any_buffer allocate(std::size_t bytes) override {
-    return {std::in_place_type<typename code_passage<C, E>::memory>, bytes};
+    return {std::in_place_type<typename segment_staging<C, E>::memory>, bytes};
   }
   std::size_t capacity(std::size_t values) const override {
     return by_codec([&](auto const& codec, auto const&) {
@@ -110,7 +110,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     if constexpr (FittedVariableRate<C> && has_fine) return codec_.needs_fine_for(largest);
     return false;
   }
-  std::size_t most_under_way() const override { return code_passage<C, E>::most_under_way; }
+  std::size_t most_under_way() const override { return segment_staging<C, E>::most_under_way; }
   std::size_t end(std::size_t first_block, code_findings& found) override {
     return by_codec([&](auto const& codec, auto& there) {
       return there->passage.end(there->coder, codec, first_block, found);
@@ -219,7 +219,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   /// Of one segment, by this codec or the finer one.
   template <class D> struct memory {
     variable_rate_coder<D, E> coder;
-    code_passage<D, E> passage;
+    segment_staging<D, E> passage;
     typename E::buffer sums;
 
     memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values, bool merges)
@@ -267,7 +267,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return false;
   }
   /// Chunks are cut between cache lines.
-  static code_layout layout_of(std::size_t values) {
+  static encoded_layout layout_of(std::size_t values) {
     constexpr std::size_t block = 64;
     std::size_t const last = values == 0 ? 0 : (values - 1) % block + 1;
     return {values, block, block * sizeof(value_type), last * sizeof(value_type)};
@@ -275,7 +275,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 
   int ranks_;
   C given_, codec_;
-  code_layout layout_;
+  encoded_layout layout_;
   E* executor_;
   std::optional<memory<C>> there_;
   bool is_fine_ = false;

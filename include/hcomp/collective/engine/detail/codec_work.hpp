@@ -9,8 +9,8 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
-#include <hcomp/collective/engine/detail/code_inspection.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/inspection.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/core/config.hpp>
@@ -19,7 +19,7 @@
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -31,7 +31,8 @@ namespace hcomp::detail {
 /// What needs an executor but no codec.
 template <Executor E> class executor_work : public code_work {
  public:
-  executor_work(code_layout const& layout, E& executor) : layout_(layout), executor_(&executor) {}
+  executor_work(encoded_layout const& layout, E& executor)
+      : layout_(layout), executor_(&executor) {}
 
   any_buffer allocate(std::size_t bytes) final {
     return {std::in_place_type<typename E::buffer>, bytes};
@@ -45,11 +46,11 @@ template <Executor E> class executor_work : public code_work {
                               unite_statistics{words, other, count});
   }
 
-  code_layout const& layout() const { return layout_; }
+  encoded_layout const& layout() const { return layout_; }
   E& executor() const { return *executor_; }
 
  private:
-  code_layout layout_;
+  encoded_layout layout_;
   E* executor_;
 };
 
@@ -135,7 +136,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
  private:
-  code_inspection<E> inspect_;
+  inspection<E> inspect_;
   mirror<float, E> dominances_;  ///< of all words of the statistics
   int sharers_;                  ///< ranks that share the blocks out
   C codec_;
@@ -179,7 +180,7 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
 
  private:
   C const& codec() const { return work_->codec(); }
-  code_layout const& layout() const { return work_->layout(); }
+  encoded_layout const& layout() const { return work_->layout(); }
 
   codec_work<C, E>* work_;
   value_type* x_;

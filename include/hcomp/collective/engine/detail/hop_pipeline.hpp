@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <vector>

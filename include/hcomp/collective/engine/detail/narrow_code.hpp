@@ -11,7 +11,7 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 
 namespace hcomp::detail {
@@ -37,7 +37,7 @@ struct spoil_blocks {
 /// that are not Narrowable it can be had, but not used.
 template <Compressor C, Executor E> class narrow_code {
  public:
-  narrow_code(code_layout const& layout, std::size_t most_blocks)
+  narrow_code(encoded_layout const& layout, std::size_t most_blocks)
       : layout_(layout), places_(most_blocks) {}
 
   /// @param blocks  the first block of the range
@@ -86,7 +86,7 @@ template <Compressor C, Executor E> class narrow_code {
     return end == message.size();
   }
 
-  code_layout layout_;
+  encoded_layout layout_;
   mirror<std::size_t, E> places_;
 };
 
@@ -97,7 +97,7 @@ template <Compressor C, Executor E> class narrow_code {
 /// goes with its header, which says so, and without its values.
 template <Narrowable C> struct narrow_alike {
   C codec;
-  code_layout wide, narrow;
+  encoded_layout wide, narrow;
   std::size_t first;
   std::uint32_t weight;
   std::byte const* blocks;
@@ -126,7 +126,7 @@ template <Narrowable C> struct narrow_alike {
 /// nothing can be merged with.
 template <Narrowable C> struct widen_alike {
   C codec;
-  code_layout wide, narrow;
+  encoded_layout wide, narrow;
   std::size_t first;
   std::uint32_t weight;  ///< of the first block of the message, by which places are
   std::byte const* message;
@@ -149,7 +149,7 @@ template <Narrowable C> struct widen_alike {
 
 template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
  public:
-  narrow_code(code_layout const& layout, std::size_t most_blocks)
+  narrow_code(encoded_layout const& layout, std::size_t most_blocks)
       : layout_(layout), first_(most_blocks > 0 ? sizeof(block_header) : 0) {}
 
   /// @param weight  of the blocks
@@ -167,7 +167,7 @@ template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
                       std::span<std::byte const> message, std::byte const* in_host,
                       std::byte* blocks) {
     std::uint32_t weight = 0;
-    code_layout narrow;
+    encoded_layout narrow;
     bool fits = false;
     if (message.size() >= block_header_bytes) {
       if (!in_host) {
@@ -188,7 +188,7 @@ template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
   }
 
  private:
-  code_layout layout_;
+  encoded_layout layout_;
   typename E::staging first_;
 };
 

@@ -17,7 +17,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 
 namespace hcomp::detail {
@@ -34,7 +34,7 @@ struct owners {
 
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
   /// Number of a block's first word in the whole vector: the place its draws belong to.
-  HCOMP_HD static constexpr std::uint64_t first_word(code_layout const& layout, std::size_t b) {
+  HCOMP_HD static constexpr std::uint64_t first_word(encoded_layout const& layout, std::size_t b) {
     return b * (layout.block_values / 64);
   }
 
@@ -81,7 +81,7 @@ struct owners {
 /// Draws the owners of one block's bits, counts them per rank, and packs this rank's own bits to
 /// the front of its block.
 struct pack_owned_bits {
-  code_layout layout;
+  encoded_layout layout;
   owners whose;
   std::size_t rank;
   std::byte* code;        ///< of this rank, a bit per value
@@ -192,7 +192,7 @@ struct sampled_message {
 
 /// Block b's bits of this rank, packed, into its message.
 struct write_owned_bits {
-  code_layout layout;
+  encoded_layout layout;
   std::size_t ranks, rank;
   std::byte const* code;
   std::uint32_t const* counts;  ///< [block][rank]
@@ -210,7 +210,7 @@ struct write_owned_bits {
 
 /// The header of a message whose bits are written, which tells whether a block had NaN or infinity.
 struct close_sampled_message {
-  code_layout layout;
+  encoded_layout layout;
   block_range blocks;
   std::byte const* code;
   sampled_message place;
@@ -253,7 +253,7 @@ struct inspect_messages {
 
 /// Puts all ranks' bits back in their places: the block that merging along the tree would give.
 struct unpack_owned_bits {
-  code_layout layout;
+  encoded_layout layout;
   owners whose;
   block_header header;  ///< of the merged blocks, but for place and length
   std::byte const* messages;
@@ -342,7 +342,7 @@ struct unpack_owned_bits {
 
 /// Lets NaN or infinity anywhere be known in every block.
 struct mark_nonfinite {
-  code_layout layout;
+  encoded_layout layout;
   std::byte* code;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {

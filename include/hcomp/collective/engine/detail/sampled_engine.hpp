@@ -21,8 +21,8 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <stdexcept>

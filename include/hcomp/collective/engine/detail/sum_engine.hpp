@@ -8,7 +8,7 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/core/config.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 
 namespace hcomp::detail {
@@ -17,13 +17,13 @@ namespace hcomp::detail {
 class engine_base {
  public:
   /// @param space  of the messages
-  engine_base(codec_terms const& codec, code_layout const& layout, any_transport& transport,
+  engine_base(codec_terms const& codec, encoded_layout const& layout, any_transport& transport,
               plan_options const& options, memory_space space)
       : session_(codec, layout.values, transport, options, space), layout_(layout) {}
   engine_base(engine_base const&) = delete;
   engine_base& operator=(engine_base const&) = delete;
 
-  code_layout const& layout() const { return layout_; }
+  encoded_layout const& layout() const { return layout_; }
   plan_options const& options() const { return session_.options(); }
   void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
   virtual ~engine_base() = default;
@@ -37,7 +37,7 @@ class engine_base {
   any_transport& transport() const { return session_.transport(); }
 
   call_session session_;
-  code_layout layout_;
+  encoded_layout layout_;
 };
 
 /// The collectives of a plan, whose promises these are.

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 
 namespace hcomp::detail {
@@ -16,7 +16,7 @@ namespace hcomp::detail {
 /// What a variable_rate_engine is made for.
 struct variable_rate_engine_settings {
   codec_terms codec;
-  code_layout layout;         ///< of blocks as short as chunks can be
+  encoded_layout layout;      ///< of blocks as short as chunks can be
   bool merges_codes = false;  ///< codes are added as they are
   bool fits_calls = false;    ///< every call fits the codec to the values of all ranks
   message_memory messages = message_memory::host;

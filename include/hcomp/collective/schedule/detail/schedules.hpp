@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <hcomp/collective/schedule/ring.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 
 namespace hcomp::detail {
 

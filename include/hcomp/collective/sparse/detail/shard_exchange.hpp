@@ -15,7 +15,7 @@
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/codec_ids.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>

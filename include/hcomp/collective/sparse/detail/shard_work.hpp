@@ -12,8 +12,8 @@
 #include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
-#include <hcomp/op/code_layout.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <span>
 
 namespace hcomp::detail {

@@ -23,7 +23,7 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <span>
 #include <stdexcept>

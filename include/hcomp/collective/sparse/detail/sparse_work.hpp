@@ -12,7 +12,7 @@
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/feedback/feedback.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <span>
@@ -51,7 +51,7 @@ class sparse_work {
 /// What a sparse_engine is made for.
 struct sparse_engine_settings {
   codec_terms codec;
-  code_layout layout;  ///< in words of the index
+  encoded_layout layout;  ///< in words of the index
   sparse_ways ways;
   memory_space space = memory_space::host;  ///< of the vectors
 };

@@ -10,8 +10,8 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <optional>
 #include <type_traits>
 
@@ -31,7 +31,7 @@ struct never_overflows {
 /// Blocks first, first + 1, ... of a code.
 /// @tparam Bound  may_overflow of the codec, or never_overflows
 template <class Bound> struct inspect_blocks {
-  code_layout layout;
+  encoded_layout layout;
   std::size_t first;
   std::byte const* code;  ///< of the whole vector
   inspected_block* out;
@@ -52,7 +52,7 @@ template <MayOverflow C> struct find_overflows {
   static constexpr int workers = detail::workers_of<C>();
 
   C codec;
-  code_layout layout;
+  encoded_layout layout;
   std::size_t first;
   std::byte const* code;  ///< of the whole vector
   reduce_op result;
@@ -69,14 +69,13 @@ template <MayOverflow C> struct find_overflows {
 /// check_code and check_sums for codes in an executor's memory. On a device blocks are inspected
 /// there, and 40 bytes of each come to the host. After construction nothing is allocated, unless
 /// values come near the largest of their type.
-template <Executor E> class code_inspection {
+template <Executor E> class inspection {
  public:
   /// @param most_blocks  that are looked at together
-  explicit code_inspection(std::size_t most_blocks)
-      : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
+  explicit inspection(std::size_t most_blocks) : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
   template <Compressor C>
-  code_findings operator()(E& executor, C const& codec, code_layout const& layout,
+  code_findings operator()(E& executor, C const& codec, encoded_layout const& layout,
                            block_range blocks, std::byte const* code, std::uint64_t key,
                            std::uint64_t weight, reduce_op result,
                            std::optional<bool> checksum = {}) {
@@ -113,7 +112,7 @@ template <Executor E> class code_inspection {
   }
   template <class C>
   static std::uint64_t first_overflow([[maybe_unused]] E& executor, [[maybe_unused]] C const& codec,
-                                      [[maybe_unused]] code_layout const& layout,
+                                      [[maybe_unused]] encoded_layout const& layout,
                                       [[maybe_unused]] block_range blocks,
                                       [[maybe_unused]] std::byte const* code,
                                       [[maybe_unused]] reduce_op result) {

@@ -11,7 +11,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/op/block_work.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -102,7 +102,7 @@ class block_check {
   /// @param key  that all blocks must have
   /// @param weight  that all blocks must have; 0 if it is not known
   /// @param checksum  that all blocks must have one, or must not; not known: as the first block
-  block_check(std::uint8_t codec, code_layout const& layout, std::uint64_t key,
+  block_check(std::uint8_t codec, encoded_layout const& layout, std::uint64_t key,
               std::uint64_t weight, std::optional<bool> checksum)
       : codec_(codec), layout_(&layout), key_(key), weight_(weight), checksum_(checksum) {}
 
@@ -136,16 +136,16 @@ class block_check {
   }
 
   std::uint8_t codec_;
-  code_layout const* layout_;
+  encoded_layout const* layout_;
   std::uint64_t key_, weight_;
   std::optional<bool> checksum_;
   code_findings found_;
 };
 
 /// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
-inline code_findings check_code(std::uint8_t codec, code_layout const& layout, block_range blocks,
-                                std::byte const* code, std::uint64_t key, std::uint64_t weight,
-                                std::optional<bool> checksum = {}) {
+inline code_findings check_code(std::uint8_t codec, encoded_layout const& layout,
+                                block_range blocks, std::byte const* code, std::uint64_t key,
+                                std::uint64_t weight, std::optional<bool> checksum = {}) {
   block_check check(codec, layout, key, weight, checksum);
   for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
     std::byte const* const block = code + layout.offset(b);
@@ -176,7 +176,7 @@ template <MayOverflow C> struct may_overflow {
 
 /// What check_code found, and of sound blocks the first that decodes to infinity.
 template <Compressor C>
-code_findings check_sums([[maybe_unused]] C const& codec, code_layout const& layout,
+code_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& layout,
                          block_range blocks, std::byte const* code,
                          [[maybe_unused]] reduce_op result, code_findings found) {
   if constexpr (MayOverflow<C>) {
@@ -197,7 +197,7 @@ code_findings check_sums([[maybe_unused]] C const& codec, code_layout const& lay
 /// @throws nonfinite_error  the policy is throw_error, and a block has NaN or infinity, or decodes
 ///                          to it
 inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
-                          nonfinite_policy policy, code_layout const& layout) {
+                          nonfinite_policy policy, encoded_layout const& layout) {
   auto const where = [&](std::uint64_t block) {
     std::size_t const b = static_cast<std::size_t>(block), first = b * layout.block_values;
     auto const last = first + static_cast<std::size_t>(layout.values_in(b)) - 1;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/op/code_layout.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <support/laws.hpp>
 #include <vector>
 
@@ -36,7 +36,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("code_layout: the bytes of neighbouring ranges add up") {
+TEST_CASE("encoded_layout: the bytes of neighbouring ranges add up") {
   hcomp::sign_count<float> const codec;
   for (std::size_t const n : {0, 1, 8192, 8193, 5 * 8192 - 1, 5 * 8192}) {
     auto const layout = hcomp::layout_of(codec, n);

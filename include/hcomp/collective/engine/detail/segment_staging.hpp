@@ -15,7 +15,7 @@
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/chunk_work.hpp>
-#include <hcomp/op/detail/code_check.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <span>
 #include <vector>
 
@@ -33,7 +33,7 @@ inline void note_nonfinite(std::uint64_t runs, std::size_t first, code_findings&
 
 /// Codes between messages, which are in the host's memory, and the executor's. On hosts they are
 /// read and made where they are, one at a time.
-template <VariableRate C, Executor E> class code_passage {
+template <VariableRate C, Executor E> class segment_staging {
   using value_type = typename C::value_type;
 
  public:
@@ -41,7 +41,7 @@ template <VariableRate C, Executor E> class code_passage {
   using coder = variable_rate_coder<C, E>;
   static constexpr std::size_t most_under_way = 1;
 
-  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
+  segment_staging(E& executor, C const& codec, std::size_t longest, bool merges)
       : executor_(&executor), merged_(merges ? codec.capacity(longest) : 0) {}
 
   /// Codes of the last call are needed no more.
@@ -109,7 +109,7 @@ template <VariableRate C, Executor E> class code_passage {
 /// else, before work reads it. The host learns what the device has found when the code that was
 /// made of it ends, or when it asks. Encoding is waited for once or, if a code is longer than the
 /// one before, twice; decoding is not.
-template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
+template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   using value_type = typename C::value_type;
   using header_type = typename C::header_type;
   using report_type = code_report<typename C::coder_type>;
@@ -121,7 +121,7 @@ template <VariableRate C, DeviceExecutor E> class code_passage<C, E> {
 
   /// @param longest  values of a code
   /// @param merges   two codes are sent at once
-  code_passage(E& executor, C const& codec, std::size_t longest, bool merges)
+  segment_staging(E& executor, C const& codec, std::size_t longest, bool merges)
       : executor_(&executor),
         came_{place(codec.capacity(longest)), place(codec.capacity(longest))},
         other_(merges ? codec.capacity(longest) : 0),

@@ -27,7 +27,7 @@ struct block_range {
 
 /// A vector of `values` values cut into blocks. All blocks but the last have `block_values` values;
 /// the last one ends with the vector's last value. Plain numbers: a kernel can take it by value.
-struct code_layout {
+struct encoded_layout {
   std::size_t values = 0;
   std::size_t block_values = 1;
   std::size_t block_bytes = 0;       ///< of every block but the last
@@ -111,7 +111,7 @@ template <Compressor C> constexpr block_size block_size_of(C const& codec) {
 /// The layout of `values` values encoded by `codec`.
 /// @param ranks  that share the vector in a collective; 1: full blocks
 template <Compressor C>
-constexpr code_layout layout_of(C const& codec, std::size_t values, int ranks = 1) {
+constexpr encoded_layout layout_of(C const& codec, std::size_t values, int ranks = 1) {
   std::size_t const block = shared_block_values(values, ranks, block_size_of(codec));
   auto const last = values == 0 ? 0 : (values - 1) % block + 1;
   return {values, block, codec.block_bytes(static_cast<int>(block)),
@@ -121,8 +121,8 @@ constexpr code_layout layout_of(C const& codec, std::size_t values, int ranks = 
 /// `layout` while it travels with a sum of weight `weight`: with a codec that is Narrowable blocks
 /// are shorter then, and lie one behind the other.
 template <Compressor C>
-constexpr code_layout travelling_layout([[maybe_unused]] C const& codec, code_layout layout,
-                                        [[maybe_unused]] std::uint32_t weight) {
+constexpr encoded_layout travelling_layout([[maybe_unused]] C const& codec, encoded_layout layout,
+                                           [[maybe_unused]] std::uint32_t weight) {
   if constexpr (Narrowable<C>) {
     block_header header;
     header.weight = weight;
