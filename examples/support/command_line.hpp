@@ -63,11 +63,11 @@ inline std::vector<std::string> codec_list(std::vector<std::string> const& lists
 inline CLI::Validator number(char const* name, bool zero_is_fine) {
   return {[=](std::string const& text) {
             double value = 0;
-            bool const fine = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
-                              (value > 0 || (zero_is_fine && value == 0));
-            return fine ? std::string()
-                        : fmt::format("'{}' is no number {}", text,
-                                      zero_is_fine ? "from 0 on" : "above 0");
+            bool const fallback = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
+                                  (value > 0 || (zero_is_fine && value == 0));
+            return fallback ? std::string()
+                            : fmt::format("'{}' is no number {}", text,
+                                          zero_is_fine ? "from 0 on" : "above 0");
           },
           name};
 }

@@ -12,7 +12,7 @@
 #include <hcomp/core/version.hpp>
 
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>

@@ -7,7 +7,7 @@
 //   hop      of a ring: code + values -> code
 //
 // on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
-// that ZCCL was measured with; floats also by error_bounded_fine ("fine"). Last, how many times
+// that ZCCL was measured with; floats also by error_bounded_fallback ("fine"). Last, how many times
 // smaller codes are than the vectors, of one rank and of the sum of two, and the same of ZCCL's
 // format.
 //
@@ -15,7 +15,7 @@
 
 #include <cstdio>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <memory>
 #include <string>
 #include <support/error_bounded.hpp>
@@ -48,7 +48,7 @@ template <class C> states<C> of_three_kinds() {
 
 int main(int argc, char** argv) {
   auto const all = of_three_kinds<hcomp::error_bounded<>>();
-  auto const fine = of_three_kinds<hcomp::error_bounded_fine<>>();
+  auto const fallback = of_three_kinds<hcomp::error_bounded_fallback<>>();
   auto const doubles = of_three_kinds<hcomp::error_bounded<double>>();
   for (auto const level :
        {hcomp::simd_level::baseline, hcomp::simd_level::avx2, hcomp::simd_level::avx512})
@@ -56,7 +56,8 @@ int main(int argc, char** argv) {
       for (auto const& s : all)
         bench::add_coding<hcomp::error_bounded<>>(
             s, hcomp::error_bounded(s->codec.options(), level), name_of(level));
-  for (auto const& s : fine) bench::add_coding<hcomp::error_bounded_fine<>>(s, s->codec, "fine");
+  for (auto const& s : fallback)
+    bench::add_coding<hcomp::error_bounded_fallback<>>(s, s->codec, "fallback");
   for (auto const& s : doubles)
     bench::add_coding<hcomp::error_bounded<double>>(s, s->codec, "doubles");
   int const failed =

@@ -26,7 +26,7 @@ done
 
 # figures <benchmark> <level> <option>...: its lines, or nothing if the processor lacks the level
 figures() {
-  local filter="(encode|decode|merge) .*/($2|floats|doubles|fine|)/memory" lines line
+  local filter="(encode|decode|merge) .*/($2|floats|doubles|fallback|)/memory" lines line
   lines=$(HCOMP_MAX_SIMD=$2 "$build/tests/bench/bench_$1" --benchmark_filter="$filter" "${@:3}")
   [[ $lines != *"; at most $2"* ]] ||
     while IFS= read -r line; do echo "$1|$2|$line"; done <<<"$lines"
@@ -51,7 +51,7 @@ $3 ~ /^(encode|decode|merge) / {
   split(substr($3, 1, 27), figure, " "); split(substr($3, 43), number, " ")
   kind = substr($3, 28, 9); sub(/ +$/, "", kind)
   if (kind == "") kind = figure[2] ~ /^double/ ? "doubles" : "floats"  # of bench_reproducible
-  codec = $1 (kind == $2 ? " of floats" : kind == "fine" ? "_fine of floats" : " of " kind)
+  codec = $1 (kind == $2 ? " of floats" : kind == "fallback" ? "_fallback of floats" : " of " kind)
   if (!seen[codec]++) codecs[++count] = codec
   measured[codec, $2] = 1
   widen(codec $2 figure[1] "speed", number[3] + 0)

@@ -167,7 +167,7 @@ TEST_CASE("error_bounded of doubles: codes of floats, and of other options, are 
   other.resize(of_floats.encode(floats, other));
   CHECK_THROWS_AS(codec.check(other, 20), hcomp::wire_error);
   CHECK_THROWS_AS(of_floats.check(code, 20), hcomp::wire_error);
-  CHECK_THROWS_AS(of_floats.fine().check(code, 20), hcomp::wire_error);
+  CHECK_THROWS_AS(of_floats.fallback().check(code, 20), hcomp::wire_error);
   CHECK_THROWS_AS(codec.check(code, 21), hcomp::wire_error);
   CHECK_THROWS_AS(codec_type({.bound = 2e-3, .ranks = 2}).check(code, 20), hcomp::wire_error);
   CHECK_THROWS_AS(codec.fitted(3).check(code, 20), hcomp::wire_error);

@@ -53,16 +53,16 @@ TEST_CASE("float_cast: bf16 keeps the range of float, fp16 its eleven digits") {
   std::vector<float> const x{3e38f, 1e-38f, 1 + 0x1p-10f, 1 + 0x1p-7f};
   auto const wide =
       laws::decoded(float_cast<bfloat16>{}, laws::encode(float_cast<bfloat16>{}, x, {}), 4);
-  auto const fine =
+  auto const fallback =
       laws::decoded(float_cast<float16>{}, laws::encode(float_cast<float16>{}, x, {}), 4);
   CHECK(std::fabs(wide[0] / 3e38 - 1) < 0x1p-8);
   CHECK(std::fabs(wide[1] / 1e-38 - 1) < 0x1p-8);
   CHECK(wide[2] == 1);
   CHECK(wide[3] == 1 + 0x1p-7);
-  CHECK(std::isinf(fine[0]));
-  CHECK(fine[1] == 0);
-  CHECK(fine[2] == 1 + 0x1p-10);
-  CHECK(fine[3] == 1 + 0x1p-7);
+  CHECK(std::isinf(fallback[0]));
+  CHECK(fallback[1] == 0);
+  CHECK(fallback[2] == 1 + 0x1p-10);
+  CHECK(fallback[3] == 1 + 0x1p-7);
 }
 
 TEST_CASE("float_cast: doubles are added as doubles") {

@@ -102,11 +102,11 @@ TEST_CASE("thc hops: a sum has at most so many bits, and is rounded only where i
     for (std::uint32_t weight = 1; weight <= room; ++weight) {
       auto const needed = std::bit_width(15 * weight);
       int const shift = shift_of(codec, weight);
-      bool const fine =
+      bool const fallback =
           weight == 1 ? codec.narrow_bits(1) == 4 && shift == 0
                       : codec.narrow_bits(weight) == std::min(bits, static_cast<int>(needed)) &&
                             (shift > 0) == (static_cast<int>(needed) > bits);
-      REQUIRE(fine);
+      REQUIRE(fallback);
       REQUIRE(shift >= before);
       REQUIRE(shift <= std::max(0, static_cast<int>(needed) - bits) + 1);
       before = shift;

@@ -99,8 +99,8 @@ template <int Workers, class Source> void check(steps one, Source const& x, std:
 }  // namespace
 
 TEST_CASE("thc: workers in warps give the bits of one worker, for transforms of all sizes") {
-  hcomp::thc<> const codec({.granularity = 17}), fine({.granularity = 255});
-  level_cells const cells(codec.table()), fine_cells(fine.table());
+  hcomp::thc<> const codec({.granularity = 17}), fallback({.granularity = 255});
+  level_cells const cells(codec.table()), fallback_cells(fallback.table());
   for (auto const range : ranges) {
     CAPTURE(range.first);
     CAPTURE(range.count);
@@ -115,12 +115,13 @@ TEST_CASE("thc: workers in warps give the bits of one worker, for transforms of 
       }
       steps const small{range, 1, cells, 17 << 15, level_sink::lanes_8};
       check<32>(small, x.data() + shift, shift);
-      check<64>({range, 1, fine_cells, 255 << 15, level_sink::indices}, x.data() + shift, shift);
+      check<64>({range, 1, fallback_cells, 255 << 15, level_sink::indices}, x.data() + shift,
+                shift);
     }
     auto const x =
         data::uniform<float>(n, -1e-40, 1e-40, {.seed = 2});  // of fewer bits than others
     auto const c = data::uniform<float>(n, -1e-40, 1e-40, {.seed = 3});
     hcomp::compensated<float> const source{x.data(), c.data()};
-    check<64>({range, 1e-40f, fine_cells, 255 << 15, level_sink::lanes_16}, source, 0);
+    check<64>({range, 1e-40f, fallback_cells, 255 << 15, level_sink::lanes_16}, source, 0);
   }
 }

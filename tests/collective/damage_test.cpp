@@ -41,7 +41,7 @@ struct setup {
   bool checksum;
   bool check;
   bool on_device;
-  reduce_op result;
+  reduce_op op;
   detail::operation what;
   int calls;  ///< before the one that is damaged
 
@@ -162,7 +162,7 @@ template <class Damage> run run_with(setup const& s, Damage const& damage) {
         auto& x = r.x[rank];
         r.before[rank] = x = input(s, inner.rank(), call);
         is_last = call == s.calls;
-        sum(x, {.seed = 5, .op = s.result});
+        sum(x, {.seed = 5, .op = s.op});
       }
     };
     if (s.on_device)
@@ -288,7 +288,7 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     std::size_t const sizes[] = {1, 7, 100, 3000, 9000};
     s.values = sizes[draw(std::size(sizes))];
     s.checksum = checksum;
-    s.result = draw(2) ? reduce_op::sum : reduce_op::mean;
+    s.op = draw(2) ? reduce_op::sum : reduce_op::mean;
     s.calls = 1;
     s.what = static_cast<detail::operation>(1 + draw(3));
     if (!s.how.shares_the_sum()) s.what = detail::operation::all_reduce;

@@ -90,12 +90,12 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
   for (int const ranks : {1, 5}) {
     CAPTURE(ranks);
     auto const coarse = measure_codec(error_bounded({.bound = 0.1}), executor, ranks, brief),
-               fine = measure_codec(error_bounded({.bound = 0.001}), executor, ranks, brief);
+               fallback = measure_codec(error_bounded({.bound = 0.001}), executor, ranks, brief);
     check_possible(stats_of(coarse));
-    check_possible(stats_of(fine));
+    check_possible(stats_of(fallback));
     CHECK(coarse.bytes_per_value() > 0.25);
-    CHECK(coarse.bytes_per_value() < fine.bytes_per_value());
-    CHECK(fine.bytes_per_value() < 4);
+    CHECK(coarse.bytes_per_value() < fallback.bytes_per_value());
+    CHECK(fallback.bytes_per_value() < 4);
     CHECK(coarse.encode > 0);
     CHECK((coarse.merge > 0) == (ranks > 1));
     CHECK(coarse.decode > 0);

@@ -336,7 +336,7 @@ TEST_CASE("variable rate on devices: sums that no ranks have are told as on CPUs
   // bit 26 of the second word: no float, and more steps than there can be
   auto const word = [](std::span<std::byte const> message) {
     auto const code = message.subspan(block_header_bytes);
-    if (load<block_header>(message.data()).codec == error_bounded_fine<>::codec_id)
+    if (load<block_header>(message.data()).codec == error_bounded_fallback<>::codec_id)
       return block_header_bytes + 8;  // of the bound
     std::size_t const values = std::min<std::size_t>(error_bounded<>::peek(code).values, 4096);
     std::size_t const chunk = load<std::uint32_t>(code.data() + 56);

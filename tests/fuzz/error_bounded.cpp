@@ -142,9 +142,9 @@ void code(input in, simd_level level) {
 }
 
 /// The same values by the finer codec, whose codes are damaged, too.
-void fine(error_bounded_options const& options, floats const& x, floats const& y,
-          damage const& to_a, damage const& to_b) {
-  hcomp::error_bounded_fine const codec(options);
+void fallback(error_bounded_options const& options, floats const& x, floats const& y,
+              damage const& to_a, damage const& to_b) {
+  hcomp::error_bounded_fallback const codec(options);
   bytes const a = encoded(codec, x), b = encoded(codec, y);
   auto const sum_of = [&](input one, input other) {
     return written(codec.capacity(x.size()),
@@ -197,7 +197,7 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
     require(info.float_additions > 0 || error <= options.bound, "sums are within the bound");
     require(error <= info.error, "sums say how far they are off");
   }
-  fine(options, x, y, to_a, to_b);
+  fallback(options, x, y, to_a, to_b);
   bytes all = *sum;
   to_b.apply(all);
   code(all, level);

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fine and lossless_dense:
+/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fallback and lossless_dense:
 /// the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <functional>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
@@ -290,14 +290,14 @@ TEST_CASE("gpu: error_bounded has the CPU's bytes and values, for blocks of ever
   }
 }
 
-TEST_CASE("gpu: error_bounded_fine has the CPU's bytes and values") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+TEST_CASE("gpu: error_bounded_fallback has the CPU's bytes and values") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 4});
   for (std::size_t const n : bounded_sizes()) {
     CAPTURE(n);
     check_coder(codec, inceptionn::mixed(n, {.seed = n}));
     check_coder(codec, of_all_kinds(codec.step(), n, n));
     auto const x = of_all_kinds(1e9 * codec.step(), n, n);  // more bits than floats have
-    check_coder(error_bounded_fine<double>(codec.options()), {x.begin(), x.end()});
+    check_coder(error_bounded_fallback<double>(codec.options()), {x.begin(), x.end()});
   }
   check_coder(codec, inceptionn::mixed(70'001, {.seed = 1}));  // notes of many chunks
 }

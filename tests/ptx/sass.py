@@ -159,7 +159,7 @@ def registers(said_by_ptxas: str) -> dict[str, int]:
 CODERS = {
     "inceptionn::chunk_coder": "inceptionn",
     "error_bounded::chunk_coder": "error_bounded",
-    "error_bounded::fine_coder<float>": "error_bounded_fine",
+    "error_bounded::fallback_coder<float>": "error_bounded_fallback",
     "lossless_dense::chunk_coder<float>": "lossless_dense",
 }
 CODECS = {

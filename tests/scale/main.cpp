@@ -41,7 +41,7 @@ int main(int argc, char** argv) try {
     return 0;
   }
   auto const outcomes = scale::run(o);
-  bool fine = true;
+  bool fallback = true;
   for (auto const& one : outcomes) {
     fmt::print(
         "{:>5} ranks  {:<8}  {:<6}  {:>4} hops  {:>9} bytes  {:.6f} s, predicted {:.6f} s: "
@@ -53,10 +53,10 @@ int main(int argc, char** argv) try {
     if (!in_time)
       fmt::print(stderr, "scale: wrong: {:+.1f} % off, {} % are allowed\n", one.deviation(),
                  o.within);
-    fine = fine && one.faults.empty() && in_time;
+    fallback = fallback && one.faults.empty() && in_time;
   }
   if (!o.json.empty()) std::ofstream(o.json) << to_json(o, outcomes).dump(1) << "\n";
-  return fine ? 0 : 1;
+  return fallback ? 0 : 1;
 } catch (scale::usage const& e) {
   fmt::print(e.status == 0 ? stdout : stderr, "{}", e.text);
   return e.status;

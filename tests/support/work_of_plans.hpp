@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless_dense/lossless_dense.hpp>
 #include <hcomp/codec/registry.hpp>
@@ -64,7 +64,7 @@ template <class E, class Observe> class work_of_plans {
     builtin_codecs<float>::for_each([&]<class C>() { blocks_of<C>(); });
     codes_of("inceptionn", inceptionn({.prescale = -6}));
     codes_of("error_bounded", error_bounded({.bound = 1e-3, .ranks = 4}));
-    codes_of("error_bounded_fine", error_bounded_fine({.bound = 1e-3, .ranks = 4}));
+    codes_of("error_bounded_fallback", error_bounded_fallback({.bound = 1e-3, .ranks = 4}));
     codes_of("lossless_dense", lossless_dense<float>());
     sparse_of<float>("sparse_union", {.dense = false, .sketched = false});
     sparse_of<std::uint32_t>("lhc", {.dense = false, .packed = false});

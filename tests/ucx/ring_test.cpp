@@ -64,7 +64,7 @@ TEST_CASE("ucx ring: without watching the peers, over shared memory too") {
 TEST_CASE("ucx: the environment of another UCX user does not matter, ours does") {
   auto const ranks = run_ranks(1, [](member& self) {
     setenv("UCX_TLS", "nonsense", 1);
-    { transport fine(self.rank, self.size, self.exchange()); }
+    { transport fallback(self.rank, self.size, self.exchange()); }
     setenv("HCOMP_UCX_TLS", "nonsense", 1);
     transport refused(self.rank, self.size, self.exchange());
   });

@@ -91,16 +91,16 @@ concept MergingVariableRate = VariableRate<C> &&
 /// instead; it has `error_of`, too.
 template <class C>
 concept BoundedVariableRate = MergingVariableRate<C> &&
-    MergingVariableRate<typename C::fine_type> &&
-    requires(C const c, typename C::fine_type const fine, std::uint32_t ranks, int parts,
+    MergingVariableRate<typename C::fallback_type> &&
+    requires(C const c, typename C::fallback_type const fallback, std::uint32_t ranks, int parts,
              std::span<std::byte const> in, typename C::value_type value) {
   { c.fitted(ranks) } -> std::same_as<C>;
   { c.bound() } -> std::same_as<double>;
   { c.error_of(in, parts) } -> std::same_as<double>;
-  { C::needs_fine(in) } -> std::same_as<bool>;
-  { c.needs_fine(value) } -> std::same_as<bool>;
-  { c.fine() } -> std::same_as<typename C::fine_type>;
-  { fine.error_of(in, parts) } -> std::same_as<double>;
+  { C::needs_fallback(in) } -> std::same_as<bool>;
+  { c.needs_fallback(value) } -> std::same_as<bool>;
+  { c.fallback() } -> std::same_as<typename C::fallback_type>;
+  { fallback.error_of(in, parts) } -> std::same_as<double>;
 };
 
 }  // namespace hcomp

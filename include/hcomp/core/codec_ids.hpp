@@ -26,7 +26,7 @@ struct codec_ids {
   static constexpr std::uint8_t error_bounded = 28;
   static constexpr std::uint8_t uncompressed = 29;  ///< codes of variable rate, as values
   static constexpr std::uint8_t inceptionn = 30;
-  static constexpr std::uint8_t error_bounded_fine = 31;
+  static constexpr std::uint8_t error_bounded_fallback = 31;
   static constexpr std::uint8_t reproducible_float = 32, reproducible_double = 33;
   static constexpr std::uint8_t error_bounded_double = 34;
   static constexpr std::uint8_t lossless_dense_float = 35, lossless_dense_double = 36;

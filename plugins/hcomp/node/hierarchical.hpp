@@ -211,16 +211,16 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       detail::stopwatch watch;
       outcome const before =
           together(complaint(what, x, feedback, call), fingerprint_of(what, call));
-      bool const is_fine = !before.has_failed();
+      bool const is_fallback = !before.has_failed();
       watch.add_to(waiting);
-      if (is_fine) gather();
+      if (is_fallback) gather();
       watch.add_to(adding);
       report stats;
       outcome mine;
       if (plan_)
         // Without values it takes part all the same, so that other hosts hear of it.
-        mine =
-            detail::outcome_of([&] { stats = between(is_fine ? std::span(sum_) : no_values()); });
+        mine = detail::outcome_of(
+            [&] { stats = between(is_fallback ? std::span(sum_) : no_values()); });
       watch.skip();  // the plan has told
       outcome const after = together(mine);
       watch.add_to(waiting);

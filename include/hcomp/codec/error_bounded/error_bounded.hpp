@@ -14,7 +14,7 @@
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/detail/simd.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
@@ -66,7 +66,7 @@ struct error_bounded_info {
 ///
 /// In a plan the bound holds for values of all sizes, by every algorithm: whenever the float next
 /// to the exact sum is within the bound of it, so is the answer. The plan divides the bound by its
-/// ranks. Where a value of some rank stayed a float, all ranks sum again, by error_bounded_fine.
+/// ranks. Where a value of some rank stayed a float, all ranks sum again, by error_bounded_fallback.
 /// With several threads, or in a device's memory, variable_rate_coder does the same. Format: 56
 /// bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks. A chunk
 /// has the integer before its first, a byte for each 32 values, and these: as bits of the integers,
@@ -117,8 +117,8 @@ class error_bounded<float>
                          coder_.by_cpu.level);
   }
   /// The largest value stays a float.
-  bool needs_fine_for(std::uint32_t largest) const {
-    return needs_fine(static_cast<float>(detail::magnitude_of<float>(largest)));
+  bool needs_fallback_for(std::uint32_t largest) const {
+    return needs_fallback(static_cast<float>(detail::magnitude_of<float>(largest)));
   }
   /// What the integers are multiples of.
   double step() const { return coder_.by_cpu.grid.step; }
@@ -149,17 +149,17 @@ class error_bounded<float>
     return (error + detail::error_bounded::rounding_of_quotient<float>(largest)) / parts;
   }
 
-  using fine_type = error_bounded_fine<float>;
+  using fallback_type = error_bounded_fallback<float>;
   /// For sums that keep the bound where this codec's cannot.
-  fine_type fine() const { return fine_type(options_); }
+  fallback_type fallback() const { return fallback_type(options_); }
   /// A value that stays a float.
-  bool needs_fine(float value) const {
+  bool needs_fallback(float value) const {
     return detail::error_bounded::nearest_integer(coder_.by_cpu.grid, value) ==
            detail::error_bounded::no_integer;
   }
   /// The bound may not hold for a code: error_bounded_info::has_floats.
   /// @throws wire_error  as peek
-  static bool needs_fine(std::span<std::byte const> in) {
+  static bool needs_fallback(std::span<std::byte const> in) {
     return detail::header_of_code<header_type>(in).has_floats != 0;
   }
 
@@ -187,11 +187,11 @@ class error_bounded<float>
   coder_type coder_;
 };
 
-/// The same for doubles, whatever their size: codes are those of error_bounded_fine, in plans too.
+/// The same for doubles, whatever their size: codes are those of error_bounded_fallback, in plans too.
 /// `magnitude_bits` is not looked at.
-template <> class error_bounded<double> : public error_bounded_fine<double> {
+template <> class error_bounded<double> : public error_bounded_fallback<double> {
  public:
-  using error_bounded_fine::error_bounded_fine;
+  using error_bounded_fallback::error_bounded_fallback;
 
   /// The same bound for the sum of so many ranks.
   /// @throws std::invalid_argument  they are too many, or each one's share too small
@@ -210,12 +210,12 @@ template <> class error_bounded<double> : public error_bounded_fine<double> {
     return error_bounded(detail::error_bounded::fitted_options<double>(
         options(), largest, static_cast<std::uint32_t>(ranks)));
   }
-  static bool needs_fine_for(std::uint32_t) { return false; }
+  static bool needs_fallback_for(std::uint32_t) { return false; }
 
-  using fine_type = error_bounded_fine<double>;
-  fine_type fine() const { return *this; }
-  static bool needs_fine(double) { return false; }
-  static bool needs_fine(std::span<std::byte const>) { return false; }
+  using fallback_type = error_bounded_fallback<double>;
+  fallback_type fallback() const { return *this; }
+  static bool needs_fallback(double) { return false; }
+  static bool needs_fallback(std::span<std::byte const>) { return false; }
 };
 
 error_bounded()->error_bounded<float>;

@@ -25,7 +25,7 @@ struct error_bounded_options {
   /// has its share of the bound.
   std::uint32_t ranks = 1;
   /// 10 to 22. Floats up to 2^magnitude_bits steps, of twice the bound of one rank, become
-  /// integers; with larger ones, plans sum by error_bounded_fine. The rounding of the answer to
+  /// integers; with larger ones, plans sum by error_bounded_fallback. The rounding of the answer to
   /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it. Sums of doubles do
   /// not use it.
   int magnitude_bits = 18;

@@ -48,7 +48,7 @@ struct code_findings {
   std::uint64_t nonfinite_blocks = 0;
   std::uint64_t weight = 0;          ///< of the first block; 0: no block seen
   double error = 0;                  ///< how far values are off at most, if the codec says so
-  std::uint64_t needs_fine = 0;      ///< 1: of a BoundedVariableRate, and its bound may not hold
+  std::uint64_t needs_fallback = 0;  ///< 1: of a BoundedVariableRate, and its bound may not hold
   std::uint64_t overflow = nowhere;  ///< first block of finite values that decodes to infinity
 
   bool is_sound() const {
@@ -66,7 +66,7 @@ struct code_findings {
     if (weight == 0) weight = other.weight;
     if (other.overflow < overflow) overflow = other.overflow;
     if (other.error > error) error = other.error;
-    needs_fine |= other.needs_fine;
+    needs_fallback |= other.needs_fallback;
   }
 };
 
@@ -76,7 +76,7 @@ struct findings_summary {
   std::uint64_t trouble;             ///< 1: some rank found its part not sound
   std::uint64_t lightest, heaviest;  ///< weights of ranks that have blocks; none: lightest is more
   double error;
-  std::uint64_t needs_fine;
+  std::uint64_t needs_fallback;
 
   findings_summary() = default;
   explicit findings_summary(code_findings const& found)
@@ -84,14 +84,14 @@ struct findings_summary {
         lightest(found.weight > 0 ? found.weight : ~std::uint64_t{0}),
         heaviest(found.weight),
         error(found.error),
-        needs_fine(found.needs_fine) {}
+        needs_fallback(found.needs_fallback) {}
 
   void unite(findings_summary const& other) {
     trouble |= other.trouble;
     if (other.lightest < lightest) lightest = other.lightest;
     if (heaviest < other.heaviest) heaviest = other.heaviest;
     if (error < other.error) error = other.error;
-    needs_fine |= other.needs_fine;
+    needs_fallback |= other.needs_fallback;
   }
 };
 

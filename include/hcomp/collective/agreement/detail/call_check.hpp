@@ -79,7 +79,7 @@ struct call_record {
   std::uint32_t algorithm = 0;
   std::uint32_t rows = 0;
   std::uint32_t columns = 0;
-  std::uint32_t result = 0;
+  std::uint32_t op = 0;
   std::uint32_t nonfinite = 0;
   std::uint16_t checksum = 0;
   std::uint16_t narrow = 0;
@@ -102,7 +102,7 @@ struct call_arguments {
   void const* feedback = nullptr;
   std::size_t feedback_values = 0;
   std::size_t feedback_value_bytes = 0;
-  bool needs_fine = false;  ///< of a BoundedVariableRate, as far as a few values tell
+  bool needs_fallback = false;  ///< of a BoundedVariableRate, as far as a few values tell
 };
 
 /// @param executor  may be null if it is none for a device
@@ -170,15 +170,15 @@ struct call_summary {
   std::uint64_t lowest, highest;  ///< fingerprint of the record, but for the weight
   std::uint64_t lightest, heaviest;
   std::uint64_t refused;
-  std::uint64_t needs_fine;  ///< 1: some rank's call_arguments say so
-  double seconds_of_last;    ///< the longest
+  std::uint64_t needs_fallback;  ///< 1: some rank's call_arguments say so
+  double seconds_of_last;        ///< the longest
 
-  explicit call_summary(call_record mine, bool of_mine_needs_fine = false,
+  explicit call_summary(call_record mine, bool of_mine_needs_fallback = false,
                         double seconds_of_my_last = 0)
       : lightest(mine.weight),
         heaviest(mine.weight),
         refused(mine.refused != complaint::none),
-        needs_fine(of_mine_needs_fine),
+        needs_fallback(of_mine_needs_fallback),
         seconds_of_last(seconds_of_my_last) {
     mine.weight = 1;
     lowest = highest =
@@ -192,7 +192,7 @@ struct call_summary {
     lightest = std::min(lightest, other.lightest);
     heaviest = std::max(heaviest, other.heaviest);
     refused |= other.refused;
-    needs_fine |= other.needs_fine;
+    needs_fallback |= other.needs_fallback;
     seconds_of_last = std::max(seconds_of_last, other.seconds_of_last);
   }
   /// True if all records are the same and nobody refused.
@@ -222,7 +222,7 @@ inline constexpr std::array common_names{
     "the step",
     "the tensor",
     "which ranks sum (a fingerprint of them)",
-    "the result (0 sum, 1 mean)",
+    "the op (0 sum, 1 mean)",
     "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
     "the checksum (0 off, 1 on)",
     "narrow (0 off, 1 on)",
@@ -322,8 +322,8 @@ inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_recor
     throw std::invalid_argument(error_text(
         {to_text(all[0].what), ": codec '", codec.name, "' holds ", codec.max_summands,
          " summands, the ranks' weights add up to ", total, "; fit it: fit(codec, ", total, ")"}));
-  bool const is_one = static_cast<reduce_op>(all[0].result) == reduce_op::mean ||
-                      all[0].what == operation::all_gather;
+  bool const is_one =
+      static_cast<reduce_op>(all[0].op) == reduce_op::mean || all[0].what == operation::all_gather;
   if (double const most = codec.magnitude * static_cast<double>(is_one ? 1 : total);
       most > codec.largest_value &&
       static_cast<nonfinite_policy>(all[0].nonfinite) == nonfinite_policy::throw_error)

@@ -79,7 +79,7 @@ template <class V> hcomp::error_bounded<V> error_bounded_of(codec_settings const
                                   .relative = share.has_value()});
 }
 /// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
-/// error_bounded_fine take, and a rounding to float. Of doubles always the bound, and a rounding.
+/// error_bounded_fallback take, and a rounding to float. Of doubles always the bound, and a rounding.
 template <class V> double largest_error_bounded(codec_settings const& s, summed_value const& v) {
   auto const share = s.get("rel");
   double const least = error_bounded::least_share<V> * v.ranks;

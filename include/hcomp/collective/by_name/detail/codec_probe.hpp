@@ -187,8 +187,8 @@ struct codec_probe {
                               variable_rate_work& work, variable_rate_values& x) const {
     value_range const all{0, values};
     work.reserve(values, 0, made_for.merges_codes);
-    bool const is_fine = made_for.fits_calls && work.fit(x.measure(), ranks);
-    if (is_fine) {
+    bool const is_fallback = made_for.fits_calls && work.fit(x.measure(), ranks);
+    if (is_fallback) {
       work.refine();
       work.reserve(values, 0, made_for.merges_codes);
     }
@@ -199,7 +199,7 @@ struct codec_probe {
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
-      if (is_fine) work.refine();
+      if (is_fallback) work.refine();
       x.encode(all, false, false, {code.data(), room});
       bytes = work.end(0, none);
     };

@@ -58,13 +58,13 @@ class call_session {
     stats.messages = messages();
     stopwatch watch;
     auto const mine = describe(what, given, values_, codec_, options_, call, key);
-    needs_fine_ = given.needs_fine && transport_->size() == 1;
+    needs_fallback_ = given.needs_fallback && transport_->size() == 1;
     bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
     if (options_.check && transport_->size() > 1) {
-      call_summary summary(mine, given.needs_fine, std::exchange(seconds_of_last_, 0));
+      call_summary summary(mine, given.needs_fallback, std::exchange(seconds_of_last_, 0));
       unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
       alike = summary.all_alike();
-      needs_fine_ = summary.needs_fine != 0;
+      needs_fallback_ = summary.needs_fallback != 0;
       if (!alike) all_gather_records(*transport_, options_.tag, mine, records_, next_seal());
       watch.add_to(stats.seconds_communicate);
       stats.seconds_agree = stats.seconds_communicate;
@@ -99,7 +99,7 @@ class call_session {
       unite_findings(summary);
       found.weight = summary.heaviest;
       found.error = summary.error;
-      found.needs_fine = summary.needs_fine;
+      found.needs_fallback = summary.needs_fallback;
       if (summary.trouble) {
         all_gather_records(*transport_, options_.tag, found, findings_, next_seal());
         code_findings all;
@@ -144,7 +144,7 @@ class call_session {
   /// What the finished sum must weigh; 0 if the ranks were not asked.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
   /// Some rank's call_arguments say so; false if the ranks were not asked.
-  bool needs_fine() const { return needs_fine_; }
+  bool needs_fallback() const { return needs_fallback_; }
   std::uint32_t weight_of(int rank) const {
     return static_cast<std::uint32_t>(records_[static_cast<std::size_t>(rank)].weight);
   }
@@ -185,7 +185,7 @@ class call_session {
   std::uint64_t key_ = 0;
   std::uint64_t seal_ = 0;
   std::uint64_t total_weight_ = 0;
-  bool needs_fine_ = false;
+  bool needs_fallback_ = false;
   stopwatch since_agreement_;
   double seconds_of_last_ = 0;  ///< of this rank; 0 unless the call ended well
   std::uint64_t bytes_before_ = 0;

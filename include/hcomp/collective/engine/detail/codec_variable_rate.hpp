@@ -85,29 +85,29 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     });
   }
   void start() override {
-    if constexpr (has_fine) {
-      if (is_fine_) fine_->there->passage.start();
-      is_fine_ = false;
+    if constexpr (has_fallback) {
+      if (is_fallback_) fallback_->there->passage.start();
+      is_fallback_ = false;
     }
     if (there_) there_->passage.start();
   }
   std::uint8_t refine() override {
-    if constexpr (has_fine) {
+    if constexpr (has_fallback) {
       there_->passage.start();
-      if (!fine_) fine_.emplace(codec_.fine());
-      fine_->codec = codec_.fine();
-      is_fine_ = true;
-      if (fine_->there) fine_->there->passage.start();
+      if (!fallback_) fallback_.emplace(codec_.fallback());
+      fallback_->codec = codec_.fallback();
+      is_fallback_ = true;
+      if (fallback_->there) fallback_->there->passage.start();
     }
     return by_codec([](auto const& codec, auto const&) { return codec.codec_id; });
   }
   double bound() const override {
-    if constexpr (has_fine) return codec_.bound();
+    if constexpr (has_fallback) return codec_.bound();
     return 0;
   }
   bool fit([[maybe_unused]] std::uint32_t largest, [[maybe_unused]] int ranks) override {
     if constexpr (FittedVariableRate<C>) codec_ = given_.fitted(largest, ranks);
-    if constexpr (FittedVariableRate<C> && has_fine) return codec_.needs_fine_for(largest);
+    if constexpr (FittedVariableRate<C> && has_fallback) return codec_.needs_fallback_for(largest);
     return false;
   }
   std::size_t most_under_way() const override { return segment_staging<C, E>::most_under_way; }
@@ -142,11 +142,11 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   }
   void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
                   [[maybe_unused]] code_findings& found) const override {
-    if constexpr (has_fine) {
+    if constexpr (has_fallback) {
       by_codec([&](auto const& codec, auto const&) {
         found.error = std::max(found.error, codec.error_of(in, parts));
       });
-      if (!is_fine_ && C::needs_fine(in)) found.needs_fine = 1;
+      if (!is_fallback_ && C::needs_fallback(in)) found.needs_fallback = 1;
     }
   }
   void find_nonfinite(std::span<std::byte const> in, std::size_t values, std::size_t first_block,
@@ -236,24 +236,26 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
       passage.begin(coder, codec, values, seeks_nonfinite, sources_are);
     }
   };
-  static constexpr bool has_fine = BoundedVariableRate<C>;
-  template <class D> struct fine_of { using type = D; };
-  template <BoundedVariableRate D> struct fine_of<D> { using type = typename D::fine_type; };
-  using fine_codec = typename fine_of<C>::type;
+  static constexpr bool has_fallback = BoundedVariableRate<C>;
+  template <class D> struct fallback_of { using type = D; };
+  template <BoundedVariableRate D> struct fallback_of<D> {
+    using type = typename D::fallback_type;
+  };
+  using fallback_codec = typename fallback_of<C>::type;
   /// What a call is summed by whose values the codec's bound does not hold for.
-  struct fine_work {
-    explicit fine_work(fine_codec const& of) : codec(of) {}
+  struct fallback_work {
+    explicit fallback_work(fallback_codec const& of) : codec(of) {}
 
-    fine_codec codec;
-    std::optional<memory<fine_codec>> there;
+    fallback_codec codec;
+    std::optional<memory<fallback_codec>> there;
   };
 
   /// f(codec, memory) of those that this call sums by.
   template <class F> auto by_codec(F const& f) { return by_codec_of(*this, f); }
   template <class F> auto by_codec(F const& f) const { return by_codec_of(*this, f); }
   template <class Self, class F> static auto by_codec_of(Self& self, F const& f) {
-    if constexpr (has_fine)
-      if (self.is_fine_) return f(std::as_const(self.fine_->codec), self.fine_->there);
+    if constexpr (has_fallback)
+      if (self.is_fallback_) return f(std::as_const(self.fallback_->codec), self.fallback_->there);
     return f(std::as_const(self.codec_), self.there_);
   }
   static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
@@ -278,8 +280,8 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   encoded_layout layout_;
   E* executor_;
   std::optional<memory<C>> there_;
-  bool is_fine_ = false;
-  std::optional<fine_work> fine_;
+  bool is_fallback_ = false;
+  std::optional<fallback_work> fallback_;
 };
 
 /// The values of one call.
@@ -293,12 +295,12 @@ class codec_variable_rate_values final : public variable_rate_values {
                              no_feedback<value_type>&)
       : work_(&work), x_(x) {}
 
-  bool seem_to_need_fine() const override {
+  bool seem_to_need_fallback() const override {
     if constexpr (BoundedVariableRate<C> && !DeviceExecutor<E>) {
       constexpr std::size_t few = 16;
       std::size_t const n = work_->layout().values, apart = n / few + 1;
       for (std::size_t i = 0; i < n; i += apart)
-        if (work_->codec().needs_fine(x_[i])) return true;
+        if (work_->codec().needs_fallback(x_[i])) return true;
     }
     return false;
   }

@@ -133,7 +133,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   call_arguments with_hint(call_arguments given, variable_rate_values const& values) const {
     bool const are_there = given.x && given.is_reachable && given.values == layout_.values &&
                            reinterpret_cast<std::uintptr_t>(given.x) % given.alignment == 0;
-    given.needs_fine = are_there && !fits_calls_ && values.seem_to_need_fine();
+    given.needs_fallback = are_there && !fits_calls_ && values.seem_to_need_fallback();
     return given;
   }
   /// Calls `sum()` after the arguments of all ranks were found to be good; and again, by the finer
@@ -145,11 +145,11 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     wire_kind_ = session_.codec().codec_id;
     if (places_.empty()) allocate();
     start();
-    bool const needs_fine = fits_calls_ ? fit(it) : session_.needs_fine();
+    bool const needs_fallback = fits_calls_ ? fit(it) : session_.needs_fallback();
     it.stats.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
-    if (!needs_fine && sum()) return;
+    if (!needs_fallback && sum()) return;
     wire_kind_ = work_->refine();
-    if (!std::exchange(has_fine_room_, true)) allocate();
+    if (!std::exchange(has_fallback_room_, true)) allocate();
     start();
     sum();
   }
@@ -178,7 +178,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     found_.weight = weight;
     auto const all = session_.finish(found_, findings::of_parts, layout_, stats);
     stats.error = all.error;
-    return all.needs_fine == 0;
+    return all.needs_fallback == 0;
   }
 
   // ---- where things lie ---------------------------------------------------------------------
@@ -596,8 +596,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   bool merges_codes_, fits_calls_;
-  bool has_fine_room_ = false;  ///< for the finer codec's messages
-  std::uint8_t wire_kind_ = 0;  ///< of the codes of this call
+  bool has_fallback_room_ = false;  ///< for the finer codec's messages
+  std::uint8_t wire_kind_ = 0;      ///< of the codes of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;

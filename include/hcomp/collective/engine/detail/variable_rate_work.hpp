@@ -88,7 +88,7 @@ class variable_rate_values {
  public:
   /// A few of the values, of which x has so many, are such as BoundedVariableRate::needs_fine tells
   /// of. On devices, whose values the host cannot look at, false.
-  virtual bool seem_to_need_fine() const = 0;
+  virtual bool seem_to_need_fallback() const = 0;
   /// What FittedVariableRate codecs measure, of all of x.
   virtual std::uint32_t measure() = 0;
   /// Begins a code.

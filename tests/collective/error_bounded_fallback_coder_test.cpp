@@ -1,7 +1,7 @@
 // build: sanitized
 // optimise: -O1
 /// @file
-/// Codes of error_bounded_fine by executors: the host's bytes, values and complaints.
+/// Codes of error_bounded_fallback by executors: the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 #include <collective/coder.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
@@ -19,7 +19,7 @@
 #include <support/worker_executor.hpp>
 #include <vector>
 
-using hcomp::error_bounded_fine;
+using hcomp::error_bounded_fallback;
 using hcomp::testing::check_coder;
 using hcomp::testing::check_damage;
 using hcomp::testing::few_cases;
@@ -43,7 +43,7 @@ template <class T> std::vector<T> of_all_forms(std::size_t n, std::uint64_t seed
 }
 
 template <class E, class T>
-void check_forms(E& executor, error_bounded_fine<T> const& codec, std::size_t n) {
+void check_forms(E& executor, error_bounded_fallback<T> const& codec, std::size_t n) {
   check_coder(executor, codec, of_all_forms<T>(n, n + 1, codec.step()),
               of_all_forms<T>(n, n + 2, codec.step()));
 }
@@ -51,7 +51,8 @@ void check_forms(E& executor, error_bounded_fine<T> const& codec, std::size_t n)
 }  // namespace
 
 TEST_CASE_TEMPLATE(
-    "variable_rate_coder of error_bounded_fine: the host's bytes and values, by any workers and "
+    "variable_rate_coder of error_bounded_fallback: the host's bytes and values, by any workers "
+    "and "
     "threads",
     T, float, double) {
   workers::sharing_executor<5> five;
@@ -60,7 +61,7 @@ TEST_CASE_TEMPLATE(
   hcomp::host_executor one, three(3);
   hcomp::reference_executor threads(3);
   for (double const bound : few_cases ? std::vector{1e-3} : std::vector{1e-20, 1e-3, 1e4}) {
-    error_bounded_fine<T> const codec({.bound = bound, .ranks = 3});
+    error_bounded_fallback<T> const codec({.bound = bound, .ranks = 3});
     for (std::size_t const n : {0, 1, 31, 33, 1024, 1025, 5000, 17'000}) {
       CAPTURE(bound);
       CAPTURE(n);
@@ -78,9 +79,9 @@ TEST_CASE_TEMPLATE(
   }
 }
 
-TEST_CASE_TEMPLATE("variable_rate_coder of error_bounded_fine: damage is told as on the host", T,
-                   float, double) {
-  error_bounded_fine<T> const codec({.bound = 1e-3, .ranks = 3});
+TEST_CASE_TEMPLATE("variable_rate_coder of error_bounded_fallback: damage is told as on the host",
+                   T, float, double) {
+  error_bounded_fallback<T> const codec({.bound = 1e-3, .ranks = 3});
   for (std::size_t const n : {0, 33, 3000})
     check_damage(codec, of_all_forms<T>(n, 3, codec.step()));
 }

@@ -1,48 +1,49 @@
 #pragma once
 /// @file
-/// Blocks of error_bounded_fine that several lanes of a warp have together.
+/// Blocks of error_bounded_fallback that several lanes of a warp have together.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/block_part.hpp>
 #include <hcomp/codec/detail/chunk_bits.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_format.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_lanes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
 namespace hcomp::detail::error_bounded {
 
 /// What decides about a block, and the words in front of its integers.
-struct fine_facts {
+struct fallback_facts {
   std::uint64_t zigzags;
   std::uint32_t not_zero, doubles;  ///< bits of values
 
-  HCOMP_HD fine_mode mode(std::size_t n) const {
-    if (doubles != 0) return {fine_mode::doubles};
-    return fine_mode::of(zigzags, static_cast<std::size_t>(ones(not_zero)), n);
+  HCOMP_HD fallback_mode mode(std::size_t n) const {
+    if (doubles != 0) return {fallback_mode::doubles};
+    return fallback_mode::of(zigzags, static_cast<std::size_t>(ones(not_zero)), n);
   }
 };
 
 /// A lane's values of a block, of which the payload is that of fine_block.
 /// @tparam Place  block_part
-template <class T, class Place> struct fine_part {
+template <class T, class Place> struct fallback_part {
   static constexpr unsigned own = Place::own;
 
-  fine_number<T> number[own];  ///< behind the last value, 0
+  fallback_number<T> number[own];  ///< behind the last value, 0
 
-  HCOMP_HD void set(fine_grid<T> const& grid, T const (&x)[own], fine_findings& found) {
+  HCOMP_HD void set(fallback_grid<T> const& grid, T const (&x)[own], fallback_findings& found) {
     HCOMP_UNROLL
     for (unsigned j = 0; j < own; ++j)
-      fine_findings::raise(found.error, number[j].set(grid, static_cast<double>(x[j])));
+      fallback_findings::raise(found.error, number[j].set(grid, static_cast<double>(x[j])));
   }
-  HCOMP_HD void add(fine_grid<T> const& grid, fine_part const& other, fine_findings& found) {
+  HCOMP_HD void add(fallback_grid<T> const& grid, fallback_part const& other,
+                    fallback_findings& found) {
     HCOMP_UNROLL
     for (unsigned j = 0; j < own; ++j) number[j].add(grid, other.number[j], found);
   }
   /// What becomes of values when they are rounded. False: an integer is beyond so many steps.
-  HCOMP_HD bool note_rounding(fine_grid<T> const& grid, std::uint64_t most,
-                              fine_findings& found) const {
+  HCOMP_HD bool note_rounding(fallback_grid<T> const& grid, std::uint64_t most,
+                              fallback_findings& found) const {
     constexpr std::uint64_t exact = std::uint64_t{1} << (sizeof(T) == 4 ? 24 : 53);
     std::uint64_t largest = 0;
     HCOMP_UNROLL
@@ -51,7 +52,7 @@ template <class T, class Place> struct fine_part {
       largest = steps > largest ? steps : largest;
       if (number[j].is_double) number[j].note_rounding_of_double(found);
     }
-    fine_roundings<T> of_integers;
+    fallback_roundings<T> of_integers;
     of_integers.note(largest);
     if (largest > exact) {
       HCOMP_UNROLL
@@ -60,11 +61,11 @@ template <class T, class Place> struct fine_part {
     of_integers.note_in(grid, found);
     return largest <= most;
   }
-  template <class Group> HCOMP_HD fine_facts look(Group group, Place const& mine) const {
-    fine_facts facts{};
+  template <class Group> HCOMP_HD fallback_facts look(Group group, Place const& mine) const {
+    fallback_facts facts{};
     HCOMP_UNROLL
     for (unsigned j = 0; j < own; ++j) {
-      facts.zigzags |= fine_mode::zigzag(number[j].q);
+      facts.zigzags |= fallback_mode::zigzag(number[j].q);
       facts.not_zero |= std::uint32_t{number[j].q != 0} << mine.number(j);
       facts.doubles |= std::uint32_t{number[j].is_double} << mine.number(j);
     }
@@ -75,11 +76,12 @@ template <class T, class Place> struct fine_part {
   /// The payload, from bit `at` of the chunk on.
   /// @param mode  that of the facts
   template <class Group>
-  HCOMP_HD void put(Group group, Place const& mine, fine_mode mode, fine_facts const& facts,
+  HCOMP_HD void put(Group group, Place const& mine, fallback_mode mode, fallback_facts const& facts,
                     std::byte* chunk, std::uint32_t at) const {
     if (mode.bits() == 0) return;
     std::uint32_t const marked = mode.has_doubles() ? facts.doubles : facts.not_zero;
-    if (mode.byte >= fine_mode::sparse && mine.part() == 0) put_bits(group, chunk, at, marked, 32);
+    if (mode.byte >= fallback_mode::sparse && mine.part() == 0)
+      put_bits(group, chunk, at, marked, 32);
     std::uint64_t q[own];
     HCOMP_UNROLL
     for (unsigned j = 0; j < own; ++j)
@@ -94,9 +96,10 @@ template <class T, class Place> struct fine_part {
     }
   }
   /// Of a sound code.
-  HCOMP_HD void take(Place const& mine, fine_mode mode, std::byte const* chunk, std::uint32_t at) {
+  HCOMP_HD void take(Place const& mine, fallback_mode mode, std::byte const* chunk,
+                     std::uint32_t at) {
     std::uint32_t marked = 0;
-    if (mode.byte >= fine_mode::sparse) marked = bits_of_chunk<std::uint32_t>(chunk, at, 32);
+    if (mode.byte >= fallback_mode::sparse) marked = bits_of_chunk<std::uint32_t>(chunk, at, 32);
     int const bits = mode.bits();
     std::uint32_t const integers = mode.has_doubles() ? at + 32 : at;
     HCOMP_UNROLL
@@ -113,8 +116,8 @@ template <class T, class Place> struct fine_part {
 
  private:
   /// Where a sparse block has value j of the lane.
-  HCOMP_HD static std::uint32_t sparse(Place const& mine, fine_mode mode, std::uint32_t not_zero,
-                                       unsigned j) {
+  HCOMP_HD static std::uint32_t sparse(Place const& mine, fallback_mode mode,
+                                       std::uint32_t not_zero, unsigned j) {
     std::uint32_t const before = not_zero & ((std::uint32_t{1} << mine.number(j)) - 1);
     return 32 + static_cast<unsigned>(ones(before)) * static_cast<unsigned>(mode.bits());
   }

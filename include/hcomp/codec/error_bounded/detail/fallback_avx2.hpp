@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whole blocks of error_bounded_fine, of integers of up to 48 bits, by AVX2.
+/// Whole blocks of error_bounded_fallback, of integers of up to 48 bits, by AVX2.
 
 #include <concepts>
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <hcomp/codec/detail/packed_integers.hpp>
 #include <hcomp/codec/detail/packed_lanes_256.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_format.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_lanes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <type_traits>
@@ -36,7 +36,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
   /// The nearest integers of x in steps; false if one is too large, or x not finite.
   /// @param error  raised to what that changes, in steps
   template <class T>
-  [[HCOMP_INLINE_AVX2]] bool set(fine_grid<T> const& grid, T const* x, __m256d& error) {
+  [[HCOMP_INLINE_AVX2]] bool set(fallback_grid<T> const& grid, T const* x, __m256d& error) {
     double const limit = grid.most_by_vectors();
     constexpr auto most_in_lane = static_cast<double>(~Lane{0} >> 2);  // of most_bits
     __m256d const inverse = _mm256_set1_pd(grid.inverse), bias = _mm256_set1_pd(magic),
@@ -65,7 +65,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     error = most;
     return true;
   }
-  [[HCOMP_INLINE_AVX2]] void take(fine_payload const& from) {
+  [[HCOMP_INLINE_AVX2]] void take(fallback_payload const& from) {
     if (from.mode.bits() == 0) {  // most blocks of a sparse vector
       for (auto& q : q_) q = lanes{};
       return;
@@ -81,7 +81,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
 
   /// What decides about the block.
   /// @param rest  raised to what the rounding to T changes, in steps
-  template <class T> [[HCOMP_INLINE_AVX2]] fine_sizes look(__m256d& rest) const {
+  template <class T> [[HCOMP_INLINE_AVX2]] fallback_sizes look(__m256d& rest) const {
     lanes most{}, zeros{};
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
       most = of::more(most, (q_[i] + q_[i]) ^ of::negative(q_[i]));
@@ -99,13 +99,13 @@ template <std::unsigned_integral Lane> class integers_avx2 {
   [[HCOMP_INLINE_AVX2]] void write(std::byte* out) const {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) of::store(out + 32 * i, q_[i]);
   }
-  [[HCOMP_INLINE_AVX2]] void put(fine_mode mode, std::byte* out) const {
+  [[HCOMP_INLINE_AVX2]] void put(fallback_mode mode, std::byte* out) const {
     if (mode.bits() == 0) return;
     if (mode.is_sparse()) return put_sparse(mode, out);
     lanes_packer_256<Lane>(mode.width()).pack(q_, out);
   }
   /// out[i] = fine_block::value(i)
-  template <class T> [[HCOMP_INLINE_AVX2]] void get(fine_grid<T> const& grid, T* out) const {
+  template <class T> [[HCOMP_INLINE_AVX2]] void get(fallback_grid<T> const& grid, T* out) const {
     auto const step = static_cast<T>(grid.step);
     if constexpr (std::is_same_v<T, float> && of::bits == 32)
       HCOMP_UNROLL for (int i = 0; i < registers; ++i) _mm256_storeu_ps(
@@ -148,7 +148,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     }
   }
 
-  [[HCOMP_INLINE_AVX2]] void take_sparse(fine_payload const& from) {
+  [[HCOMP_INLINE_AVX2]] void take_sparse(fallback_payload const& from) {
     Lane q[block_values] = {};
     std::size_t const bytes = from.mode.sparse_bytes();
     std::byte const* in = from.in + sizeof(std::uint32_t);
@@ -158,7 +158,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] = of::load(q + each * i);
   }
   /// Up to 7 bytes behind it are written, too.
-  [[HCOMP_INLINE_AVX2]] void put_sparse(fine_mode mode, std::byte* out) const {
+  [[HCOMP_INLINE_AVX2]] void put_sparse(fallback_mode mode, std::byte* out) const {
     Lane q[block_values];
     std::uint64_t zeros = 0;
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
@@ -176,7 +176,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
 };
 
 /// How far values are off, in steps: by lanes.
-struct fine_errors_256 {
+struct fallback_errors_256 {
   __m256d of_steps, of_rounding;
 };
 /// Of numbers that are not negative.
@@ -186,14 +186,15 @@ struct fine_errors_256 {
 }
 
 /// A sum of blocks, which waits until the modes of those before it are known.
-struct fine_sum_256 {
+struct fallback_sum_256 {
   alignas(32) std::byte integers[block_values * sizeof(std::int64_t)];
-  fine_sizes sizes;
+  fallback_sizes sizes;
   bool is_short;  ///< of lanes of 32 bits
 };
 template <class Lane, class T>
-[[HCOMP_INLINE_AVX2]] inline bool sum_block_avx2(fine_summands<T> const& from, std::size_t k,
-                                                 fine_sum_256& sum, fine_errors_256& errors) {
+[[HCOMP_INLINE_AVX2]] inline bool sum_block_avx2(fallback_summands<T> const& from, std::size_t k,
+                                                 fallback_sum_256& sum,
+                                                 fallback_errors_256& errors) {
   integers_avx2<Lane> q;
   auto const [first, second] = from.of(k);
   if (first) {
@@ -212,15 +213,15 @@ template <class Lane, class T>
   return true;
 }
 template <class Lane>
-[[HCOMP_INLINE_AVX2]] inline void put_block_avx2(fine_sum_256 const& sum, fine_mode mode,
+[[HCOMP_INLINE_AVX2]] inline void put_block_avx2(fallback_sum_256 const& sum, fallback_mode mode,
                                                  std::byte* out) {
   integers_avx2<Lane> q;
   q.read(sum.integers);
   q.put(mode, out);
 }
 template <class Lane, class T>
-[[HCOMP_INLINE_AVX2]] inline void get_block_avx2(fine_grid<T> const& grid, fine_payload const& from,
-                                                 T* out) {
+[[HCOMP_INLINE_AVX2]] inline void get_block_avx2(fallback_grid<T> const& grid,
+                                                 fallback_payload const& from, T* out) {
   integers_avx2<Lane> q;
   q.take(from);
   q.get(grid, out);
@@ -230,10 +231,10 @@ template <class Lane, class T>
 
 /// See fine_kernels.
 template <class T>
-[[gnu::target("avx2")]] std::size_t sum_blocks_avx2(fine_summands<T> const& from,
-                                                    std::size_t blocks, fine_sums& to) {
-  fine_sum_256 sums[fine_most_blocks];
-  fine_errors_256 errors{_mm256_setzero_pd(), _mm256_setzero_pd()};
+[[gnu::target("avx2")]] std::size_t sum_blocks_avx2(fallback_summands<T> const& from,
+                                                    std::size_t blocks, fallback_sums& to) {
+  fallback_sum_256 sums[fallback_most_blocks];
+  fallback_errors_256 errors{_mm256_setzero_pd(), _mm256_setzero_pd()};
   // blocks of zeros are left out here and below: where they are, processors do not guess
   std::uint32_t not_zero = from.not_zero(blocks);
   std::size_t done = blocks;
@@ -266,15 +267,15 @@ template <class T>
     to.put(mode, block_values);
   }
   to.modes = modes + done;
-  fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
-  fine_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(to.largest),
-                             largest_of(errors.of_rounding), to.found);
+  fallback_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
+  fallback_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(to.largest),
+                                 largest_of(errors.of_rounding), to.found);
   return done;
 }
 template <class T>
-[[gnu::target("avx2")]] std::size_t get_blocks_avx2(fine_grid<T> const& grid,
-                                                    fine_payload const* from, std::size_t blocks,
-                                                    T* out) {
+[[gnu::target("avx2")]] std::size_t get_blocks_avx2(fallback_grid<T> const& grid,
+                                                    fallback_payload const* from,
+                                                    std::size_t blocks, T* out) {
   for (std::size_t k = 0; k < blocks; ++k, out += block_values) {
     int const bits = from[k].mode.bits();
     if (bits <= integers_avx2<std::uint32_t>::most_bits)

@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// Whole blocks of error_bounded_fine, of integers of up to 48 bits, by AVX-512 with VBMI.
+/// Whole blocks of error_bounded_fallback, of integers of up to 48 bits, by AVX-512 with VBMI.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lanes_512.hpp>
 #include <hcomp/codec/detail/packed_lanes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_format.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_lanes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <type_traits>
@@ -30,7 +30,7 @@ template <class Lane> class integers_avx512 {
   /// The nearest integers of x in steps; false if one is too large, or x not finite.
   /// @param error  raised to what that changes, in steps
   template <class T>
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] bool set(fine_grid<T> const& grid, T const* x,
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] bool set(fallback_grid<T> const& grid, T const* x,
                                                      __m512d& error) {
     static_assert(sizeof(Lane) == 8);
     __m512d const inverse = _mm512_set1_pd(grid.inverse),
@@ -50,7 +50,7 @@ template <class Lane> class integers_avx512 {
     error = most;
     return true;
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take(fine_payload const& from) {
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take(fallback_payload const& from) {
     if constexpr (sizeof(Lane) > 2) {
       using narrow = integers_avx512<std::uint16_t>;
       if (from.mode.bits() <= narrow::most_bits) {
@@ -91,7 +91,7 @@ template <class Lane> class integers_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(std::byte* out) const {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) memcpy(out + 64 * i, &q_[i], 64);
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put(fine_mode mode, std::byte* out) const {
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put(fallback_mode mode, std::byte* out) const {
     if constexpr (sizeof(Lane) == 8) {
       using narrow = integers_avx512<std::uint16_t>;
       if (mode.bits() <= 16) {
@@ -105,7 +105,7 @@ template <class Lane> class integers_avx512 {
     packer.pack(q_, out);
   }
   template <class T>
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void get(fine_grid<T> const& grid, T* out) const {
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void get(fallback_grid<T> const& grid, T* out) const {
     write<0>(grid, out);
   }
 
@@ -117,7 +117,7 @@ template <class Lane> class integers_avx512 {
                        registers = static_cast<int>(block_values) / each;
   static constexpr __mmask8 all = 0xff;
 
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take_sparse(fine_payload const& from) {
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void take_sparse(fallback_payload const& from) {
     std::size_t const bytes = from.mode.sparse_bytes();
     auto not_zero = hcomp::load<std::uint32_t>(from.in);
     lanes left[1];
@@ -131,8 +131,9 @@ template <class Lane> class integers_avx512 {
       if (i + 1 < registers) of::rotate(left[0], _mm_popcnt_u32(here));
     }
   }
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put_sparse(fine_mode mode, std::byte* out) const {
-    Lane q[each + fine_mode::most_sparse];
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void put_sparse(fallback_mode mode,
+                                                            std::byte* out) const {
+    Lane q[each + fallback_mode::most_sparse];
     std::uint32_t not_zero = 0;
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
       auto const here = of::not_zero(q_[i]);
@@ -173,13 +174,13 @@ template <class Lane> class integers_avx512 {
   }
   /// Values from the I-th vector on.
   template <int I>
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fine_grid<double> const& grid,
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fallback_grid<double> const& grid,
                                                        double* out) const {
     _mm512_storeu_pd(out + 8 * I, _mm512_mul_pd(doubles<I>(), _mm512_set1_pd(grid.step)));
     if constexpr (I < 3) write<I + 1>(grid, out);
   }
   template <int I>
-  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fine_grid<float> const& grid,
+  [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fallback_grid<float> const& grid,
                                                        float* out) const {
     _mm256_storeu_ps(out + 8 * I, _mm256_mul_ps(_mm512_maskz_cvtpd_ps(all, doubles<I>()),
                                                 _mm256_set1_ps(static_cast<float>(grid.step))));
@@ -223,21 +224,22 @@ template <class Lane> class integers_avx512 {
 }
 
 /// A sum of blocks, which waits until the modes of those before it are known.
-struct fine_sum_512 {
+struct fallback_sum_512 {
   alignas(64) std::byte integers[block_values * sizeof(std::int64_t)];
   std::uint64_t zigzags;   ///< the largest
   std::uint32_t not_zero;  ///< which integers are not 0
   int bytes;               ///< of a lane
 };
 /// How far values are off, in steps: by lanes.
-struct fine_errors_512 {
+struct fallback_errors_512 {
   __m512d of_steps, of_rounding;
 };
 
 template <class Lane, class T>
-[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline bool sum_block_in(fine_summands<T> const& from,
-                                                                   std::size_t k, fine_sum_512& sum,
-                                                                   fine_errors_512& errors) {
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline bool sum_block_in(fallback_summands<T> const& from,
+                                                                   std::size_t k,
+                                                                   fallback_sum_512& sum,
+                                                                   fallback_errors_512& errors) {
   integers_avx512<Lane> q;
   auto const [first, second] = from.of(k);
   if (first) {
@@ -256,15 +258,16 @@ template <class Lane, class T>
   return true;
 }
 template <class Lane>
-[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void put_block_in(fine_sum_512 const& sum,
-                                                                   fine_mode mode, std::byte* out) {
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void put_block_in(fallback_sum_512 const& sum,
+                                                                   fallback_mode mode,
+                                                                   std::byte* out) {
   integers_avx512<Lane> q;
   q.read(sum.integers);
   q.put(mode, out);
 }
 template <class Lane, class T>
-[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void get_block_in(fine_grid<T> const& grid,
-                                                                   fine_payload const& from,
+[[gnu::always_inline, HCOMP_TARGET_VBMI]] inline void get_block_in(fallback_grid<T> const& grid,
+                                                                   fallback_payload const& from,
                                                                    T* out) {
   integers_avx512<Lane> q;
   q.take(from);
@@ -273,10 +276,10 @@ template <class Lane, class T>
 
 /// See fine_kernels.
 template <class T>
-[[HCOMP_TARGET_VBMI]] std::size_t sum_blocks_avx512(fine_summands<T> const& from,
-                                                    std::size_t blocks, fine_sums& to) {
-  fine_sum_512 sums[fine_most_blocks];
-  fine_errors_512 errors{_mm512_setzero_pd(), _mm512_setzero_pd()};
+[[HCOMP_TARGET_VBMI]] std::size_t sum_blocks_avx512(fallback_summands<T> const& from,
+                                                    std::size_t blocks, fallback_sums& to) {
+  fallback_sum_512 sums[fallback_most_blocks];
+  fallback_errors_512 errors{_mm512_setzero_pd(), _mm512_setzero_pd()};
   // blocks of zeros are left out here and below: where they are, processors do not guess
   std::uint32_t not_zero = from.not_zero(blocks);
   std::size_t done = blocks;
@@ -303,7 +306,7 @@ template <class T>
   for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {
     auto const k = static_cast<std::size_t>(lowest_one(left));
     auto const& sum = sums[k];
-    auto const mode = fine_mode::of(
+    auto const mode = fallback_mode::of(
         sum.zigzags, static_cast<std::size_t>(_mm_popcnt_u32(sum.not_zero)), block_values);
     zigzags = sum.zigzags > zigzags ? sum.zigzags : zigzags;
     if (sum.bytes == 2)
@@ -318,15 +321,15 @@ template <class T>
   to.modes = modes + done;
   std::uint64_t const largest = (zigzags >> 1) + (zigzags & 1);
   to.largest = largest > to.largest ? largest : to.largest;
-  fine_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
-  fine_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(largest),
-                             largest_of(errors.of_rounding), to.found);
+  fallback_findings::raise(to.found.error, largest_of(errors.of_steps) * from.grid.step);
+  fallback_roundings<T>::note_in(from.grid, static_cast<std::int64_t>(largest),
+                                 largest_of(errors.of_rounding), to.found);
   return done;
 }
 template <class T>
-[[HCOMP_TARGET_VBMI]] std::size_t get_blocks_avx512(fine_grid<T> const& grid,
-                                                    fine_payload const* from, std::size_t blocks,
-                                                    T* out) {
+[[HCOMP_TARGET_VBMI]] std::size_t get_blocks_avx512(fallback_grid<T> const& grid,
+                                                    fallback_payload const* from,
+                                                    std::size_t blocks, T* out) {
   for (std::size_t k = 0; k < blocks; ++k, out += block_values) {
     int const bits = from[k].mode.bits();
     if (bits <= integers_avx512<std::uint16_t>::most_bits)

@@ -1,6 +1,6 @@
 // max_simd: avx2 baseline
 /// @file
-/// error_bounded_fine: that sums are exact until they are rounded once, in any order, what its
+/// error_bounded_fallback: that sums are exact until they are rounded once, in any order, what its
 /// codes say of their errors, damage, and the format.
 
 #include <doctest/doctest.h>
@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/error_bounded/fine.hpp>
+#include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
@@ -23,7 +23,7 @@
 #include <type_traits>
 #include <vector>
 
-using hcomp::error_bounded_fine;
+using hcomp::error_bounded_fallback;
 using hcomp::error_bounded_options;
 using hcomp::testing::encoded;
 using hcomp::testing::merged;
@@ -36,13 +36,13 @@ using bytes = hcomp::testing::code_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-floats decoded(error_bounded_fine<> const& codec, bytes const& in, std::size_t n) {
+floats decoded(error_bounded_fallback<> const& codec, bytes const& in, std::size_t n) {
   floats y(n, 77.0f);
   codec.decode(in, y);
   return y;
 }
 /// Blocks of all widths.
-floats of_all_sizes(error_bounded_fine<> const& codec, std::size_t n, std::uint64_t seed) {
+floats of_all_sizes(error_bounded_fallback<> const& codec, std::size_t n, std::uint64_t seed) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
     double const bits = static_cast<double>(hcomp::mix(seed + i / 32) % 58);
@@ -57,8 +57,8 @@ constexpr std::size_t sizes[] = {0, 1, 31, 32, 33, 1000, 1023, 1024, 1025, 3000}
 
 }  // namespace
 
-TEST_CASE("error_bounded_fine: sums of integers are exact, and rounded once") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+TEST_CASE("error_bounded_fallback: sums of integers are exact, and rounded once") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 4});
   double const step = codec.step();
   for (std::size_t const n : sizes) {
     CAPTURE(n);
@@ -85,12 +85,12 @@ TEST_CASE("error_bounded_fine: sums of integers are exact, and rounded once") {
   }
 }
 
-TEST_CASE("error_bounded_fine: its share of the bound leaves room for the rounding to float") {
+TEST_CASE("error_bounded_fallback: its share of the bound leaves room for the rounding to float") {
   for (double const bound : {1e-4, 1e-3, 0.7, 1.0, 1.999, 3e-20, 5e20})
     for (std::uint32_t const ranks : {1u, 2u, 7u, 1024u}) {
       CAPTURE(bound);
       CAPTURE(ranks);
-      error_bounded_fine const codec({.bound = bound, .ranks = ranks});
+      error_bounded_fallback const codec({.bound = bound, .ranks = ranks});
       double const h = std::exp2(std::floor(std::log2(bound))), d = ranks * codec.step() / 2;
       CHECK(d < 2 * h - bound);
       CHECK(d <= std::fmax(bound - h, bound * 0x1p-20));
@@ -98,8 +98,9 @@ TEST_CASE("error_bounded_fine: its share of the bound leaves room for the roundi
     }
 }
 
-TEST_CASE("error_bounded_fine: sums are the same bytes in any order, where no double loses a bit") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 3});
+TEST_CASE(
+    "error_bounded_fallback: sums are the same bytes in any order, where no double loses a bit") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 3});
   for (std::size_t const n : sizes) {
     CAPTURE(n);
     auto x = of_all_sizes(codec, n, 1), y = of_all_sizes(codec, n, 2),
@@ -119,8 +120,8 @@ TEST_CASE("error_bounded_fine: sums are the same bytes in any order, where no do
   }
 }
 
-TEST_CASE("error_bounded_fine: NaN and infinity come out where they went in") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 2});
+TEST_CASE("error_bounded_fallback: NaN and infinity come out where they went in") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 2});
   floats x(100, 1.0f), y(100, 2.0f);
   x[3] = infinity;
   y[4] = -infinity;
@@ -140,8 +141,8 @@ TEST_CASE("error_bounded_fine: NaN and infinity come out where they went in") {
 }
 
 TEST_CASE(
-    "error_bounded_fine: damaged codes are refused or read as something, within their bytes") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+    "error_bounded_fallback: damaged codes are refused or read as something, within their bytes") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 4});
   auto values = of_all_sizes(codec, 1500, 3);
   values[77] = 3e38f;
   auto const right = encoded(codec, values);
@@ -150,8 +151,8 @@ TEST_CASE(
   CHECK(refused < 4000);
 }
 
-TEST_CASE("error_bounded_fine: forms that no block has, and sums no ranks have, are refused") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 2});
+TEST_CASE("error_bounded_fallback: forms that no block has, and sums no ranks have, are refused") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 2});
   auto const one = encoded(codec, floats(20, 1e3f));
   REQUIRE(one.size() == 56 + 4 + 1 + 68);  // 20 integers of 27 bits
   auto const refused = [&](bytes const& code) {
@@ -193,11 +194,11 @@ TEST_CASE("error_bounded_fine: forms that no block has, and sums no ranks have, 
                        "error_bounded: sums of 2 and 1 ranks; the bound is divided by 2",
                        hcomp::wire_error);
   CHECK_THROWS_AS(codec.fitted(3).merge(most, most, out), hcomp::wire_error);
-  CHECK_THROWS_AS(error_bounded_fine({.bound = -1}), std::invalid_argument);
+  CHECK_THROWS_AS(error_bounded_fallback({.bound = -1}), std::invalid_argument);
 }
 
-TEST_CASE("error_bounded_fine: blocks with few values that are not 0 have these alone") {
-  error_bounded_fine const codec({.bound = 1e-3});
+TEST_CASE("error_bounded_fallback: blocks with few values that are not 0 have these alone") {
+  error_bounded_fallback const codec({.bound = 1e-3});
   auto const bytes_of = [&](std::size_t not_zero, float value) {
     floats x(1024);
     for (std::size_t i = 0; i < not_zero; ++i) x[32 * 5 + 3 * i] = i % 2 == 0 ? value : -value;
@@ -225,7 +226,7 @@ using namespace hcomp::detail::error_bounded;
 
 /// Integers of either sign, `not_zero` of a block and the others by chance; at most 2^highest.
 template <class T>
-std::vector<T> of_block(hcomp::detail::error_bounded::fine_grid<T> const& grid, int highest,
+std::vector<T> of_block(hcomp::detail::error_bounded::fallback_grid<T> const& grid, int highest,
                         std::size_t not_zero, std::uint64_t seed) {
   std::vector<T> x(block_values);
   for (std::size_t k = 0; k < not_zero; ++k) {
@@ -237,13 +238,13 @@ std::vector<T> of_block(hcomp::detail::error_bounded::fine_grid<T> const& grid, 
 }
 /// A block as any group sums it: its bytes, behind the mode, and what is noted.
 template <class T> struct summed_block {
-  fine_mode mode{};
+  fallback_mode mode{};
   bytes payload{};  ///< and 64 bytes
-  fine_findings found{};
+  fallback_findings found{};
   std::vector<T> values = std::vector<T>(block_values);
 
-  summed_block(fine_grid<T> const& grid, fine_block<T> v, fine_block<T> const* other,
-               fine_findings so_far)
+  summed_block(fallback_grid<T> const& grid, fallback_block<T> v, fallback_block<T> const* other,
+               fallback_findings so_far)
       : found(so_far) {
     if (other) v.add(grid, *other, found);
     v.note_rounding(grid, found);
@@ -252,10 +253,10 @@ template <class T> struct summed_block {
     v.put(mode, block_values, payload.data());
     for (std::size_t i = 0; i < block_values; ++i) values[i] = v.value(grid, i);
   }
-  fine_payload as_payload() const { return {payload.data(), mode}; }
+  fallback_payload as_payload() const { return {payload.data(), mode}; }
 };
-template <class T> std::vector<fine_kernels<T>> all_kernels() {
-  std::vector<fine_kernels<T>> all;
+template <class T> std::vector<fallback_kernels<T>> all_kernels() {
+  std::vector<fallback_kernels<T>> all;
   if (hcomp::best_simd_level() != hcomp::simd_level::baseline)
     all.push_back({sum_blocks_avx2<T>, get_blocks_avx2<T>});
   if (hcomp::detail::puts_bytes_in_order())
@@ -264,11 +265,11 @@ template <class T> std::vector<fine_kernels<T>> all_kernels() {
   return all;
 }
 template <class T>
-void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
+void check_sum(fallback_kernels<T> const& kernels, fallback_summands<T> const& from,
                summed_block<T> const& expected) {
   bytes out(expected.payload.size());
   std::byte mode{};
-  fine_sums to{&mode, out.data()};
+  fallback_sums to{&mode, out.data()};
   REQUIRE(kernels.sum(from, 1, to) == 1);
   CHECK(static_cast<std::uint8_t>(mode) == expected.mode.byte);
   CHECK(to.modes == &mode + 1);
@@ -286,8 +287,8 @@ void check_sum(fine_kernels<T> const& kernels, fine_summands<T> const& from,
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, float, double) {
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+TEST_CASE_TEMPLATE("error_bounded_fallback: blocks by vectors are the same", T, float, double) {
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (auto const& kernels : all_kernels<T>())
     for (int highest = 0; highest < 45; ++highest)
       for (std::size_t const not_zero : {0, 1, 2, 5, 8, 9, 40, 200}) {
@@ -296,8 +297,8 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, floa
         auto const seed = static_cast<std::uint64_t>(highest) * 1000 + not_zero;
         auto const x = of_block(grid, highest, not_zero, seed);
         auto const y = of_block(grid, highest / 2, not_zero, seed + 500);
-        fine_block<T> a, b;
-        fine_findings of_a, of_b;
+        fallback_block<T> a, b;
+        fallback_findings of_a, of_b;
         a.set(grid, x.data(), of_a);
         b.set(grid, y.data(), of_b);
         summed_block<T> const first(grid, a, nullptr, of_a), second(grid, b, nullptr, of_b);
@@ -308,12 +309,12 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks by vectors are the same", T, floa
       }
 }
 
-TEST_CASE_TEMPLATE("error_bounded_fine: vectors have room for all integers of so many bits", T,
+TEST_CASE_TEMPLATE("error_bounded_fallback: vectors have room for all integers of so many bits", T,
                    float, double) {
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   // the longest of either sign, and those next to them
   auto const of_bits = [](int bits) {
-    fine_block<T> v;
+    fallback_block<T> v;
     std::int64_t const most = (std::int64_t{1} << (bits - 1)) - 1;
     std::int64_t const ends[] = {most, -most - 1, most - 1, -most, 0, -1};
     for (std::size_t i = 0; i < block_values; ++i) v.q[i] = ends[i % 7 % 6];
@@ -333,32 +334,32 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors have room for all integers of so
         for (T const share : {T(1), T(0.75)}) {
           auto x = first.values;
           for (T& one : x) one *= share;
-          fine_block<T> rounded;
-          fine_findings found;
+          fallback_block<T> rounded;
+          fallback_findings found;
           rounded.set(grid, x.data(), found);
           check_sum(kernels, {grid, x.data(), nullptr, &of_second}, {grid, rounded, &b, found});
         }
       }
 }
 
-TEST_CASE_TEMPLATE("error_bounded_fine: sums by vectors are one behind the other", T, float,
+TEST_CASE_TEMPLATE("error_bounded_fallback: sums by vectors are one behind the other", T, float,
                    double) {
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (auto const& kernels : all_kernels<T>())
     for (std::size_t const blocks : {1, 2, 3, 7, 32}) {
       CAPTURE(blocks);
       std::vector<T> x, values;
       std::vector<summed_block<T>> others;
-      std::vector<fine_payload> of_code, of_sums;
+      std::vector<fallback_payload> of_code, of_sums;
       bytes modes, payload;
-      fine_findings found;
+      fallback_findings found;
       std::uint64_t largest = 0;
       for (std::size_t k = 0; k < blocks; ++k) {
         std::size_t const not_zero = hcomp::mix(k) % 3 == 0 ? 200 : hcomp::mix(k) % 4;
         auto const own = of_block(grid, static_cast<int>(k * 11 % 45), not_zero, k),
                    other = of_block(grid, static_cast<int>(k * 7 % 45), not_zero, k + 500);
-        fine_block<T> a, b;
-        fine_findings of_b;
+        fallback_block<T> a, b;
+        fallback_findings of_b;
         a.set(grid, own.data(), found);
         b.set(grid, other.data(), of_b);
         others.emplace_back(grid, b, nullptr, of_b);
@@ -374,7 +375,7 @@ TEST_CASE_TEMPLATE("error_bounded_fine: sums by vectors are one behind the other
         payload.insert(payload.end(), sum.payload.begin(), sum.payload.end() - 64);
       }
       bytes out(payload.size() + 64), out_modes(blocks);
-      fine_sums to{out_modes.data(), out.data()};
+      fallback_sums to{out_modes.data(), out.data()};
       REQUIRE(kernels.sum({grid, x.data(), nullptr, of_code.data()}, blocks, to) == blocks);
       CHECK(to.payload == out.data() + payload.size());
       CHECK(out_modes == modes);
@@ -394,9 +395,9 @@ TEST_CASE_TEMPLATE("error_bounded_fine: sums by vectors are one behind the other
     }
 }
 
-TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros", T, float,
+TEST_CASE_TEMPLATE("error_bounded_fallback: vectors add codes that are mostly zeros", T, float,
                    double) {
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (auto const& kernels : all_kernels<T>())
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
       std::size_t const blocks = seed < 32 ? seed + 1 : 32;
@@ -405,7 +406,7 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros"
       CAPTURE(seed);
       CAPTURE(wide);
       std::vector<summed_block<T>> mine, others;
-      std::vector<fine_block<T>> of_mine, of_others;
+      std::vector<fallback_block<T>> of_mine, of_others;
       for (std::size_t k = 0; k < blocks; ++k) {
         std::uint64_t const draw = hcomp::mix(1000 * seed + k);
         int const highest = static_cast<int>(draw / 64 % 30);
@@ -413,18 +414,18 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros"
              b = of_block(grid, highest, draw % 4 < 2 ? 40 : 0, draw + 1);
         if (draw % 8 == 4)  // nothing is left of the sum
           for (std::size_t i = 0; i < block_values; ++i) b[i] = -a[i];
-        fine_findings any;
+        fallback_findings any;
         for (bool const is_mine : {true, false}) {
-          fine_block<T> v;
+          fallback_block<T> v;
           v.set(grid, (is_mine ? a : b).data(), any);
           (is_mine ? of_mine : of_others).push_back(v);
-          (is_mine ? mine : others).emplace_back(grid, v, nullptr, fine_findings{});
+          (is_mine ? mine : others).emplace_back(grid, v, nullptr, fallback_findings{});
         }
       }
       for (bool const are_two : {true, false}) {
-        std::vector<fine_payload> a, b;
+        std::vector<fallback_payload> a, b;
         bytes modes(blocks, std::byte{0x55}), payload;
-        fine_findings found;
+        fallback_findings found;
         for (std::size_t k = 0; k < blocks; ++k) {
           a.push_back(mine[k].as_payload());
           b.push_back(others[k].as_payload());
@@ -436,7 +437,7 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros"
           payload.insert(payload.end(), sum.payload.begin(), sum.payload.end() - 64);
         }
         bytes out(payload.size() + 64), out_modes(blocks, std::byte{0x55});
-        fine_sums to{out_modes.data(), out.data()};
+        fallback_sums to{out_modes.data(), out.data()};
         REQUIRE(kernels.sum({grid, nullptr, a.data(), are_two ? b.data() : nullptr}, blocks, to) ==
                 wide);
         REQUIRE(out_modes == modes);
@@ -449,23 +450,23 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors add codes that are mostly zeros"
     }
 }
 
-TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to others", T, float,
+TEST_CASE_TEMPLATE("error_bounded_fallback: vectors leave what they cannot do to others", T, float,
                    double) {
   if (hcomp::best_simd_level() == hcomp::simd_level::baseline) return;
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 4});
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 4});
   for (T const value : {std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::infinity(),
                         static_cast<T>(grid.most_by_vectors() * grid.step)}) {
     std::vector<T> x(3 * block_values);  // the second block has it
     x[block_values + 16] = static_cast<T>(0.3 * grid.step);
     x[block_values + 17] = value;
     bytes const in(64);
-    fine_payload const of_code[] = {
+    fallback_payload const of_code[] = {
         {in.data(), {}}, {in.data(), {most_vector_bits + 1}}, {in.data(), {}}};
-    for (auto const sum : {best_fine_kernels<T>().sum, sum_blocks_avx2<T>})
+    for (auto const sum : {best_fallback_kernels<T>().sum, sum_blocks_avx2<T>})
       for (std::size_t const blocks : {1, 2, 3}) {
         bytes out(3 * (block_values + 8) * sizeof(std::int64_t));
         std::byte modes[3];
-        fine_sums to{modes, out.data()};
+        fallback_sums to{modes, out.data()};
         CHECK(sum({grid, x.data(), nullptr, nullptr}, blocks, to) == 1);
         CHECK(to.modes == modes + 1);
         CHECK(to.found.error == 0);
@@ -475,12 +476,13 @@ TEST_CASE_TEMPLATE("error_bounded_fine: vectors leave what they cannot do to oth
   }
 }
 
-TEST_CASE_TEMPLATE("error_bounded_fine: blocks behind those that vectors leave are in their places",
-                   T, float, double) {
-  using codec_type = std::conditional_t<std::is_same_v<T, float>, hcomp::error_bounded_fine<T>,
+TEST_CASE_TEMPLATE(
+    "error_bounded_fallback: blocks behind those that vectors leave are in their places", T, float,
+    double) {
+  using codec_type = std::conditional_t<std::is_same_v<T, float>, hcomp::error_bounded_fallback<T>,
                                         hcomp::error_bounded<T>>;
   codec_type const codec({.bound = 1e-3, .ranks = 2});
-  fine_grid<T> const grid({.bound = 1e-3, .ranks = 2});
+  fallback_grid<T> const grid({.bound = 1e-3, .ranks = 2});
   std::size_t const n = 2 * 1024 + 70;
   auto const too_large = static_cast<T>(4 * grid.most_by_vectors() * grid.step);
   for (std::size_t const block : {0, 1, 5, 31, 32, 63}) {
@@ -506,8 +508,8 @@ TEST_CASE_TEMPLATE("error_bounded_fine: blocks behind those that vectors leave a
 }
 #endif
 
-TEST_CASE("error_bounded_fine: the format is this") {
-  error_bounded_fine const codec({.bound = 1e-3, .ranks = 4});
+TEST_CASE("error_bounded_fallback: the format is this") {
+  error_bounded_fallback const codec({.bound = 1e-3, .ranks = 4});
   auto const vector = [](std::uint64_t seed) {
     floats x(2500);
     for (std::size_t i = 0; i < x.size(); ++i) {

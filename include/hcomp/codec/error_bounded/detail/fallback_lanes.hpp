@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Values of error_bounded_fine: integers of 64 bits, and doubles where these are too short.
+/// Values of error_bounded_fallback: integers of 64 bits, and doubles where these are too short.
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/one_nan.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_format.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>
@@ -26,13 +26,13 @@ namespace hcomp::detail::error_bounded {
 /// <= E - h. Where they are 4h apart or more and one of them is within the bound of S, that is the
 /// answer if E + d < 2h. So d is less than both. Its share of the bound is at least 2^-20: a bound
 /// that is so close to a power of two may be missed by as much.
-template <class T> struct fine_grid {
+template <class T> struct fallback_grid {
   double step;
   double inverse;        ///< 1 / step; its products with floats are exact
   double beyond;         ///< steps of one rank that are no integers of 62 bits / P
   std::int64_t largest;  ///< steps of one rank
 
-  explicit fine_grid(error_bounded_options const& o) {
+  explicit fallback_grid(error_bounded_options const& o) {
     int exponent;
     double share = 1 - 0x1p-10;
     if constexpr (std::is_same_v<T, float>) {
@@ -52,7 +52,7 @@ template <class T> struct fine_grid {
 };
 
 /// What has changed values at most, and how large they are.
-struct fine_findings {
+struct fallback_findings {
   double error = 0;     ///< by roundings of one rank's values to steps
   double lost = 0;      ///< by additions of doubles
   double rounding = 0;  ///< by the rounding to the type of values
@@ -68,8 +68,8 @@ struct fine_findings {
 };
 
 /// A value.
-template <class T> struct fine_number {
-  using grid_type = fine_grid<T>;
+template <class T> struct fallback_number {
+  using grid_type = fallback_grid<T>;
 
   std::int64_t q = 0;  ///< steps, or the bits of a double
   bool is_double = false;
@@ -98,9 +98,9 @@ template <class T> struct fine_number {
     is_double = false;
     return std::fabs(multiple - static_cast<double>(q)) * grid.step;
   }
-  HCOMP_HD void add(grid_type const& grid, fine_number const& other, fine_findings& found) {
+  HCOMP_HD void add(grid_type const& grid, fallback_number const& other, fallback_findings& found) {
     if (is_double || other.is_double)
-      fine_findings::raise(found.lost, add_doubles(grid, other));
+      fallback_findings::raise(found.lost, add_doubles(grid, other));
     else  // damaged codes may hold anything
       q = static_cast<std::int64_t>(static_cast<std::uint64_t>(q) +
                                     static_cast<std::uint64_t>(other.q));
@@ -111,7 +111,7 @@ template <class T> struct fine_number {
     return bits >> 63 != 0 ? 0 - bits : bits;
   }
   /// Notes what becomes of a double when it is rounded.
-  HCOMP_HD void note_rounding_of_double(fine_findings& found) const {
+  HCOMP_HD void note_rounding_of_double(fallback_findings& found) const {
     double const one = std::fabs(as_double());
     double const size = static_cast<double>(static_cast<T>(one));
     if (is_finite(one)) found.note(size, std::fabs(one - size));
@@ -134,7 +134,7 @@ template <class T> struct fine_number {
     return near * grid.step;
   }
   /// Adds another value, where one of them is a double. Returns the error of that.
-  HCOMP_HD double add_doubles(grid_type const& grid, fine_number const& other) {
+  HCOMP_HD double add_doubles(grid_type const& grid, fallback_number const& other) {
     double error = 0;
     double const a = addend(grid, error), b = other.addend(grid, error), sum = a + b;
     if (!is_finite(sum)) {
@@ -148,7 +148,7 @@ template <class T> struct fine_number {
 };
 
 /// Magnitudes of integers, and what the rounding to the type of values changes, in steps.
-template <class T> struct fine_roundings {
+template <class T> struct fallback_roundings {
   std::int64_t largest = 0, rest = 0;
 
   HCOMP_HD void note(std::uint64_t steps) {
@@ -158,12 +158,12 @@ template <class T> struct fine_roundings {
     largest = known > largest ? known : largest;
     rest = off > rest ? off : -off > rest ? -off : rest;
   }
-  HCOMP_HD void note_in(fine_grid<T> const& grid, fine_findings& found) const {
+  HCOMP_HD void note_in(fallback_grid<T> const& grid, fallback_findings& found) const {
     note_in(grid, largest, static_cast<double>(rest), found);
   }
-  HCOMP_HD static void note_in(fine_grid<T> const& grid, std::int64_t largest, double rest,
-                               fine_findings& found) {
-    found.note(static_cast<double>(fine_number<T>::rounded(grid, largest)), rest * grid.step);
+  HCOMP_HD static void note_in(fallback_grid<T> const& grid, std::int64_t largest, double rest,
+                               fallback_findings& found) {
+    found.note(static_cast<double>(fallback_number<T>::rounded(grid, largest)), rest * grid.step);
   }
 
  private:
@@ -174,32 +174,34 @@ template <class T> struct fine_roundings {
 };
 
 /// 32 values or less.
-template <class T> struct fine_block {
-  using grid_type = fine_grid<T>;
-  using mode = fine_mode;
+template <class T> struct fallback_block {
+  using grid_type = fallback_grid<T>;
+  using mode = fallback_mode;
   static constexpr std::size_t values = 32;
   /// No payload is longer.
   static constexpr std::size_t most_bytes = sizeof(std::uint32_t) + values * sizeof(std::int64_t);
   std::int64_t q[values];     ///< as of fine_number; behind the last value, 0
   std::uint32_t doubles = 0;  ///< which are doubles
 
-  HCOMP_HD fine_number<T> number(std::size_t i) const { return {q[i], (doubles >> i & 1u) != 0}; }
-  HCOMP_HD void put_number(std::size_t i, fine_number<T> const& one) {
+  HCOMP_HD fallback_number<T> number(std::size_t i) const {
+    return {q[i], (doubles >> i & 1u) != 0};
+  }
+  HCOMP_HD void put_number(std::size_t i, fallback_number<T> const& one) {
     q[i] = one.q;
     doubles = (doubles & ~(std::uint32_t{1} << i)) | std::uint32_t{one.is_double} << i;
   }
   HCOMP_HD T value(grid_type const& grid, std::size_t i) const { return number(i).value(grid); }
   /// @param x  `values` of them
-  HCOMP_HD void set(grid_type const& grid, T const* x, fine_findings& found) {
+  HCOMP_HD void set(grid_type const& grid, T const* x, fallback_findings& found) {
     doubles = 0;
     for (std::size_t i = 0; i < values; ++i) {
-      fine_number<T> one;
-      fine_findings::raise(found.error, one.set(grid, static_cast<double>(x[i])));
+      fallback_number<T> one;
+      fallback_findings::raise(found.error, one.set(grid, static_cast<double>(x[i])));
       put_number(i, one);
     }
   }
 
-  HCOMP_HD void add(grid_type const& grid, fine_block const& other, fine_findings& found) {
+  HCOMP_HD void add(grid_type const& grid, fallback_block const& other, fallback_findings& found) {
     std::uint32_t const not_integers = doubles | other.doubles;
     for (std::size_t i = 0; i < values; ++i)
       if ((not_integers >> i & 1u) == 0)  // damaged codes may hold anything
@@ -221,8 +223,8 @@ template <class T> struct fine_block {
     return all;
   }
   /// Notes what becomes of values when they are rounded.
-  HCOMP_HD void note_rounding(grid_type const& grid, fine_findings& found) const {
-    fine_roundings<T> of_integers;
+  HCOMP_HD void note_rounding(grid_type const& grid, fallback_findings& found) const {
+    fallback_roundings<T> of_integers;
     for (std::size_t i = 0; i < values; ++i) of_integers.note(number(i).steps());
     of_integers.note_in(grid, found);
     for (std::uint32_t left = doubles; left != 0; left &= left - 1)
@@ -231,23 +233,23 @@ template <class T> struct fine_block {
 
   // ---- In a code
 
-  HCOMP_HD fine_mode best_mode(std::size_t n) const {
-    if (doubles != 0) return {fine_mode::doubles};
+  HCOMP_HD fallback_mode best_mode(std::size_t n) const {
+    if (doubles != 0) return {fallback_mode::doubles};
     std::uint64_t zigzags = 0;
     std::size_t not_zero = 0;
     for (std::int64_t const one : q) {
-      zigzags |= fine_mode::zigzag(one);
+      zigzags |= fallback_mode::zigzag(one);
       not_zero += one != 0;
     }
-    return fine_mode::of(zigzags, not_zero, n);
+    return fallback_mode::of(zigzags, not_zero, n);
   }
-  HCOMP_HD void put(fine_mode mode, std::size_t n, std::byte* out) const {
+  HCOMP_HD void put(fallback_mode mode, std::size_t n, std::byte* out) const {
     if (!mode.has_doubles()) return put_integers(q, mode, n, out);
     store(out, 0, doubles);
     memcpy(out + sizeof(doubles), q, n * sizeof(q[0]));
   }
   /// Of a sound code.
-  HCOMP_HD void take(fine_mode mode, std::size_t n, std::byte const* in) {
+  HCOMP_HD void take(fallback_mode mode, std::size_t n, std::byte const* in) {
     doubles = 0;
     for (std::size_t i = n; i < values; ++i) q[i] = 0;
     if (!mode.has_doubles()) return take_integers(in, mode, n, q);
@@ -260,30 +262,30 @@ template <class T> struct fine_block {
 
 inline constexpr int most_vector_bits = 48;
 /// In a chunk.
-inline constexpr std::size_t fine_most_blocks = 32;
+inline constexpr std::size_t fallback_most_blocks = 32;
 /// A block of a code.
-struct fine_payload {
+struct fallback_payload {
   std::byte const* in = nullptr;
-  fine_mode mode{};
+  fallback_mode mode{};
 
   /// Whether vectors can have a whole block.
   bool is_fast() const { return mode.bits() <= most_vector_bits; }
 };
 /// What blocks are the sums of: x or those of a, and those of b if there are any.
-template <class T> struct fine_summands {
-  fine_grid<T> const& grid;
+template <class T> struct fallback_summands {
+  fallback_grid<T> const& grid;
   T const* x;  ///< if there is no a
-  fine_payload const *a, *b;
+  fallback_payload const *a, *b;
 
   /// From block k on.
-  fine_summands behind(std::size_t k) const {
-    return {grid, x ? x + k * fine_block<T>::values : nullptr, a ? a + k : nullptr,
+  fallback_summands behind(std::size_t k) const {
+    return {grid, x ? x + k * fallback_block<T>::values : nullptr, a ? a + k : nullptr,
             b ? b + k : nullptr};
   }
   bool are_fast(std::size_t k) const { return (!a || a[k].is_fast()) && (!b || b[k].is_fast()); }
   /// Bit k: the sum may have values that are not 0, for 1 to 32 blocks.
   std::uint32_t not_zero(std::size_t blocks) const {
-    std::uint32_t const all = ~std::uint32_t{0} >> (fine_most_blocks - blocks);
+    std::uint32_t const all = ~std::uint32_t{0} >> (fallback_most_blocks - blocks);
     if (x) return all;
     std::uint32_t which = 0;
     for (std::size_t k = 0; k < blocks; ++k)
@@ -292,11 +294,11 @@ template <class T> struct fine_summands {
   }
   /// The payloads that add up to block k.
   struct payloads {
-    fine_payload const* first;   ///< null: it is x
-    fine_payload const* second;  ///< null: there is none, or it is all 0
+    fallback_payload const* first;   ///< null: it is x
+    fallback_payload const* second;  ///< null: there is none, or it is all 0
   };
   [[gnu::always_inline]] payloads of(std::size_t k) const {
-    fine_payload const *first = a ? a + k : nullptr, *second = b ? b + k : nullptr;
+    fallback_payload const *first = a ? a + k : nullptr, *second = b ? b + k : nullptr;
     if (first && second && first->mode.byte == 0) {
       second = first;
       first = b + k;
@@ -305,14 +307,14 @@ template <class T> struct fine_summands {
   }
 };
 /// Where sums of blocks are put.
-struct fine_sums {
+struct fallback_sums {
   std::byte* modes;
   std::byte* payload;         ///< of the next block
-  fine_findings found{};      ///< of all
+  fallback_findings found{};  ///< of all
   std::uint64_t largest = 0;  ///< magnitude, in steps
 
   /// Notes a block that was put.
-  [[gnu::always_inline]] void put(fine_mode mode, std::size_t n) {
+  [[gnu::always_inline]] void put(fallback_mode mode, std::size_t n) {
     *modes++ = static_cast<std::byte>(mode.byte);
     payload += mode.payload_bytes(n);
   }

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_code.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_coder.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_coder.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/codec/variable_rate_codec.hpp>
@@ -34,19 +34,19 @@ namespace hcomp {
 /// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>
-class error_bounded_fine
-    : public merging_variable_rate_codec<error_bounded_fine<T>,
-                                         detail::error_bounded::fine_coder<T>> {
+class error_bounded_fallback
+    : public merging_variable_rate_codec<error_bounded_fallback<T>,
+                                         detail::error_bounded::fallback_coder<T>> {
  public:
-  using coder_type = detail::error_bounded::fine_coder<T>;
+  using coder_type = detail::error_bounded::fallback_coder<T>;
   static constexpr char const* name =
-      std::same_as<T, float> ? "error_bounded_fine" : "error_bounded";
+      std::same_as<T, float> ? "error_bounded_fallback" : "error_bounded";
   static constexpr std::uint8_t codec_id =
-      std::same_as<T, float> ? codec_ids::error_bounded_fine : codec_ids::error_bounded_double;
+      std::same_as<T, float> ? codec_ids::error_bounded_fallback : codec_ids::error_bounded_double;
 
   /// @throws std::invalid_argument  a setting is out of range
-  explicit error_bounded_fine(error_bounded_options const& options = {})
-      : options_(options), coder_{detail::error_bounded::fine_grid<T>(possible(options))} {}
+  explicit error_bounded_fallback(error_bounded_options const& options = {})
+      : options_(options), coder_{detail::error_bounded::fallback_grid<T>(possible(options))} {}
 
   error_bounded_options const& options() const { return options_; }
   std::array<double, 4> parameters() const {
@@ -54,10 +54,10 @@ class error_bounded_fine
   }
   /// The same bound for the sum of so many ranks.
   /// @throws std::invalid_argument  they are too many, or each one's share too small
-  error_bounded_fine fitted(std::uint32_t ranks) const {
+  error_bounded_fallback fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
-    return error_bounded_fine(options);
+    return error_bounded_fallback(options);
   }
   /// What the integers are multiples of.
   double step() const { return coder_.grid.step; }
@@ -96,7 +96,7 @@ class error_bounded_fine
   coder_type coder_;
 };
 
-static_assert(MergingVariableRate<error_bounded_fine<float>>);
-static_assert(MergingVariableRate<error_bounded_fine<double>>);
+static_assert(MergingVariableRate<error_bounded_fallback<float>>);
+static_assert(MergingVariableRate<error_bounded_fallback<double>>);
 
 }  // namespace hcomp

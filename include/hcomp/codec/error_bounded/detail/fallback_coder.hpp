@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded_fine by any group, and what is in front of them.
+/// Chunks of error_bounded_fallback by any group, and what is in front of them.
 
 #include <cmath>
 #include <cstddef>
@@ -14,10 +14,10 @@
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_format.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_lanes.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_part.hpp>
-#include <hcomp/codec/error_bounded/detail/fine_simd.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_format.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_lanes.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_part.hpp>
+#include <hcomp/codec/error_bounded/detail/fallback_simd.hpp>
 #include <hcomp/codec/error_bounded/detail/header.hpp>
 #include <hcomp/codec/error_bounded/detail/workers.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
@@ -47,7 +47,7 @@ struct short_double {
 
 /// The first bytes of a code. Behind them, where each chunk begins, and the chunks: a byte for each
 /// block of 32 values, and the blocks, of which none depends on another.
-template <class T> struct fine_header {
+template <class T> struct fallback_header {
   using value_type = T;
   static constexpr std::uint16_t right_magic =
       std::is_same_v<T, float> ? 0x4645 : 0x4445;  // "EF", "ED"
@@ -76,12 +76,12 @@ template <class T> struct fine_header {
   }
 
   static constexpr std::size_t capacity(std::size_t values) {
-    return first_chunk_at<fine_header>(chunks_of<fine_header>(values)) +
+    return first_chunk_at<fallback_header>(chunks_of<fallback_header>(values)) +
            blocks_of(values) * beside_block + values * sizeof(std::int64_t);
   }
   /// Of one rank; the length is not known yet.
   /// @throws std::invalid_argument  the bound is relative
-  static fine_header of(error_bounded_options const& options, std::size_t values) {
+  static fallback_header of(error_bounded_options const& options, std::size_t values) {
     require_absolute(options);
     return {right_magic,
             right_version,
@@ -94,13 +94,13 @@ template <class T> struct fine_header {
             {},
             {},
             1,
-            static_cast<std::uint32_t>(chunks_of<fine_header>(values))};
+            static_cast<std::uint32_t>(chunks_of<fallback_header>(values))};
   }
   double largest_error() const { return error + rounding.value(); }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
   /// @throws wire_error  it cannot be one, or bytes of the code are missing
-  static fine_header checked(fine_header const& came, std::size_t given) {
+  static fallback_header checked(fallback_header const& came, std::size_t given) {
     require_front(came, given);
     if (!(came.error >= 0) || !came.rounding.is_sound() || !came.largest.is_sound())
       refuse_damaged("an error of " + std::to_string(came.error) +
@@ -114,12 +114,12 @@ template <class T> struct fine_header {
     require_alike(*this, here, expected);
   }
 };
-static_assert(sizeof(fine_header<float>) == 56);
+static_assert(sizeof(fallback_header<float>) == 56);
 
 /// See VariableRate.
-template <class T> struct fine_coder {
+template <class T> struct fallback_coder {
   using value_type = T;
-  using header = fine_header<T>;
+  using header = fallback_header<T>;
   /// What is known when chunks are encoded.
   struct note {
     short_double error, lost, rounding, largest;  ///< of fine_findings
@@ -135,7 +135,7 @@ template <class T> struct fine_coder {
 
   static constexpr int blocks_at_once(int) { return sizeof(T) == 4 ? 8 : 0; }
 
-  fine_grid<T> grid;
+  fallback_grid<T> grid;
 
   /// Workers that share memory have room for chunks there: payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
@@ -151,7 +151,7 @@ template <class T> struct fine_coder {
     std::byte* const chunk = room_for(group, out, chunks::room_of(group, codes.rooms));
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
-    fine_findings findings;
+    fallback_findings findings;
     bool is_beyond = false;
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
@@ -168,7 +168,7 @@ template <class T> struct fine_coder {
         }
       }
       if (from.b) codes.b.take(group, k, other);
-      fine_mode mode{};
+      fallback_mode mode{};
       if (is_here)
         mode = sum(v, nullptr, here, from.b ? &other : nullptr, most, findings, is_beyond);
       auto const bytes = group.running_sum(is_here ? mode.payload_bytes(here) : 0);
@@ -243,7 +243,7 @@ template <class T> struct fine_coder {
       std::byte all{0};
       for (std::size_t k = 0; k < blocks_of(values_of_chunk<header>(i, values)); ++k)
         all |= modes[k];
-      if (static_cast<std::uint8_t>(all) < fine_mode::doubles) return 0;
+      if (static_cast<std::uint8_t>(all) < fallback_mode::doubles) return 0;
     }
     return nonfinite_in_chunk(serial_group{}, in, i, values);
   }
@@ -303,7 +303,7 @@ template <class T> struct fine_coder {
   }
 
  private:
-  using block = fine_block<T>;
+  using block = fallback_block<T>;
   using chunks = block_chunks<header, block>;
   template <class Group> using reader = typename chunks::template reader<Group>;
 
@@ -320,24 +320,24 @@ template <class T> struct fine_coder {
     typename chunks::template part_sources<Group> const codes(group, from, i);
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     group.sync();
-    auto const take = [&](auto const& of, fine_part<T, place>& to) {
-      to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fine_mode{}, of.room,
+    auto const take = [&](auto const& of, fallback_part<T, place>& to) {
+      to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fallback_mode{}, of.room,
               of.find(group, mine, n).own);
     };
-    fine_findings findings;
-    fine_part<T, place> v;
+    fallback_findings findings;
+    fallback_part<T, place> v;
     if (from.a)
       take(codes.a, v);
     else
       v.set(grid, x, findings);
     if (from.b) {
-      fine_part<T, place> other;
+      fallback_part<T, place> other;
       take(codes.b, other);
       v.add(grid, other, findings);
     }
     bool const is_beyond = !v.note_rounding(grid, most, findings);
     auto const facts = v.look(group, mine);
-    fine_mode const mode = facts.mode(mine.n);
+    fallback_mode const mode = facts.mode(mine.n);
     codes.lengths.say(mine, mode.payload_bytes(mine.n));
     group.sync();
     auto const at = codes.lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
@@ -362,8 +362,8 @@ template <class T> struct fine_coder {
     typename chunks::template part_reader<Group> const from(group, in, i, values,
                                                             chunks::room_of(group, 0));
     group.sync();
-    fine_part<T, place> v;
-    v.take(mine, mine.n > 0 ? from.mode_of(mine.block) : fine_mode{}, from.room,
+    fallback_part<T, place> v;
+    v.take(mine, mine.n > 0 ? from.mode_of(mine.block) : fallback_mode{}, from.room,
            from.find(group, mine, n).own);
     HCOMP_UNROLL
     for (unsigned j = 0; j < place::own; ++j) {
@@ -392,8 +392,8 @@ template <class T> struct fine_coder {
   /// @param v      what a code had, or where x becomes a block
   /// @param x      null: there is a code
   /// @param other  null, or of the other code
-  HCOMP_HD fine_mode sum(block& v, T const* x, std::size_t n, block const* other,
-                         std::uint64_t most, fine_findings& found, bool& is_beyond) const {
+  HCOMP_HD fallback_mode sum(block& v, T const* x, std::size_t n, block const* other,
+                             std::uint64_t most, fallback_findings& found, bool& is_beyond) const {
     if (x) {
       T own[block_values];
       read_block(x, n, own);
@@ -406,7 +406,7 @@ template <class T> struct fine_coder {
   }
   /// Of all workers.
   template <class Group>
-  HCOMP_HD static note note_of(Group group, fine_findings const& findings, bool is_beyond) {
+  HCOMP_HD static note note_of(Group group, fallback_findings const& findings, bool is_beyond) {
     using figure = short_double;
     return largest_of(
         group, {figure::above(findings.error), figure::above(findings.lost),
@@ -423,24 +423,24 @@ template <class T> struct fine_coder {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   using readable = typename chunks::readable;
 
-  static_assert(chunks::most_blocks == fine_most_blocks);
+  static_assert(chunks::most_blocks == fallback_most_blocks);
 
   std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
                                       std::size_t room, note& found) const {
-    auto const kernels = best_fine_kernels<T>();
+    auto const kernels = best_fallback_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n),
                       whole = n / block_values;
     readable const of_a(from.a, i, from.values), of_b(from.b, i, from.values);
-    fine_payload a[fine_most_blocks], b[fine_most_blocks];
+    fallback_payload a[fallback_most_blocks], b[fallback_most_blocks];
     if (from.a) of_a.take(a);
     if (from.b) of_b.take(b);
-    fine_summands<T> const summands{grid, from.a ? nullptr : from.x + i * chunk_values(),
-                                    from.a ? a : nullptr, from.b ? b : nullptr};
+    fallback_summands<T> const summands{grid, from.a ? nullptr : from.x + i * chunk_values(),
+                                        from.a ? a : nullptr, from.b ? b : nullptr};
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
-    fine_findings findings;
+    fallback_findings findings;
     bool is_beyond = false;
     std::size_t const bytes = chunks::put_chunk(out, room, [&](std::byte* chunk) {
-      fine_sums to{chunk, chunk + blocks};
+      fallback_sums to{chunk, chunk + blocks};
       for (std::size_t k = 0; k < blocks; ++k) {
         if (k < whole) k += kernels.sum(summands.behind(k), whole - k, to);
         if (k == blocks) break;
@@ -462,11 +462,11 @@ template <class T> struct fine_coder {
   }
   void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                T const* addends, T divided_by, T* out) const {
-    auto const kernels = best_fine_kernels<T>();
+    auto const kernels = best_fallback_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, values), blocks = blocks_of(n),
                       whole = n / block_values, first = i * chunk_values();
     readable const chunk(in, i, values);
-    fine_payload of[fine_most_blocks];
+    fallback_payload of[fallback_most_blocks];
     chunk.take(of);
     T decoded[header::chunk_values];
     T* const to = addends ? decoded : out + first;
@@ -489,16 +489,16 @@ template <class T> struct fine_coder {
     std::size_t const blocks = blocks_of(n);
     if (bytes < blocks) return false;
     std::size_t at = blocks;
-    static_assert(fine_most_blocks <= 32);
+    static_assert(fallback_most_blocks <= 32);
     std::uint32_t not_zero = 0;  // the others have no payload
     for (std::size_t k = 0; k < blocks; ++k)
       not_zero |= std::uint32_t{chunk[k] != std::byte{0}} << k;
     for (; not_zero != 0; not_zero &= not_zero - 1) {
       auto const k = static_cast<std::size_t>(lowest_one(not_zero));
-      fine_mode const mode{static_cast<std::uint8_t>(chunk[k])};
+      fallback_mode const mode{static_cast<std::uint8_t>(chunk[k])};
       std::size_t const here = values_of_block(k, n);
       if (!mode.is_valid() || bytes - at < mode.payload_bytes(here)) return false;
-      if (mode.byte >= fine_mode::sparse) {  // a word with bits of values
+      if (mode.byte >= fallback_mode::sparse) {  // a word with bits of values
         auto const marked = load<std::uint32_t>(chunk + at);
         if (here < block_values && marked >> here != 0) return false;
         if (mode.is_sparse() && static_cast<std::size_t>(ones(marked)) != mode.sparse_values())

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How blocks of error_bounded_fine lie in a code.
+/// How blocks of error_bounded_fallback lie in a code.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace hcomp::detail::error_bounded {
 /// - 0 to 63: integers of so many bits, one behind the other
 /// - 64 + 8 (b - 1) + k - 1: a word whose bits say which are not 0, and these k integers of b bytes
 /// - 128: a word whose bits say which are doubles, and all values in 64 bits
-struct fine_mode {
+struct fallback_mode {
   static constexpr std::uint8_t sparse = 64, doubles = 128;
   static constexpr std::size_t most_sparse = 8;
 
@@ -37,8 +37,8 @@ struct fine_mode {
 
   /// Of n integers, whichever is shorter.
   /// @param zigzags  the largest of them, or all by OR
-  [[gnu::always_inline]] HCOMP_HD static fine_mode of(std::uint64_t zigzags, std::size_t not_zero,
-                                                      std::size_t n) {
+  [[gnu::always_inline]] HCOMP_HD static fallback_mode of(std::uint64_t zigzags,
+                                                          std::size_t not_zero, std::size_t n) {
     int const all = bit_length(zigzags), bits = all < sparse ? all : sparse - 1;  // if damaged
     auto const bytes = static_cast<std::size_t>(bits + 7) / 8;
     if (bits == 0 || not_zero > most_sparse ||
@@ -53,20 +53,20 @@ struct fine_mode {
 };
 
 /// What decides about a block of integers.
-struct fine_sizes {
+struct fallback_sizes {
   std::uint64_t largest;  ///< magnitude
   std::uint64_t zigzags;  ///< by OR
   std::size_t not_zero;
 
-  [[gnu::always_inline]] HCOMP_HD fine_mode mode(std::size_t n) const {
-    return fine_mode::of(zigzags, not_zero, n);
+  [[gnu::always_inline]] HCOMP_HD fallback_mode mode(std::size_t n) const {
+    return fallback_mode::of(zigzags, not_zero, n);
   }
 };
 
 // ---- Integers in a code
 
 /// @param mode  of these integers
-HCOMP_HD inline void put_integers(std::int64_t const* q, fine_mode mode, std::size_t n,
+HCOMP_HD inline void put_integers(std::int64_t const* q, fallback_mode mode, std::size_t n,
                                   std::byte* out) {
   if (!mode.is_sparse()) return pack_integers(q, mode.width(), n, out);
   std::uint32_t not_zero = 0;
@@ -81,7 +81,7 @@ HCOMP_HD inline void put_integers(std::int64_t const* q, fine_mode mode, std::si
 }
 /// The opposite. Sets n integers.
 /// @param mode  without doubles
-HCOMP_HD inline void take_integers(std::byte const* in, fine_mode mode, std::size_t n,
+HCOMP_HD inline void take_integers(std::byte const* in, fallback_mode mode, std::size_t n,
                                    std::int64_t* q) {
   if (!mode.is_sparse()) return unpack_integers(in, mode.width(), n, q);
   for (std::size_t i = 0; i < n; ++i) q[i] = 0;
