@@ -47,8 +47,8 @@ std::string cost_lines(hcomp::cost_table const& costs) {
 
 /// Of codecs that hcomp-aggregator can add, beside what ranks take by themselves; empty without any.
 std::string adder_lines(hcomp::cost_table const& costs, int ranks,
-                        std::vector<std::size_t> const& sizes, hcomp::allowed_ways const& allowed,
-                        std::size_t value_bytes) {
+                        std::vector<std::size_t> const& sizes,
+                        hcomp::allowed_strategies const& allowed, std::size_t value_bytes) {
   std::string text;
   for (auto const& codec : allowed.codecs) {
     if (!has_indices(*hcomp::codec_from(codecs<float>(), codec).row)) continue;
@@ -71,11 +71,11 @@ std::string adder_lines(hcomp::cost_table const& costs, int ranks,
 }  // namespace
 
 double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
-                  hcomp::allowed_ways const& ways, std::size_t value_bytes) {
+                  hcomp::allowed_strategies const& strategies, std::size_t value_bytes) {
   auto const pays = [&](double rate) {
     costs.link.seconds_per_byte = 8 / rate;
     if (costs.nodes) costs.nodes->between.seconds_per_byte = costs.nodes->ranks * 8 / rate;
-    return hcomp::choose(costs, ranks, values, ways).front().seconds() <
+    return hcomp::choose(costs, ranks, values, strategies).front().seconds() <
            library(costs, ranks, values, value_bytes);
   };
   double low = 1e6, high = 1e12;
@@ -89,31 +89,34 @@ double pays_up_to(hcomp::cost_table costs, int ranks, std::size_t values,
 }
 
 std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::size_t> const& sizes,
-                   hcomp::allowed_ways const& allowed, std::size_t value_bytes) {
+                   hcomp::allowed_strategies const& allowed, std::size_t value_bytes) {
   auto text = fmt::format(
       "{} ranks, links that carry {}, {} one way; seconds per value with all ranks at work:\n\n{}\n"
       "{:>9} {:<38} {:<38} {:>12} {:>6}\n",
       ranks, rate_text(8 / costs.link.seconds_per_byte),
-      seconds_text(costs.link.seconds_per_message), cost_lines(costs), "size", "quickest, expected",
+      seconds_text(costs.link.seconds_per_message), cost_lines(costs), "size", "fastest, expected",
       "next", "MPI's own", "gain");
   for (auto const values : sizes) {
-    auto const ways = hcomp::choose(costs, ranks, values, allowed);
-    auto const next = std::ranges::find_if(ways, [&](auto const& way) {  // more than another shape
-      return way.codec != ways[0].codec || way.algorithm.kind != ways[0].algorithm.kind ||
-             way.algorithm.hierarchical != ways[0].algorithm.hierarchical;
-    });
+    auto const strategies = hcomp::choose(costs, ranks, values, allowed);
+    auto const next =
+        std::ranges::find_if(strategies, [&](auto const& strategy) {  // more than another shape
+          return strategy.codec != strategies[0].codec ||
+                 strategy.algorithm.kind != strategies[0].algorithm.kind ||
+                 strategy.algorithm.hierarchical != strategies[0].algorithm.hierarchical;
+        });
     double const own = library(costs, ranks, values, value_bytes);
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),
-                        hcomp::to_text(ways[0]), next != ways.end() ? hcomp::to_text(*next) : "",
+                        hcomp::to_text(strategies[0]),
+                        next != strategies.end() ? hcomp::to_text(*next) : "",
                         fmt::format("{:.3g} ms", own * 1e3),  // as to_text has the others
-                        own / ways[0].seconds());
+                        own / strategies[0].seconds());
   }
 
   std::size_t const largest = sizes.back();
   text += fmt::format("\n{:<16} {:>34} {:>38}\n", "codec", "quicker than MPI's own on this link",
                       fmt::format("and with {} on links", size_text(largest * value_bytes)));
   for (auto const& codec : allowed.codecs) {
-    hcomp::allowed_ways const only{{codec}, allowed.algorithms};
+    hcomp::allowed_strategies const only{{codec}, allowed.algorithms};
     auto const from = hcomp::pays_from(costs, ranks, only, value_bytes);
     double const up_to = pays_up_to(costs, ranks, largest, only, value_bytes);
     text += fmt::format("{:<16} {:>34} {:>38}\n", codec,

@@ -28,7 +28,7 @@ promise promise_of(hcomp::codec_info const& codec, hcomp::codec_settings const& 
     case hcomp::sum_promise::exact: {
       // fixed point and sketches err by a share of the largest value, or of the norm
       auto const sparse = sparse_codec::from(codec, settings);
-      if (sparse && (sparse->fixed > 0 || sparse->ways.sketched)) return {};
+      if (sparse && (sparse->fixed > 0 || sparse->strategies.sketched)) return {};
       return rounds(rounding<T>());
     }
     case hcomp::sum_promise::rounded:

@@ -23,12 +23,12 @@ struct promise {
 };
 
 /// How a contender is called in tables and files.
-struct way {
+struct strategy {
   std::string codec;      ///< "raw" is the vector as it is
   std::string algorithm;  ///< "MPI" and "MPI:<its name>" are the MPI library's own
   std::string transport;  ///< "mpi", "ucx", or "op": the MPI library with hcomp's MPI_Op
 
-  friend bool operator==(way const&, way const&) = default;
+  friend bool operator==(strategy const&, strategy const&) = default;
   bool is_reference() const { return codec == "raw" && algorithm == "MPI"; }
 };
 
@@ -43,7 +43,7 @@ template <class T> class contender {
   virtual void bring(std::span<T const>) {}
   virtual void fetch(std::span<T>) {}
 
-  way name;
+  strategy name;
   promise accuracy;
   /// Bytes that at least have to leave a rank.
   double bytes_to_send = 0;

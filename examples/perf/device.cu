@@ -58,7 +58,7 @@ template <class C> C fitted(C codec, double typical, int ranks) {
 
 template <class C> class device_plan final : public device_contender {
  public:
-  device_plan(way as, std::size_t values, C const& codec, any_transport& transport,
+  device_plan(strategy as, std::size_t values, C const& codec, any_transport& transport,
               hcomp::plan_options const& options)
       : device_contender(values),
         over_(transport, executor_),
@@ -86,7 +86,7 @@ template <class C> class device_plan final : public device_contender {
 template <class Sum> class device_sum final : public device_contender {
  public:
   template <class... Settings>
-  device_sum(way as, std::size_t values, any_transport& transport, Settings const&... settings)
+  device_sum(strategy as, std::size_t values, any_transport& transport, Settings const&... settings)
       : device_contender(values),
         over_(transport, executor_),
         sum_(values, settings..., over_, executor_) {
@@ -158,20 +158,20 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
         continue;
       hcomp::plan_options options;
       options.algorithm = how;
-      list.push_back(make(way{name, how.name(), transport_name}, options));
+      list.push_back(make(strategy{name, how.name(), transport_name}, options));
       list.back()->accuracy = accuracy;
     }
   };
   auto const add_sparse = [&]<class Lane>(Lane, sparse_codec const& sparse) {
     using sum = sparse_plan_sum<Lane, host_staged, stream_executor>;
-    add([&](way as, hcomp::plan_options const& options) {
+    add([&](strategy as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, sparse,
                                                options.algorithm);
     });
   };
   auto const add_variable_rate = [&]<class C>(C const& one) {
     using sum = variable_rate_sum<C, host_staged, stream_executor>;
-    add([&](way as, hcomp::plan_options const& options) {
+    add([&](strategy as, hcomp::plan_options const& options) {
       return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, one, options);
     });
   };
@@ -185,7 +185,7 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
     device_codecs::for_each([&]<class C>() {
       if (!codec.row->is_called(C::name)) return;
       auto const chosen = fitted(C{}, it.typical, transport.size());
-      add([&](way as, hcomp::plan_options const& options) {
+      add([&](strategy as, hcomp::plan_options const& options) {
         return std::make_unique<device_plan<C>>(std::move(as), it.values, chosen, transport,
                                                 options);
       });

@@ -129,7 +129,7 @@ void advise(options const& o) {
   with_type(o.type, [&]<class T>() {
     auto const* const over = o.transports.front() == "ucx" ? "ucx" : "mpi";
     auto const costs = cost_table_of<T>({o, o.max_bytes / sizeof(T), 1, by}, over);
-    hcomp::allowed_ways allowed{{}, o.algorithms};
+    hcomp::allowed_strategies allowed{{}, o.algorithms};
     for (auto const& one : costs.codecs) allowed.codecs.push_back(one.codec);
     example::say("{}", advice(costs, o.ranks.value_or(example::ranks()), sizes(o, sizeof(T)),
                               allowed, sizeof(T)));

@@ -44,7 +44,7 @@ template <class T> hcomp::codec_registry<T>& codecs() {
 /// hcomp's own collectives.
 template <class T> class plan_contender final : public contender<T> {
  public:
-  plan_contender(way name, hcomp::named_codec<T> const& codec, job const& it,
+  plan_contender(strategy name, hcomp::named_codec<T> const& codec, job const& it,
                  hcomp::any_transport& transport, hcomp::algorithm const& how)
       : executor_(it.o.threads),
         values_sent_(2.0 * (transport.size() - 1) / transport.size() *
@@ -112,8 +112,8 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
   auto const codec = hcomp::codec_from(codecs<T>(), name);
   for (auto const& how : it.o.algorithms) {
     if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end()) continue;
-    list.push_back(std::make_unique<plan_contender<T>>(way{name, how.name(), transport_name}, codec,
-                                                       it, transport, how));
+    list.push_back(std::make_unique<plan_contender<T>>(strategy{name, how.name(), transport_name},
+                                                       codec, it, transport, how));
     if (!codec.row->measure) continue;
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
     if (!cost.algorithms.contains(how.kind)) continue;

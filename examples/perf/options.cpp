@@ -144,7 +144,7 @@ options parse(int argc, char const* const* argv) {
   how->add_option(
          "--codec", o.codecs,
          "hcomp's codecs with their settings, as thc:bits=2,transform=1024; to compare with "
-         "zfp:BITS (decompresses, adds, recompresses), automatic (the quickest of the others, "
+         "zfp:BITS (decompresses, adds, recompresses), automatic (the fastest of the others, "
          "expected); 'raw' is always there. hcomp-info lists codecs and settings")
       ->take_all();
   how->add_option("--codecs", libraries,

@@ -49,7 +49,7 @@ std::vector<float> read(perf::input const& data, int rank, std::size_t first, st
 }
 
 /// A row whose figures all differ.
-perf::row make_row(std::uint64_t bytes, perf::way name, double seconds) {
+perf::row make_row(std::uint64_t bytes, perf::strategy name, double seconds) {
   perf::row r;
   r.count = bytes / 4;
   r.bytes = bytes;
@@ -83,7 +83,7 @@ perf::result make_result(std::string mpi, double rate) {
   return all;
 }
 
-perf::way const own{"raw", "MPI", "mpi"}, fp16_ring{"fp16", "ring", "mpi"};
+perf::strategy const own{"raw", "MPI", "mpi"}, fp16_ring{"fp16", "ring", "mpi"};
 
 perf::options parse(std::vector<char const*> words) {
   words.insert(words.begin(), "hcomp_perf");
@@ -374,7 +374,7 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
     return perf::sparse_codec::from(*codec.row, codec.settings);
   };
   CHECK(sparse("lossless:fixed=32,packed=no")->fixed == 32);
-  CHECK_FALSE(sparse("lossless:fixed=32,packed=no")->ways.packed);
+  CHECK_FALSE(sparse("lossless:fixed=32,packed=no")->strategies.packed);
   CHECK(sparse("sparse")->fixed == 0);
   CHECK_FALSE(sparse("identity"));
   // a cast of values to their own type is identity
@@ -618,17 +618,18 @@ TEST_CASE("report: a page has every way and size, names what loses, and every ta
   scratch const at;
   std::vector<perf::result> all{make_result("Open MPI 4.1.4", 1e8), make_result("MPICH 4.0.2", 1e8),
                                 make_result("Open MPI 4.1.4", 1e9)};
-  std::vector<perf::way> const ways{own,
-                                    {"raw", "MPI:rabenseifner", "mpi"},
-                                    fp16_ring,
-                                    {"fp16", "torus:2x2", "ucx"},
-                                    {"sign", "sampled", "mpi"},
-                                    {"zfp:8", "MPI", "op"},
-                                    {"it's <mine> & \"yours\"", "direct", "mpi"}};
+  std::vector<perf::strategy> const strategies{own,
+                                               {"raw", "MPI:rabenseifner", "mpi"},
+                                               fp16_ring,
+                                               {"fp16", "torus:2x2", "ucx"},
+                                               {"sign", "sampled", "mpi"},
+                                               {"zfp:8", "MPI", "op"},
+                                               {"it's <mine> & \"yours\"", "direct", "mpi"}};
   for (auto& run : all) {
     double seconds = 1e-3;
     for (std::uint64_t const bytes : {8192, 65536})
-      for (auto const& way : ways) run.rows.push_back(make_row(bytes, way, seconds *= 0.9));
+      for (auto const& strategy : strategies)
+        run.rows.push_back(make_row(bytes, strategy, seconds *= 0.9));
   }
   all[2].rows.push_back(make_row(8192, {"sign_count", "ring", "mpi"}, 0.004));  // loses to 0.0009
   all[2].rows.back().as_promised = false;
@@ -749,7 +750,7 @@ hcomp::cost_table costs_at(double rate) {
 }  // namespace
 
 TEST_CASE("advice: fp16 pays up to the rate at which it no longer does") {
-  hcomp::allowed_ways const fp16{{"float_cast:fp16"}, {hcomp::algorithm::from("ring")}};
+  hcomp::allowed_strategies const fp16{{"float_cast:fp16"}, {hcomp::algorithm::from("ring")}};
   std::size_t const values = std::size_t{1} << 24;
   double const limit = perf::pays_up_to(costs_at(1e9), 4, values, fp16, 4);
   CHECK(limit > 1e9);
@@ -763,7 +764,7 @@ TEST_CASE("advice: fp16 pays up to the rate at which it no longer does") {
   CHECK(gain(limit * 1.02) < 1);
 }
 
-TEST_CASE("advice: names the quickest way at every size, and from where every codec pays") {
+TEST_CASE("advice: names the fastest way at every size, and from where every codec pays") {
   auto const text = perf::advice(costs_at(1e8), 4, {1024, 1 << 20},
                                  {{"identity", "float_cast:fp16"}, hcomp::all_algorithms()}, 4);
   CAPTURE(text);
@@ -773,7 +774,7 @@ TEST_CASE("advice: names the quickest way at every size, and from where every co
   CHECK(text.find("4 MiB on links") != std::string::npos);
   CHECK(text.find("never") != std::string::npos);  // identity, on any link
   CHECK(text.find(" us\n") != std::string::npos);  // the table of costs alone
-  auto const rows = text.substr(text.find("quickest, expected"));
+  auto const rows = text.substr(text.find("fastest, expected"));
   CHECK(rows.find(" us") == std::string::npos);  // all times of a row are in ms
   for (auto const line : std::views::split(text, '\n')) CHECK(std::ranges::distance(line) <= 120);
 }

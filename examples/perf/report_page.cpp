@@ -168,13 +168,14 @@ class writer {
   }
 
   void where_it_pays() {
-    std::vector<std::pair<std::string, std::string>> ways;
+    std::vector<std::pair<std::string, std::string>> strategies;
     for (auto const& n : networks_)
       for (auto const& c : n.curves()) {
-        std::pair const way(c.codec, c.algorithm);
-        if (std::ranges::find(ways, way) == ways.end()) ways.push_back(way);
+        std::pair const strategy(c.codec, c.algorithm);
+        if (std::ranges::find(strategies, strategy) == strategies.end())
+          strategies.push_back(strategy);
       }
-    if (ways.empty()) return;
+    if (strategies.empty()) return;
     add("<h2>From which size on it pays</h2>\n<p>The smallest measured size from which on a way is "
         "at least {:.0f} % faster than MPI’s own, also at all larger ones; and how many times as "
         "fast it is at the largest.</p>\n<div class=\"wide\"><table>\n<thead><tr><th></th>",
@@ -186,13 +187,13 @@ class writer {
           size_text(n.sizes().back()));
     add("</tr></thead>\n");
     std::string codec;
-    for (auto const& way : ways) {
-      if (way.first != codec) add("{}<tbody>\n", codec.empty() ? "" : "</tbody>\n");
-      codec = way.first;
-      curve const named{way.first, way.second, {}};
+    for (auto const& strategy : strategies) {
+      if (strategy.first != codec) add("{}<tbody>\n", codec.empty() ? "" : "</tbody>\n");
+      codec = strategy.first;
+      curve const named{strategy.first, strategy.second, {}};
       add("<tr><th class=\"text\">{}{}</th>", patch(look_.color(codec)), html(named.name()));
       for (auto const& n : networks_) {
-        auto const [from, ratio] = pays_html(n, way);
+        auto const [from, ratio] = pays_html(n, strategy);
         add("<td class=\"gap text\">{}</td><td class=\"text\">{}</td>", from, ratio);
       }
       add("</tr>\n");
@@ -202,10 +203,10 @@ class writer {
 
   /// From where on a way pays, and its speed-up at the network's largest size.
   static std::pair<std::string, std::string> pays_html(
-      network const& n, std::pair<std::string, std::string> const& way) {
+      network const& n, std::pair<std::string, std::string> const& strategy) {
     auto const curves = n.curves();
     auto const c = std::ranges::find_if(curves, [&](curve const& one) {
-      return one.codec == way.first && one.algorithm == way.second;
+      return one.codec == strategy.first && one.algorithm == strategy.second;
     });
     if (c == curves.end()) return {"–", "–"};
     auto const from = n.pays_from(*c);

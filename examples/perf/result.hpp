@@ -24,7 +24,7 @@ struct row {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;  ///< of the raw vector
   std::string type;
-  way name;
+  strategy name;
   std::string memory = "host";  ///< as contender::memory
 
   spread seconds;             ///< over the ranks, of each one's median over the calls

@@ -20,7 +20,7 @@ template <class Lane, class T, class E> class sparse_plan_sum {
   sparse_plan_sum(std::size_t values, sparse_codec const& codec, hcomp::algorithm const& how,
                   T& transport, E& executor)
       : ranks_(transport.size()),
-        plan_(values, {.ways = codec.ways}, transport, executor, {.algorithm = how}) {}
+        plan_(values, {.strategies = codec.strategies}, transport, executor, {.algorithm = how}) {}
 
   /// Sums `x`, and says in `told` what was sent.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {

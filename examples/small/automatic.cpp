@@ -24,7 +24,8 @@ int main(int argc, char** argv) {
 
     if (transport.rank() == 0) {
       std::printf("each value is %g\n", static_cast<double>(gradient[0]));
-      for (auto const& way : plan.choices()) std::printf("%s\n", hcomp::to_text(way).c_str());
+      for (auto const& strategy : plan.choices())
+        std::printf("%s\n", hcomp::to_text(strategy).c_str());
     }
   }
   MPI_Finalize();

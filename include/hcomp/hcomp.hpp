@@ -24,7 +24,7 @@
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/collective/agreement/options.hpp>

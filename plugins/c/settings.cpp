@@ -38,7 +38,7 @@ struct choice_of_codec {
     std::erase_if(keys, [](codec_key const& one) { return one.name == "magnitude"; });
     return keys;
   }
-  std::vector<algorithm_kind> ways() const {
+  std::vector<algorithm_kind> strategies() const {
     return row ? row->algorithms : std::vector<algorithm_kind>{};
   }
 };
@@ -104,8 +104,8 @@ constexpr std::array rule_keys{
     key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},
     key_facts{"max", "SIZE", "all", "larger vectors are left alone; default: no limit"},
     key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
-    key_facts{"when", "always|quicker", "all but none",
-              "quicker: sums are MPI's where that is quicker; default always"},
+    key_facts{"when", "always|faster", "all but none",
+              "faster: all-reduces are MPI's where that is quicker; default always"},
     key_facts{"device", "yes|no", "all but none",
               "no: vectors in a device's memory are MPI's; default yes"},
     key_facts{"check", "N", "all but none",
@@ -147,8 +147,8 @@ std::string codecs_for(std::vector<value_type> const& types) {
   });
   return names_of(all);
 }
-std::string ways_of(choice_of_codec const& codec) {
-  return joined(codec.ways(), [](algorithm_kind kind) {
+std::string algorithms_of(choice_of_codec const& codec) {
+  return joined(codec.strategies(), [](algorithm_kind kind) {
     return kind == algorithm_kind::torus ? "torus, torus:RxC" : algorithm{.kind = kind}.name();
   });
 }
@@ -222,9 +222,9 @@ struct assignment {
     if (value != "yes" && value != "no") refuse(std::string(key) + " is yes or no");
     return value == "yes";
   }
-  bool is_quicker() const {
-    if (value != "always" && value != "quicker") refuse(std::string(key) + " is always or quicker");
-    return value == "quicker";
+  bool is_faster() const {
+    if (value != "always" && value != "faster") refuse(std::string(key) + " is always or faster");
+    return value == "faster";
   }
   std::size_t size() const {
     std::size_t count = 0, factor = 1;
@@ -241,16 +241,16 @@ struct assignment {
       refuse("that is more than the " + std::to_string(no_limit) + " bytes an address can tell");
     return count * factor;
   }
-  algorithm way(choice_of_codec const& codec) const {
+  algorithm strategy(choice_of_codec const& codec) const {
     algorithm how;
     try {
       how = algorithm::from(value);
     } catch (std::invalid_argument const& what) {
       refuse(what.what());
     }
-    auto const ways = codec.ways();
-    if (std::ranges::find(ways, how.kind) == ways.end())
-      refuse("codec '" + std::string(codec.name) + "' goes by " + ways_of(codec));
+    auto const strategies = codec.strategies();
+    if (std::ranges::find(strategies, how.kind) == strategies.end())
+      refuse("codec '" + std::string(codec.name) + "' goes by " + algorithms_of(codec));
     return how;
   }
 };
@@ -272,13 +272,13 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
   if (key == "feedback") to.sum.feedback = one.yes();
-  if (key == "algorithm") to.sum.algorithm = one.way(codec);
+  if (key == "algorithm") to.sum.algorithm = one.strategy(codec);
   if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
   if (key == "threads") to.sum.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();
   if (key == "max") to.max_bytes = one.size();
   if (key == "ranks") to.min_ranks = one.number(1, most_int);
-  if (key == "when") to.if_quicker = one.is_quicker();
+  if (key == "when") to.if_faster = one.is_faster();
   if (key == "device") to.takes_device = one.yes();
   if (key == "check") to.check_every = one.number(0, most_int);
 }
@@ -343,9 +343,9 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   if (result.min_bytes > result.max_bytes)
     where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
                  std::to_string(result.max_bytes) + ", so it is for no vector");
-  if (result.if_quicker && result.sum.feedback)
+  if (result.if_faster && result.sum.feedback)
     where.refuse(
-        "when=quicker does not go with feedback=yes, which '" + std::string(codec.name) +
+        "when=faster does not go with feedback=yes, which '" + std::string(codec.name) +
         "' has unless asked otherwise: what encoding lost would be missing in sums by MPI; "
         "there can be feedback=no, or when=always");
   return result;
@@ -455,7 +455,7 @@ std::string rule::text() const {
   if (min_bytes != 0 || sum.codec != "none") text.append(" min=").append(size_text(min_bytes));
   if (max_bytes != no_limit) text.append(" max=").append(size_text(max_bytes));
   if (min_ranks != 2) text.append(" ranks=").append(std::to_string(min_ranks));
-  if (if_quicker) text.append(" when=quicker");
+  if (if_faster) text.append(" when=faster");
   if (!takes_device) text.append(" device=no");
   if (check_every != 0) text.append(" check=").append(std::to_string(check_every));
   return text;

@@ -50,7 +50,7 @@ struct rule {
   std::size_t min_bytes = 64 * 1024;
   std::size_t max_bytes = static_cast<std::size_t>(-1);
   int min_ranks = 2;
-  bool if_quicker = false;   ///< sums are MPI's where that is quicker
+  bool if_faster = false;    ///< sums are MPI's where that is quicker
   bool takes_device = true;  ///< vectors in a device's memory, too
   int check_every =
       0;  ///< every so manieth call by this rule is compared with MPI's own sum; 0: none

@@ -89,8 +89,9 @@ class communicator : public std::enable_shared_from_this<communicator> {
   /// The same of those by a rule: one that is compared now and then.
   std::uint64_t next_call_by(std::string const& rule) { return calls_by_[rule]++; }
   /// Which way sums by such a rule go, of about so many bytes and like that function of MPI.
-  faster_strategy& way_of(std::string const& rule, std::string_view function, std::size_t bytes) {
-    return ways_[{rule, function, size_class(bytes)}];
+  faster_strategy& strategy_of(std::string const& rule, std::string_view function,
+                               std::size_t bytes) {
+    return strategies_[{rule, function, size_class(bytes)}];
   }
 
  private:
@@ -104,7 +105,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   MPI_Request copied_ = MPI_REQUEST_NULL;
   std::uint64_t number_, calls_ = 0;
   std::map<std::string, std::uint64_t> calls_by_;
-  std::map<std::tuple<std::string, std::string_view, unsigned>, faster_strategy> ways_;
+  std::map<std::tuple<std::string, std::string_view, unsigned>, faster_strategy> strategies_;
   residual_store* residuals_;
   spare_memory spare_;  // before the sums under way, which give back what they took
   // Where sums may be made aside: what sums_ uses.

@@ -21,8 +21,8 @@
 
 namespace hcomp::drop_in {
 
-inline constexpr char const* why_quicker = "MPI's own sum is quicker (when=quicker)";
-inline constexpr char const* why_timed = "timed beside the codec's sums (when=quicker)";
+inline constexpr char const* why_faster = "MPI's own sum is quicker (when=faster)";
+inline constexpr char const* why_timed = "timed beside the codec's sums (when=faster)";
 
 /// MPI's own function for a kind of sum.
 struct function_of_mpi {
@@ -110,18 +110,18 @@ template <class Make> class faster_call {
         sum_(std::move(sum)),
         by_mpi_(by_mpi),
         make_(make),
-        way_(state.way_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
+        strategy_(state.strategy_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
 
   /// Returns the code of MPI.
   int operator()() {
     summing_now const guard;
     if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
-    if (way_.compares()) way_.learn_mean(united(way_.stats()));
-    if (int const part = way_.look_at(); part > 0) look(part);
-    bool const by_mpi = way_.by() == faster_strategy::way::mpi;
-    sum_.is_timed = way_.is_timed();
+    if (strategy_.compares()) strategy_.learn_mean(united(strategy_.stats()));
+    if (int const part = strategy_.look_at(); part > 0) look(part);
+    bool const by_mpi = strategy_.by() == faster_strategy::strategy::mpi;
+    sum_.is_timed = strategy_.is_timed();
     if (by_mpi) {
-      sum_.d.why = sum_.is_timed ? why_timed : why_quicker;
+      sum_.d.why = sum_.is_timed ? why_timed : why_faster;
       note_passed(*sum_.lib, sum_.call, sum_.d);
     }
     if (sum_.is_timed) sum_.wait_for_all(state_);
@@ -133,8 +133,8 @@ template <class Make> class faster_call {
     } catch (copy_error const&) {
       failed = std::current_exception();
     }
-    way_.add(nanoseconds_since(begin), sum_.bytes());
-    if (way_.ends_trial()) way_.learn_trial(united(way_.medians()));
+    strategy_.add(nanoseconds_since(begin), sum_.bytes());
+    if (strategy_.ends_trial()) strategy_.learn_trial(united(strategy_.medians()));
     if (failed) std::rethrow_exception(failed);
     return code;
   }
@@ -145,7 +145,7 @@ template <class Make> class faster_call {
     return make_(state_, sum) ? MPI_SUCCESS : by_mpi_.call(sum.call, sum.counts);
   }
   void look(int part) {
-    part_of_vector const piece(sum_, part, way_.looks());
+    part_of_vector const piece(sum_, part, strategy_.looks());
     auto const& sums = state_.sums();
     auto const wait = [&] { sum_.wait_for_all(state_); };
     auto const sum_by_mpi = [&] {
@@ -163,7 +163,7 @@ template <class Make> class faster_call {
     }
     // the wait before all, and the comparison of figures, take about as long as that wait
     auto const cost = nanoseconds_since(begin) + 2 * waited;
-    way_.learn_look(united(way_.stats_of_look(mpi, codec, cost)));
+    strategy_.learn_look(united(strategy_.stats_of_look(mpi, codec, cost)));
   }
   strategy_stats united(strategy_stats mine) {
     static_assert(sizeof mine == 4 * sizeof(std::int64_t));
@@ -176,7 +176,7 @@ template <class Make> class faster_call {
   summing sum_;
   function_of_mpi const& by_mpi_;
   Make const& make_;
-  faster_strategy& way_;
+  faster_strategy& strategy_;
 };
 
 }  // namespace hcomp::drop_in

@@ -60,13 +60,13 @@ struct strategy_stats {
 ///     if (one.ends_trial()) one.learn_trial(<one.medians(), united over the ranks>);
 class faster_strategy {
  public:
-  enum class way : std::uint8_t { mpi, codec };
+  enum class strategy : std::uint8_t { mpi, codec };
   static constexpr int calls_of_trial = 8;
 
   /// Of the sum of this call.
-  way by() const {
+  strategy by() const {
     if (!is_timed()) return used_;
-    return call_of_trial_ % 2 == 0 ? way::mpi : way::codec;
+    return call_of_trial_ % 2 == 0 ? strategy::mpi : strategy::codec;
   }
   /// Whether this call is one of a trial, in which all ranks must begin together.
   bool is_timed() const { return call_of_trial_ < calls_of_trial; }
@@ -75,7 +75,7 @@ class faster_strategy {
   /// Whether ranks must compare what sums took, before this call's sum.
   bool compares() const { return !is_timed() && look_at() == 0 && sums_ >= least_calls; }
   /// The last trial's decision; the codec before there was one.
-  way used() const { return used_; }
+  strategy used() const { return used_; }
   std::uint64_t looks() const { return looks_; }
   std::uint64_t trials() const { return trials_; }
 
@@ -109,9 +109,9 @@ class faster_strategy {
   /// @param all  united over the ranks
   void learn_trial(strategy_stats const& all) {
     auto const before = used_;
-    used_ = gains(all) ? way::codec : way::mpi;
+    used_ = gains(all) ? strategy::codec : strategy::mpi;
     auto const both = all.by_mpi + all.by_codec,
-               own = used_ == way::mpi ? all.by_mpi : all.by_codec;
+               own = used_ == strategy::mpi ? all.by_mpi : all.by_codec;
     // of which both ways take at most a quarter of a sum
     auto const least = static_cast<std::uint64_t>((4 * both + own - 1) / own);
     part_ = static_cast<int>(std::clamp(std::bit_ceil(least), least_part, most_part));
@@ -139,10 +139,10 @@ class faster_strategy {
     mean_ = -all.minus_mean;
     begin_sums();
     if (mean_of_look_ == 0) mean_of_look_ = mean_;
-    bool const is_quicker = 2 * mean_of_look_ >= 3 * mean_;
+    bool const is_faster = 2 * mean_of_look_ >= 3 * mean_;
     if (needs_trial())
       begin_trial();
-    else if (is_slower() || is_quicker)
+    else if (is_slower() || is_faster)
       calls_to_look_ = 0;
   }
 
@@ -157,15 +157,15 @@ class faster_strategy {
   /// @param all  united over the ranks
   void learn_look(strategy_stats const& all) {
     ++looks_;
-    bool const is_other_quicker = used_ == way::mpi ? gains(all) : all.by_mpi < all.by_codec;
-    looks_won_ = is_other_quicker ? looks_won_ + 1 : 0;
+    bool const is_other_faster = used_ == strategy::mpi ? gains(all) : all.by_mpi < all.by_codec;
+    looks_won_ = is_other_faster ? looks_won_ + 1 : 0;
     // a look that was disturbed does not say what the next one costs, and none costs more than all of both
     auto const cost = std::min(all.cost, std::exchange(cost_, all.cost));
     mean_ = -all.minus_mean;
     bool const needs_trial = this->needs_trial() || looks_won_ >= looks_to_win;
     mean_of_look_ = mean_;
     owed_ += std::min(calls_worth(cost, mean_), most_of_look_);
-    if (is_other_quicker)
+    if (is_other_faster)
       calls_to_look_ = 1;
     else
       rest();
@@ -189,7 +189,7 @@ class faster_strategy {
   }
   bool is_slower() const { return mean_of_look_ > 0 && 2 * mean_ >= 3 * mean_of_look_; }
   bool needs_trial() const {
-    return is_slower() && used_ == way::mpi &&
+    return is_slower() && used_ == strategy::mpi &&
            (calls_to_trial_ <= 0 || 2 * mean_ >= 3 * mean_of_trial_);
   }
   void begin_trial() {
@@ -199,7 +199,7 @@ class faster_strategy {
   void rest() { calls_to_look_ = std::clamp(std::exchange(owed_, 0), least_calls, most_calls); }
   void begin_sums() { took_ = sums_ = 0; }
 
-  way used_ = way::codec;
+  strategy used_ = strategy::codec;
   int call_of_trial_ = 0;
   bool ends_trial_ = false;
   std::array<std::array<std::int64_t, turns>, 2> times_{};

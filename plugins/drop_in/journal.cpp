@@ -55,10 +55,10 @@ std::string version_text() {
 }
 
 /// "thc bits=4, by rule '...'", or the reason alone where it names the way.
-std::string way_text(call_site const& site) {
-  if (site.why.empty()) return site.way;
-  if (site.why.find(site.way) != std::string::npos) return site.why;
-  return site.way + ", " + site.why;
+std::string strategy_text(call_site const& site) {
+  if (site.why.empty()) return site.strategy;
+  if (site.why.find(site.strategy) != std::string::npos) return site.why;
+  return site.strategy + ", " + site.why;
 }
 
 /// Text of several lines with as many spaces before all but the first.
@@ -95,7 +95,7 @@ ordered_json json_of(site_entry const& entry) {
           {"caller", site.caller},
           {"type", site.type},
           {"ranks", site.ranks},
-          {"way", site.way},
+          {"way", site.strategy},
           {"why", site.why},
           {"calls", f.calls},
           {"smallest", f.smallest},
@@ -119,7 +119,7 @@ site_entry entry_of(ordered_json const& json) {
   json.at("caller").get_to(site.caller);
   json.at("type").get_to(site.type);
   json.at("ranks").get_to(site.ranks);
-  json.at("way").get_to(site.way);
+  json.at("way").get_to(site.strategy);
   json.at("why").get_to(site.why);
   json.at("calls").get_to(f.calls);
   json.at("smallest").get_to(f.smallest);
@@ -155,7 +155,7 @@ std::string text_of(ordered_json const& json, int indent) {
 std::vector<site_entry> chosen(std::map<call_site, site_stats> const& sites, bool passed) {
   std::vector<site_entry> all;
   for (auto const& one : sites)
-    if ((one.first.way == passed_on) == passed) all.push_back(one);
+    if ((one.first.strategy == passed_on) == passed) all.push_back(one);
   std::ranges::stable_sort(all, std::greater{},
                            [](site_entry const& one) { return one.second.bytes_plain; });
   return all;
@@ -275,7 +275,7 @@ std::string journal::summary(int ranks) const {
     auto const line = [&](std::string const& words) {
       text += fmt::format("{:>9} {}\n", "", indented(words, 10));
     };
-    line("by " + way_text(site));
+    line("by " + strategy_text(site));
     line("from " + site.caller +
          (f.seconds > 0 ? fmt::format("; {:.0f} % of the time in the codec",
                                       100 * f.seconds_codec / f.seconds)
@@ -336,7 +336,7 @@ std::string journal::prediction(int ranks) const {
     auto const here = f.of_a_call();
     text += fmt::format("\n  {} of {} {} values on {}, from {}\n  by {}\n", site.function,
                         values_text(f), site.type, plural(site.ranks, "rank"), site.caller,
-                        indented(way_text(site), 2));
+                        indented(strategy_text(site), 2));
     text += fmt::format("  {} instead of {} sent per rank ({})\n  {}\n", bytes_text(sent),
                         bytes_text(plain), ratio_text(plain, sent), compared_text(f, ranks));
     text += "  here " + times_text(here) + "\n";

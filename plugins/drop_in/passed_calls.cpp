@@ -29,10 +29,10 @@ std::string place_of(void const* address) {
 }  // namespace
 
 call_site site_of(char const* function, void const* caller, MPI_Datatype type, int ranks,
-                  std::string way, std::string why) {
+                  std::string strategy, std::string why) {
   auto const known = type_of(type);
-  return {function, place_of(caller), known ? std::string(to_text(*known)) : "other",
-          ranks,    std::move(way),   std::move(why)};
+  return {function, place_of(caller),    known ? std::string(to_text(*known)) : "other",
+          ranks,    std::move(strategy), std::move(why)};
 }
 
 void passed_calls::move_to(journal& journal) {

@@ -14,7 +14,7 @@ namespace hcomp::drop_in {
 
 /// What a journal calls the calls from this address.
 call_site site_of(char const* function, void const* caller, MPI_Datatype type, int ranks,
-                  std::string way, std::string why);
+                  std::string strategy, std::string why);
 
 /// Used by all threads of a rank.
 class passed_calls {

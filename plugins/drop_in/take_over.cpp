@@ -62,7 +62,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
       auto const made = [&](communicator& own, summing const& one) {
         return by_host(own, one, make);
       };
-      if (sum.as.if_quicker)
+      if (sum.as.if_faster)
         code = faster_call(state, std::move(sum), by_mpi, made)();
       else
         is_done = made(state, sum);
@@ -226,7 +226,8 @@ namespace {
 /// meanwhile, too.
 bool is_quicker_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
   auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
-  return state.way_of(d.as->text(), mpi_all_reduce.name, bytes).used() == faster_strategy::way::mpi;
+  return state.strategy_of(d.as->text(), mpi_all_reduce.name, bytes).used() ==
+         faster_strategy::strategy::mpi;
 }
 
 /// For sums that a request stands for.
@@ -244,8 +245,8 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   code = MPI_SUCCESS;
   try {
     auto const state = lib->state_of(call.comm);
-    if (d.as->if_quicker && is_quicker_by_mpi(*state, call, d)) {
-      d.why = why_quicker;
+    if (d.as->if_faster && is_quicker_by_mpi(*state, call, d)) {
+      d.why = why_faster;
       note_passed(*lib, call, d);
       return false;
     }

@@ -24,9 +24,9 @@ struct turn {
 inline constexpr std::size_t window = 20;  ///< turns
 inline constexpr char const* being_changed = "-";
 
-inline double seconds_of(std::size_t way, turn const* from, turn const* to) {
+inline double seconds_of(std::size_t strategy, turn const* from, turn const* to) {
   double seconds = 0;
-  for (; from != to; ++from) seconds += from->seconds[way];
+  for (; from != to; ++from) seconds += from->seconds[strategy];
   return seconds;
 }
 /// Behind the turns that have the rate of the first.
@@ -34,11 +34,12 @@ inline turn const* end_of_rate(turn const* from, turn const* end) {
   return std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
 }
 /// The least of seconds of `than` / seconds of `way` over `window` turns; infinite with fewer turns.
-inline double worst_speed(std::size_t way, std::size_t than, turn const* from, turn const* end) {
+inline double worst_speed(std::size_t strategy, std::size_t than, turn const* from,
+                          turn const* end) {
   double worst = std::numeric_limits<double>::infinity();
   for (; static_cast<std::size_t>(end - from) >= window; ++from)
-    worst = std::min(worst,
-                     seconds_of(than, from, from + window) / seconds_of(way, from, from + window));
+    worst = std::min(
+        worst, seconds_of(than, from, from + window) / seconds_of(strategy, from, from + window));
   return worst;
 }
 
@@ -48,7 +49,7 @@ inline double worst_speed(std::size_t way, std::size_t than, turn const* from, t
 ///                   empty
 /// @param chosen     its result is turn::chosen, before the turn
 template <class Sum, class Chosen>
-std::vector<turn> take_turns(std::size_t ways, std::size_t values, double seconds,
+std::vector<turn> take_turns(std::size_t strategies, std::size_t values, double seconds,
                              std::string const& rate_file, Sum const& sum, Chosen const& chosen) {
   auto const rate_now = [&] {
     std::string rate = "as it is";
@@ -60,16 +61,17 @@ std::vector<turn> take_turns(std::size_t ways, std::size_t values, double second
   double const start = MPI_Wtime();
   char goes_on = 1;
   for (std::size_t number = 0; goes_on != 0; ++number) {
-    auto& now = turns.emplace_back(turn{rate_now(), std::vector<double>(ways), chosen()});
-    for (std::size_t k = 0; k < ways; ++k) {
+    auto& now = turns.emplace_back(turn{rate_now(), std::vector<double>(strategies), chosen()});
+    for (std::size_t k = 0; k < strategies; ++k) {
       // forwards and backwards: none is always behind the same other
-      std::size_t const way = (number + (number / ways % 2 == 0 ? k : ways - k)) % ways;
+      std::size_t const strategy =
+          (number + (number / strategies % 2 == 0 ? k : strategies - k)) % strategies;
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
       MPI_Barrier(MPI_COMM_WORLD);
       double const before = MPI_Wtime();
-      sum(way, x);
+      sum(strategy, x);
       MPI_Barrier(MPI_COMM_WORLD);
-      now.seconds[way] = MPI_Wtime() - before;
+      now.seconds[strategy] = MPI_Wtime() - before;
     }
     // where some sums had the one rate and some the other, the turn does not count
     if (rate_now() != now.rate || now.rate == being_changed) turns.pop_back();

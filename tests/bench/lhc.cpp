@@ -163,7 +163,7 @@ void print_bytes() {
     auto const& bytes = sum.choice();
     std::printf("%7g %%%12zu%12zu%14zu%12zu   %s\n", 100 * density, bytes.dense_bytes,
                 bytes.index_bytes, bytes.index_bytes + bytes.packed_bytes,
-                bytes.index_bytes + bytes.sketched_bytes, hcomp::to_text(bytes.way));
+                bytes.index_bytes + bytes.sketched_bytes, hcomp::to_text(bytes.strategy));
   }
 }
 

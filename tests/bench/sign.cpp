@@ -62,13 +62,13 @@ template <class F> void for_blocks(std::size_t first, std::size_t n, F const& f)
 }
 
 /// A level, or the plain code that every level is compared with.
-struct way {
+struct strategy {
   char const* name;
   bool scalar;
   simd_level level;
 };
 
-void add_packing(arrays const& a, way how, bool compensated) {
+void add_packing(arrays const& a, strategy how, bool compensated) {
   float const* const c = compensated ? a.c : nullptr;
   auto const read = bench::fastest_read(a.x, c, values);
   bench::add({compensated ? "pack x + c" : "pack x", how.name, 1.3,
@@ -87,7 +87,7 @@ void add_packing(arrays const& a, way how, bool compensated) {
               }});
 }
 
-void add_merging(arrays const& a, way how, std::uint32_t lower, std::uint32_t upper) {
+void add_merging(arrays const& a, strategy how, std::uint32_t lower, std::uint32_t upper) {
   auto const read = bench::fastest_read(a.x, nullptr, values);
   auto const key = kernels::merge_key(1, 0, 1, lower, lower + upper);
   bench::add({"merge " + std::to_string(lower) + ":" + std::to_string(upper), how.name, 1.0,
@@ -109,7 +109,7 @@ void add_merging(arrays const& a, way how, std::uint32_t lower, std::uint32_t up
 
 /// Decodes by the instructions of a level of choice; otherwise codec `sign`.
 struct sign_at_level : hcomp::sign<> {
-  way how;
+  strategy how;
 
   template <class Group>
   void decode_part(Group, std::byte const* block, int first, int n, float* x,
@@ -122,7 +122,7 @@ struct sign_at_level : hcomp::sign<> {
   }
 };
 
-void add_unpacking(arrays const& a, way how) {
+void add_unpacking(arrays const& a, strategy how) {
   auto const move = bench::fastest_move(a.x, a.c, values);
   sign_at_level const codec{{1e-3f}, how};
   using view = hcomp::global_compensation<>::kernel_view;
@@ -140,13 +140,13 @@ void add_unpacking(arrays const& a, way how) {
 
 int main(int argc, char** argv) {
   static arrays const a;
-  std::vector<way> ways;
+  std::vector<strategy> strategies;
   for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512})
-    if (level <= hcomp::best_simd_level()) ways.push_back({name_of(level), false, level});
-  ways.push_back({"scalar", true, simd_level::baseline});
+    if (level <= hcomp::best_simd_level()) strategies.push_back({name_of(level), false, level});
+  strategies.push_back({"scalar", true, simd_level::baseline});
   std::array<std::pair<std::uint32_t, std::uint32_t>, 6> const weights{
       {{1, 1}, {1, 2}, {1, 3}, {3, 5}, {1, 100}, {7, 9}}};
-  for (auto const how : ways) {
+  for (auto const how : strategies) {
     add_packing(a, how, false);
     add_packing(a, how, true);
     for (auto const& [lower, upper] : weights) add_merging(a, how, lower, upper);

@@ -139,8 +139,8 @@ double error_at_size(hcomp::thc_table const& table, double size) {
 void compare_norms(sizes const& size) {
   constexpr std::size_t layer = 1024;
   hcomp::thc<> const codec({.transform = static_cast<int>(layer)});
-  enum { each, whole, largest, ways };
-  double found[ways] = {}, expected[ways] = {};
+  enum { each, whole, largest, strategies };
+  double found[strategies] = {}, expected[strategies] = {};
   for (int trial = 0; trial < size.layouts; ++trial) {
     auto const number = static_cast<std::uint64_t>(trial);
     auto x = normal_vectors(1, size.values, 5000 + number)[0];
@@ -151,26 +151,26 @@ void compare_norms(sizes const& size) {
     }
     auto const own = hcomp::measure(codec, std::span<float const>(x));
     auto const of_whole = static_cast<float>(std::sqrt(energy(x) / static_cast<double>(x.size())));
-    std::vector<std::uint32_t> norms[ways] = {
+    std::vector<std::uint32_t> norms[strategies] = {
         own, std::vector(own.size(), hcomp::same_bits<std::uint32_t>(of_whole)),
         std::vector(own.size(), *std::max_element(own.begin(), own.end()))};
-    for (int way = 0; way < ways; ++way) {
+    for (int strategy = 0; strategy < strategies; ++strategy) {
       hcomp::draw_key const key{.seed = seed, .step = number};
-      found[way] += error_of(x, sent_alone(codec, x, key, 0, norms[way])) / size.layouts;
+      found[strategy] += error_of(x, sent_alone(codec, x, key, 0, norms[strategy])) / size.layouts;
       for (std::size_t k = 0; k < own.size(); ++k) {
-        double const unit = hcomp::same_bits<float>(norms[way][k]);
-        expected[way] += error_at_size(codec.table(), hcomp::same_bits<float>(own[k]) / unit) *
-                         unit * unit * static_cast<double>(layer) / energy(x) / size.layouts;
+        double const unit = hcomp::same_bits<float>(norms[strategy][k]);
+        expected[strategy] += error_at_size(codec.table(), hcomp::same_bits<float>(own[k]) / unit) *
+                              unit * unit * static_cast<double>(layer) / energy(x) / size.layouts;
       }
     }
   }
   std::printf(
       "\nNorms: error of one vector of layers of 1024 values, their sizes spread over three\n"
       "powers of ten.\n\n| norm | expected | measured |\n|---|---|---|\n");
-  char const* const names[ways] = {"one per transform of 1024", "one, of the whole vector",
-                                   "one, of the largest layer"};
-  for (int way = 0; way < ways; ++way)
-    std::printf("| %s | %.4f | %.4f |\n", names[way], expected[way], found[way]);
+  char const* const names[strategies] = {"one per transform of 1024", "one, of the whole vector",
+                                         "one, of the largest layer"};
+  for (int strategy = 0; strategy < strategies; ++strategy)
+    std::printf("| %s | %.4f | %.4f |\n", names[strategy], expected[strategy], found[strategy]);
 }
 
 // ---- Truncation
@@ -185,13 +185,13 @@ void compare_averages(sizes const& size) {
   vector sums[2] = {vector(x.size()), vector(x.size())};
   for (std::uint64_t k = 1; k <= size.rounds; ++k) {
     double found[2] = {};
-    for (std::size_t way = 0; way < 2; ++way) {
-      auto const y = sent_alone(codecs[way], x, {.seed = seed, .step = k}, 0);
-      for (std::size_t i = 0; i < x.size(); ++i) sums[way][i] += y[i];
+    for (std::size_t strategy = 0; strategy < 2; ++strategy) {
+      auto const y = sent_alone(codecs[strategy], x, {.seed = seed, .step = k}, 0);
+      for (std::size_t i = 0; i < x.size(); ++i) sums[strategy][i] += y[i];
       if (k != 1 && k != 16 && k != 256) continue;
-      auto average = sums[way];
+      auto average = sums[strategy];
       for (float& value : average) value /= static_cast<float>(k);
-      found[way] = error_of(x, average);
+      found[strategy] = error_of(x, average);
     }
     auto const expected = [&](hcomp::thc<> const& codec) {
       double const stays = codec.truncation() * codec.truncation();  // of the whole energy
@@ -241,14 +241,14 @@ void compare_signs(sizes const& size) {
   vector left[2] = {vector(x.size()), vector(x.size())};
   for (std::uint64_t round = 1; round <= size.rounds; ++round) {
     double found[2] = {};
-    for (std::size_t way = 0; way < 2; ++way) {
+    for (std::size_t strategy = 0; strategy < 2; ++strategy) {
       // The signs belong to the key; the rounding to the rank, too, so it is fresh in either way.
-      hcomp::draw_key const key{.seed = seed, .step = way == 0 ? round : 0};
+      hcomp::draw_key const key{.seed = seed, .step = strategy == 0 ? round : 0};
       vector y(x.size());
-      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + left[way][i];
+      for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + left[strategy][i];
       auto const sent = sent_alone(codec, y, key, static_cast<int>(round));
-      for (std::size_t i = 0; i < x.size(); ++i) left[way][i] = y[i] - sent[i];
-      found[way] = energy(left[way]) / energy(x);
+      for (std::size_t i = 0; i < x.size(); ++i) left[strategy][i] = y[i] - sent[i];
+      found[strategy] = energy(left[strategy]) / energy(x);
     }
     if (round == 8 || round == 32 || round == 256)
       std::printf("| %d | %.4f | %.4f | %.2f | %.2f |\n", static_cast<int>(round),

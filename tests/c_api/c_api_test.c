@@ -222,7 +222,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   refused(10, MPI_FLOAT, "none", "MPI's own sum");
   refused(10, MPI_FLOAT, "thc min=1MiB", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc turns=2", "are for the rules of the drop-in library");
-  refused(10, MPI_FLOAT, "fp16 when=quicker", "are for the rules of the drop-in library");
+  refused(10, MPI_FLOAT, "fp16 when=faster", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc; double: fp16", "without ';'");
   refused(10, MPI_INT, "identity", "neither float (4 bytes) nor double");
   refused(10, MPI_DATATYPE_NULL, "identity", "neither float (4 bytes) nor double");

@@ -51,11 +51,11 @@ int main(int argc, char** argv) {
   REQUIRE(sum_over(comm) == exact);
   code = hcomp_comm_set(comm, rank == 0 ? "float: bf16" : "float: fp16");
   REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "ranks have different settings") != NULL);
-  code = hcomp_comm_set(comm, "float: sign when=quicker");
+  code = hcomp_comm_set(comm, "float: sign when=faster");
   REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "does not go with feedback=yes") != NULL);
 
   /* either way, on all ranks alike */
-  REQUIRE(hcomp_comm_set(comm, "float: fp16 when=quicker") == HCOMP_OK);
+  REQUIRE(hcomp_comm_set(comm, "float: fp16 when=faster") == HCOMP_OK);
   for (i = 0; i < 20; ++i) {
     float const sum = sum_over(comm);
     float of_rank_0 = sum;

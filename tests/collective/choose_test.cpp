@@ -39,7 +39,7 @@ std::vector<std::string> all_codecs() {
   return names;
 }
 
-allowed_ways const everything{all_codecs(), all_algorithms()};
+allowed_strategies const everything{all_codecs(), all_algorithms()};
 
 }  // namespace
 
@@ -58,65 +58,66 @@ TEST_CASE("choose: identity where the link costs nothing, sign where it is all t
 
 TEST_CASE("choose: few hops where latency is all that counts, few draws on many ranks") {
   link_cost const far{1e-2, 0, 0};
-  auto const quickest = [&](allowed_ways const& allowed) {
+  auto const fastest = [&](allowed_strategies const& allowed) {
     return to_text(choose(some_costs(far, 64), 64, 1000, allowed).front());
   };
-  CHECK(quickest(everything).starts_with("sign by sampled: 70"));  // one hop and six of agreement
-  CHECK(quickest({}).starts_with("identity by direct: 80"));
-  allowed_ways const neighbours{{"identity"}, {algorithm::from("ring"), algorithm::from("torus")}};
-  CHECK(quickest(neighbours).starts_with("identity by torus:8x8: 340"));
+  CHECK(fastest(everything).starts_with("sign by sampled: 70"));  // one hop and six of agreement
+  CHECK(fastest({}).starts_with("identity by direct: 80"));
+  allowed_strategies const neighbours{{"identity"},
+                                      {algorithm::from("ring"), algorithm::from("torus")}};
+  CHECK(fastest(neighbours).starts_with("identity by torus:8x8: 340"));
   // where selecting takes as long for every rank, with 512 of them that is more than the link saves
-  allowed_ways const signs{{"sign"}, all_algorithms()};
+  allowed_strategies const signs{{"sign"}, all_algorithms()};
   auto const crowd = choose(some_costs(gbit(10), 512), 512, 1 << 24, signs).front();
   CHECK(crowd.algorithm.name() == "direct");
 }
 
 TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
   auto const costs = some_costs(gbit(1), 12);
-  auto const ways = choose(costs, 12, 1 << 20, everything);
-  CHECK(ways.size() == 8 * (3 + 4) + 1);  // the torus has 4 shapes
-  for (std::size_t i = 0; i < ways.size(); ++i) {
-    CAPTURE(to_text(ways[i]));
-    CHECK(ways[i].seconds() ==
-          predicted_seconds(ways[i].algorithm, 12, 1 << 20, costs.of(ways[i].codec), costs.link));
-    if (i > 0) CHECK(ways[i - 1].seconds() <= ways[i].seconds());
-    CHECK((ways[i].algorithm.kind != algorithm_kind::sampled || ways[i].codec == "sign"));
-    CHECK((ways[i].algorithm.kind != algorithm_kind::torus ||
-           (ways[i].algorithm.rows > 1 && ways[i].algorithm.columns > 1 &&
-            ways[i].algorithm.rows * ways[i].algorithm.columns == 12)));
+  auto const strategies = choose(costs, 12, 1 << 20, everything);
+  CHECK(strategies.size() == 8 * (3 + 4) + 1);  // the torus has 4 shapes
+  for (std::size_t i = 0; i < strategies.size(); ++i) {
+    CAPTURE(to_text(strategies[i]));
+    CHECK(strategies[i].seconds() == predicted_seconds(strategies[i].algorithm, 12, 1 << 20,
+                                                       costs.of(strategies[i].codec), costs.link));
+    if (i > 0) CHECK(strategies[i - 1].seconds() <= strategies[i].seconds());
+    CHECK(
+        (strategies[i].algorithm.kind != algorithm_kind::sampled || strategies[i].codec == "sign"));
+    CHECK((strategies[i].algorithm.kind != algorithm_kind::torus ||
+           (strategies[i].algorithm.rows > 1 && strategies[i].algorithm.columns > 1 &&
+            strategies[i].algorithm.rows * strategies[i].algorithm.columns == 12)));
   }
 }
 
-TEST_CASE(
-    "choose: the shape of a torus is the one that is quickest, the most square one if alike") {
-  auto const quickest = [](link_cost const& link, int ranks, std::size_t values) {
-    allowed_ways const tori{{"identity"}, {algorithm::from("torus")}};
+TEST_CASE("choose: the shape of a torus is the one that is fastest, the most square one if alike") {
+  auto const fastest = [](link_cost const& link, int ranks, std::size_t values) {
+    allowed_strategies const tori{{"identity"}, {algorithm::from("torus")}};
     return choose(some_costs(link, ranks), ranks, values, tori).front().algorithm.name();
   };
-  CHECK(quickest({1e-2, 0, 0}, 1024, 1000) == "torus:32x32");  // fewest hops
-  CHECK(quickest({1e-2, 0, 0}, 7, 1000) == "torus:1x7");       // it has no other
+  CHECK(fastest({1e-2, 0, 0}, 1024, 1000) == "torus:32x32");  // fewest hops
+  CHECK(fastest({1e-2, 0, 0}, 7, 1000) == "torus:1x7");       // it has no other
   // The model walks the schedules with whole blocks, and sees more than hops.
   link_cost const slow{1e-5, 8e-8, 1e-6};
   auto const costs = some_costs(slow, 128);
   auto const seconds = [&](char const* shape) {
     return predicted_seconds(algorithm::from(shape), 128, 30'000, costs.of("identity"), slow);
   };
-  CHECK(quickest(slow, 128, 30'000) == "torus:16x8");
+  CHECK(fastest(slow, 128, 30'000) == "torus:16x8");
   CHECK(seconds("torus:16x8") < 0.96 * seconds("torus:8x16"));
 }
 
 TEST_CASE(
     "choose: hierarchical ways where it is known what nodes cost, for nodes that share a link") {
   auto costs = some_costs(gbit(1), 12);
-  allowed_ways const ways{{"identity"},
-                          {algorithm::from("ring"), algorithm::from("hierarchical"),
-                           algorithm::from("hierarchical:torus")}};
-  CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
+  allowed_strategies const strategies{{"identity"},
+                                      {algorithm::from("ring"), algorithm::from("hierarchical"),
+                                       algorithm::from("hierarchical:torus")}};
+  CHECK(choose(costs, 12, 1 << 20, strategies).size() == 1);
 
   node_cost nodes{.ranks = 3, .between = costs.link, .inside = 1e-9, .call = 2e-5};
   nodes.between.seconds_per_byte *= 3;
   costs.nodes = nodes;
-  auto const found = choose(costs, 12, 1 << 20, ways);
+  auto const found = choose(costs, 12, 1 << 20, strategies);
   REQUIRE(found.size() == 3);
   CHECK(found[0].algorithm.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
   CHECK(found[1].algorithm.name() == "hierarchical");
@@ -126,9 +127,9 @@ TEST_CASE(
   CHECK(found[0].seconds() == doctest::Approx(1.5 * bytes + 1e-9 * (1 << 20)).epsilon(0.1));
   CHECK(found[0].expected.inside == doctest::Approx(2e-5 + 1e-9 * (1 << 20)));
 
-  CHECK(choose(costs, 13, 1 << 20, ways).size() == 1);  // not hosts of three
+  CHECK(choose(costs, 13, 1 << 20, strategies).size() == 1);  // not hosts of three
   costs.nodes->ranks = 1;
-  CHECK(choose(costs, 12, 1 << 20, ways).size() == 1);
+  CHECK(choose(costs, 12, 1 << 20, strategies).size() == 1);
   auto const on_one_node = predict_by_nodes({}, 3, 1000, costs.of("identity"), nodes);
   CHECK(on_one_node.seconds() == doctest::Approx(2e-5 + 1e-6));  // nothing is encoded
   CHECK_THROWS_WITH_AS(predict_by_nodes({}, 4, 1, costs.of("identity"), nodes),
@@ -138,24 +139,24 @@ TEST_CASE(
 
 TEST_CASE("choose: of equally quick ways that which is allowed first") {
   auto const costs = some_costs(gbit(1), 1);
-  allowed_ways ways = everything;
-  CHECK(choose(costs, 1, 0, ways).front().codec == "identity");
-  CHECK(choose(costs, 1, 0, ways).front().algorithm.name() == "ring");
-  std::reverse(ways.codecs.begin(), ways.codecs.end());
-  std::reverse(ways.algorithms.begin(), ways.algorithms.end());
-  CHECK(choose(costs, 1, 0, ways).front().codec == "reproducible");
-  CHECK(choose(costs, 1, 0, ways).front().algorithm.name() == "recursive_doubling");
+  allowed_strategies strategies = everything;
+  CHECK(choose(costs, 1, 0, strategies).front().codec == "identity");
+  CHECK(choose(costs, 1, 0, strategies).front().algorithm.name() == "ring");
+  std::reverse(strategies.codecs.begin(), strategies.codecs.end());
+  std::reverse(strategies.algorithms.begin(), strategies.algorithms.end());
+  CHECK(choose(costs, 1, 0, strategies).front().codec == "reproducible");
+  CHECK(choose(costs, 1, 0, strategies).front().algorithm.name() == "recursive_doubling");
 }
 
 TEST_CASE("choose: no sampled selection on more ranks than it can choose among") {
-  allowed_ways const selection{{"sign"}, {{algorithm_kind::sampled}, {algorithm_kind::ring}}};
+  allowed_strategies const selection{{"sign"}, {{algorithm_kind::sampled}, {algorithm_kind::ring}}};
   CHECK(choose(some_costs(gbit(1), 1024), 1024, 100, selection).size() == 2);
   CHECK(choose(some_costs(gbit(1), 1025), 1025, 100, selection).size() == 1);
 }
 
 TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed") {
   auto const costs = some_costs(gbit(1), 4);
-  auto const text = [&](allowed_ways const& allowed) {
+  auto const text = [&](allowed_strategies const& allowed) {
     return outcome_of([&] { choose(costs, 4, 100, allowed); }).text;
   };
   CHECK(text({{"gzip"}, all_algorithms()}) ==
@@ -193,7 +194,7 @@ TEST_CASE("pays_from: the last crossing of two times, exactly; nothing if there 
 }
 
 TEST_CASE("pays_from: the slower the link, the smaller the vectors for which sign pays") {
-  allowed_ways const signs{{"sign"}, all_algorithms()}, plain{};
+  allowed_strategies const signs{{"sign"}, all_algorithms()}, plain{};
   for (int const ranks : {2, 8, 24}) {
     std::optional<std::size_t> before, library_before;
     bool paid = false;

@@ -117,11 +117,11 @@ TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ra
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
       auto const layout = layout_of(identity<>{}, values, ranks);
-      std::vector<algorithm> ways{ring_way, torus_way, direct_way, recursive_doubling_way};
+      std::vector<algorithm> strategies{ring_way, torus_way, direct_way, recursive_doubling_way};
       if (ranks % 3 == 0)
         for (auto const& [rows, columns] : {std::pair{3, ranks / 3}, std::pair{ranks / 3, 3}})
-          ways.push_back({algorithm_kind::torus, rows, columns});
-      for (auto const& how : ways)
+          strategies.push_back({algorithm_kind::torus, rows, columns});
+      for (auto const& how : strategies)
         for (int rank = 0; rank < ranks; ++rank) {
           CAPTURE(ranks);
           CAPTURE(values);

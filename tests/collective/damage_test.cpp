@@ -230,7 +230,7 @@ bool mutate(bytes& message, int kind, random_numbers& numbers, bytes const& repl
 }
 constexpr int mutations = 10;
 
-struct way {
+struct strategy {
   std::string codec;
   algorithm how;
   bool on_device;
@@ -238,8 +238,8 @@ struct way {
 
 /// Every codec that has a name, for floats or integers, with every algorithm that it has; and each kind of codec on what
 /// stands in for a device.
-std::vector<way> ways() {
-  std::vector<way> all;
+std::vector<strategy> strategies() {
+  std::vector<strategy> all;
   registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
     std::vector<std::string> texts{row.name};
     if (row.name == "error_bounded") texts = {"error_bounded:bound=1e-2"};
@@ -271,7 +271,7 @@ bool same_bits(std::vector<std::vector<float>> const& a, std::vector<std::vector
 
 /// `trials` times one message of one rank is damaged.
 tally damage(bool checksum, int trials, std::uint64_t seed) {
-  auto const all = ways();
+  auto const all = strategies();
   std::map<std::string, run> intact;
   tally count;
   for (int trial = 0; trial < trials; ++trial) {

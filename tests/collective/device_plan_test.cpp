@@ -40,7 +40,7 @@ struct move_guarded {
 };
 using reaching = reaching_transport<move_guarded>;
 
-enum class way { host_staged, direct, host_staged_over_reaching, host_staged_beside_a_host };
+enum class strategy { host_staged, direct, host_staged_over_reaching, host_staged_beside_a_host };
 
 /// The same on a host; returns what was sent by the last.
 template <class C>
@@ -57,9 +57,9 @@ template <class C>
 std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 std::vector<std::vector<float>> const& x,
                                                 plan_options const& options,
-                                                std::vector<std::uint64_t>& sent, way by) {
+                                                std::vector<std::uint64_t>& sent, strategy by) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
-    if (by == way::host_staged_beside_a_host && transport.rank() == 0) {
+    if (by == strategy::host_staged_beside_a_host && transport.rank() == 0) {
       sent[0] = sum_on_host(codec, transport, mine, options);
       return;
     }
@@ -77,9 +77,9 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
       mine = values.host();
     };
     reaching direct(transport);
-    if (by == way::direct) return sum_over(direct, message_memory::device);
+    if (by == strategy::direct) return sum_over(direct, message_memory::device);
     if constexpr (C::codec_id == sign<>::codec_id)  // each codec more takes the compiler seconds
-      if (by == way::host_staged_over_reaching) {
+      if (by == strategy::host_staged_over_reaching) {
         host_staged over(direct, executor);
         return sum_over(over, message_memory::device);
       }
@@ -127,9 +127,11 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host to
             auto const x = vectors(values, ranks);
             std::vector<std::uint64_t> sent(x.size()), expected = sent;
             auto const wanted = sums_on_nodes(codec, x, options, expected);
-            for (way const by : {way::host_staged, way::direct, way::host_staged_over_reaching,
-                                 way::host_staged_beside_a_host}) {
-              if (by == way::host_staged_over_reaching && C::codec_id != sign<>::codec_id) continue;
+            for (strategy const by :
+                 {strategy::host_staged, strategy::direct, strategy::host_staged_over_reaching,
+                  strategy::host_staged_beside_a_host}) {
+              if (by == strategy::host_staged_over_reaching && C::codec_id != sign<>::codec_id)
+                continue;
               CAPTURE(static_cast<int>(by));
               auto const found = sums_on_devices(codec, x, options, sent, by);
               CHECK(sent == expected);

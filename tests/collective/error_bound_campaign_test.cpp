@@ -9,7 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -59,8 +59,8 @@ template <class T> std::size_t beyond_bound(std::uint64_t seed, std::size_t n) {
       value = static_cast<T>(std::ldexp(numbers.uniform(), numbers.integer(lowest, highest)));
     }
   }
-  auto const ways = merging_ways(ranks);
-  auto const& options = ways[seed % ways.size()];
+  auto const strategies = merging_algorithms(ranks);
+  auto const& options = strategies[seed % strategies.size()];
   CAPTURE(seed);
   CAPTURE(ranks);
   CAPTURE(bound);

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -62,7 +62,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
     double bound;
   } const cases[] = {{0, 0, 1e-6}, {300, 4, 1e-4}, {0, 20, 1e-9}, {1e9, 60, 3e8}, {0, -60, 1e-25}};
   for (int const ranks : few_cases ? std::vector{1, 6} : std::vector{1, 2, 3, 6})
-    for (auto const& options : merging_ways(ranks))
+    for (auto const& options : merging_algorithms(ranks))
       for (auto const& one : cases) {
         CAPTURE(ranks);
         CAPTURE(options.algorithm.name());
@@ -87,7 +87,7 @@ TEST_CASE("error bound of doubles: it holds at any scale, by every algorithm, on
 
 TEST_CASE("error bound of doubles: means, and single steps of a sum") {
   for (int const ranks : {2, 5})
-    for (auto const& options : merging_ways(ranks)) {
+    for (auto const& options : merging_algorithms(ranks)) {
       CAPTURE(ranks);
       CAPTURE(options.algorithm.name());
       auto const x = around(100, 2, ranks, 3000, 2);

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -132,7 +132,7 @@ std::vector<int> ranks_to_try() {
 
 TEST_CASE("error bound: values of 200 to 300 are summed within 1e-4 wherever floats are so dense") {
   for (int const ranks : ranks_to_try())
-    for (auto const& options : merging_ways(ranks)) {
+    for (auto const& options : merging_algorithms(ranks)) {
       CAPTURE(ranks);
       CAPTURE(options.algorithm.name());
       auto const found = judge(around(ranks, 5000, 255, 45, 1), 1e-4, options);
@@ -150,7 +150,7 @@ TEST_CASE("error bound: it holds for values of many sizes, wherever a float is w
   std::uint64_t seed = 0;
   std::size_t possible = 0, impossible = 0;
   for (int const ranks : ranks_to_try())
-    for (auto const& options : merging_ways(ranks)) {
+    for (auto const& options : merging_algorithms(ranks)) {
       // from far below the bound to 2^35 times as much, beyond which most sums are no floats
       double const bound = bounds[++seed % std::size(bounds)];
       int const power = std::ilogb(bound);
@@ -182,7 +182,7 @@ TEST_CASE("error bound: it holds for values of many sizes, wherever a float is w
 
 TEST_CASE("error bound: at any scale, sums that are floats are the answers") {
   for (int const ranks : ranks_to_try())
-    for (auto const& options : merging_ways(ranks))
+    for (auto const& options : merging_algorithms(ranks))
       for (double const scale : {0x1p10, 0x1p60, 0x1p100}) {
         CAPTURE(ranks);
         CAPTURE(options.algorithm.name());
@@ -207,7 +207,7 @@ TEST_CASE("error bound: at any scale, sums that are floats are the answers") {
 
 TEST_CASE("error bound: one large value of one rank costs its neighbours nothing") {
   for (int const ranks : {2, 5})
-    for (auto const& options : merging_ways(ranks))
+    for (auto const& options : merging_algorithms(ranks))
       for (float const large : {1e3f, 1e9f, 1e20f, -3e38f}) {
         CAPTURE(ranks);
         CAPTURE(options.algorithm.name());
@@ -220,7 +220,7 @@ TEST_CASE("error bound: one large value of one rank costs its neighbours nothing
 
 TEST_CASE("error bound: what 53 bits are too short for is off, and the report says by how much") {
   for (int const ranks : {3, 6})
-    for (auto const& options : merging_ways(ranks)) {
+    for (auto const& options : merging_algorithms(ranks)) {
       CAPTURE(ranks);
       CAPTURE(options.algorithm.name());
       auto x = around(ranks, 4000, 0, 1, 9);
@@ -237,7 +237,7 @@ TEST_CASE("error bound: what 53 bits are too short for is off, and the report sa
 
 TEST_CASE("error bound: means and single steps of a sum tell how far they are off") {
   for (int const ranks : {2, 3, 8})
-    for (auto const& options : merging_ways(ranks))
+    for (auto const& options : merging_algorithms(ranks))
       for (double const center : {0.0, 100.0, 1e6}) {
         CAPTURE(ranks);
         CAPTURE(options.algorithm.name());
@@ -277,7 +277,7 @@ TEST_CASE("error bound: answers are the same whether few values or all tell that
   for (std::size_t const place : {0u, 1234u}) {  // one that is looked at first, and another
     auto with_large = x;
     with_large[1][place] = 1e4f;
-    for (auto options : merging_ways(3)) {
+    for (auto options : merging_algorithms(3)) {
       CAPTURE(options.algorithm.name());
       CAPTURE(place);
       vectors answers[2];
@@ -300,7 +300,7 @@ TEST_CASE("error bound: answers are the same whether few values or all tell that
 
 TEST_CASE("error bound: what a call answers does not depend on the calls before") {
   auto const small = around(3, 6000, 0, 1, 7), large = around(3, 6000, 300, 50, 8);
-  for (auto const& options : merging_ways(3)) {
+  for (auto const& options : merging_algorithms(3)) {
     CAPTURE(options.algorithm.name());
     vectors alone[2];
     for (int which = 0; which < 2; ++which)

@@ -203,19 +203,19 @@ TEST_CASE("sums rounded on their way: as many bytes as the model says, and no mo
 }
 
 TEST_CASE("sums rounded on their way: their error is what the formula says, and 0 on average") {
-  struct way {
+  struct strategy {
     std::string how;
     int ranks, bits, hop_bits, steps;
   };
-  std::vector<way> ways{{"ring", 32, 4, 6, 2},
-                        {"direct", 32, 4, 6, 2},
-                        {"recursive_doubling", 32, 4, 6, 2},
-                        {"torus", 32, 4, 6, 2},
-                        {"recursive_doubling", 12, 4, 5, 2},
-                        {"ring", 8, 2, 4, 64},
-                        {"recursive_doubling", 8, 4, 4, 64}};
-  if (few_cases) ways = {{"ring", 8, 4, 4, 4}};
-  for (auto const& one : ways) {
+  std::vector<strategy> strategies{{"ring", 32, 4, 6, 2},
+                                   {"direct", 32, 4, 6, 2},
+                                   {"recursive_doubling", 32, 4, 6, 2},
+                                   {"torus", 32, 4, 6, 2},
+                                   {"recursive_doubling", 12, 4, 5, 2},
+                                   {"ring", 8, 2, 4, 64},
+                                   {"recursive_doubling", 8, 4, 4, 64}};
+  if (few_cases) strategies = {{"ring", 8, 4, 4, 4}};
+  for (auto const& one : strategies) {
     auto const& how = one.how;
     int const ranks = one.ranks, hop_bits = one.hop_bits, steps = one.steps;
     CAPTURE(how);

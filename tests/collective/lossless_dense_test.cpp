@@ -8,7 +8,7 @@
 #include <cmath>
 #include <collective/coder.hpp>
 #include <collective/endings.hpp>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -27,7 +27,7 @@ using namespace hcomp::testing;
 TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, by every algorithm",
                    T, float, double) {
   for (int const ranks : {1, 2, 5, 6})
-    for (auto const& options : merging_ways(ranks)) {
+    for (auto const& options : merging_algorithms(ranks)) {
       CAPTURE(ranks);
       CAPTURE(options.algorithm.name());
       std::vector<std::vector<T>> x;
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, b
 TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values", T, float,
                    double) {
   for (int const kind : {0, 1, 3, 4, 7})
-    for (auto const& options : merging_ways(4)) {
+    for (auto const& options : merging_algorithms(4)) {
       CAPTURE(kind);
       CAPTURE(options.algorithm.name());
       std::vector<std::vector<T>> x;

@@ -7,7 +7,7 @@
 
 #include <collective/coder.hpp>
 #include <collective/endings.hpp>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ using namespace hcomp::testing;
 TEST_CASE_TEMPLATE("lossless_integers: plans sum as MPI does, by every algorithm", T, std::int32_t,
                    std::uint64_t) {
   for (int const ranks : {1, 2, 4, 5})
-    for (auto const& options : merging_ways(ranks))
+    for (auto const& options : merging_algorithms(ranks))
       for (std::size_t const n : {0, 1, 5000}) {
         CAPTURE(ranks);
         CAPTURE(options.algorithm.name());

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <collective/merging_ways.hpp>
+#include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE("relative bound: a sum is that of its share of the largest va
                      {is_float ? 1e-20 : 1e-200, 1e-6},  // floats: more bits than integers have
                      {is_float ? 1e20 : 1e200, is_float ? 1e-8 : 1e-13}};
   for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 2, 3, 6})
-    for (auto const& how : merging_ways(ranks))
+    for (auto const& how : merging_algorithms(ranks))
       for (auto const& one : cases) {
         CAPTURE(ranks);
         CAPTURE(how.algorithm.name());

@@ -109,9 +109,9 @@ sums sums_of(sparse::vectors const& x, settings const& options, reduce_op result
       found.choices[rank] = what == operation::all_reduce ? sum.choice().text() : "";
       found.sent[rank] = report.bytes_sent;
       found.hops[rank] = report.hops;
-      bool const by_shards =
-          what != operation::all_reduce || (options.plan.algorithm.kind == algorithm_kind::direct &&
-                                            (options.ways.dense || options.ways.packed));
+      bool const by_shards = what != operation::all_reduce ||
+                             (options.plan.algorithm.kind == algorithm_kind::direct &&
+                              (options.strategies.dense || options.strategies.packed));
       if (!by_shards) return;
       CHECK(buffers_made == before);
       CHECK(report.messages == (on_device ? message_memory::host_staged : message_memory::host));
@@ -168,7 +168,7 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
           CAPTURE(name);
           auto const x =
               sparse::ranks_of(static_cast<std::size_t>(ranks), detail::run_values + 100, density);
-          settings const options{.ways = {.dense = false, .packed = false},
+          settings const options{.strategies = {.dense = false, .packed = false},
                                  .sketch = {.cells_per_value = cells_per_value, .attempts = 2},
                                  .plan = {.algorithm = algorithm::from(name)}};
           auto const result = ranks == 3 ? reduce_op::mean : reduce_op::sum;
@@ -181,25 +181,25 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
 
 /// By shards, which begin and end in the middle of runs, or have no values.
 template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
-  sparse_ways const dense{.packed = false, .sketched = false}, packed{.dense = false};
+  sparse_strategies const dense{.packed = false, .sketched = false}, packed{.dense = false};
   for (int const ranks : all_ranks)
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{63}, std::size_t{64},
                                 std::size_t{65}, 3 * detail::run_values + 100})
       for (double const density : {0.0, 0.001, 0.3, 1.0})
-        for (auto const& ways : {sparse_ways{}, dense, packed}) {
-          if (ways.dense != ways.packed && (n < 65 || density != 0.3)) continue;
+        for (auto const& strategies : {sparse_strategies{}, dense, packed}) {
+          if (strategies.dense != strategies.packed && (n < 65 || density != 0.3)) continue;
           if (n < 65 && density == 0.001) continue;
           CAPTURE(ranks);
           CAPTURE(n);
           CAPTURE(density);
-          CAPTURE(ways.dense);
-          CAPTURE(ways.packed);
+          CAPTURE(strategies.dense);
+          CAPTURE(strategies.packed);
           auto const x = sparse::ranks_of(static_cast<std::size_t>(ranks), n, density);
-          settings const options{.ways = ways,
+          settings const options{.strategies = strategies,
                                  .plan = {.algorithm = direct, .checksum = n % 2 == 1}};
           auto const result = density == 0.3 ? reduce_op::mean : reduce_op::sum;
           for (auto const what : operations) {
-            if (what == operation::all_gather && (density != 0.3 || !ways.packed)) continue;
+            if (what == operation::all_gather && (density != 0.3 || !strategies.packed)) continue;
             CAPTURE(std::string(detail::to_text(what)));
             auto const wanted = sums_of<Lane>(x, options, result, none, what);
             check_equal(sums_of<Lane>(x, options, result, all, what), wanted);
@@ -370,10 +370,10 @@ TEST_CASE("sparse plan on devices: a sum without what a rank has given is refuse
   CHECK(ends_of<std::uint32_t>(x, {}, damage) == wanted);
 }
 TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ranks") {
-  auto const outcomes = ends_of<std::uint32_t>(
-      sparse::ranks_of(3, 20000, 0.01),
-      {.ways = {.dense = false, .packed = false}, .plan = {.algorithm = algorithm::from("ring")}},
-      damages_first(lane_sum<std::uint32_t>::codec_id));
+  auto const outcomes = ends_of<std::uint32_t>(sparse::ranks_of(3, 20000, 0.01),
+                                               {.strategies = {.dense = false, .packed = false},
+                                                .plan = {.algorithm = algorithm::from("ring")}},
+                                               damages_first(lane_sum<std::uint32_t>::codec_id));
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
   CHECK(outcomes[0].text.find("cells hold what the index does not explain") != std::string::npos);
@@ -429,10 +429,10 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
     });
     return text;
   };
-  CHECK(text_of(0.0f, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
+  CHECK(text_of(0.0f, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
         "lossless: no way is allowed; there are dense, sparse_union and lhc");
   for (bool const dense : {false, true}) {
-    settings const options{.ways = {.dense = dense, .packed = false}};
+    settings const options{.strategies = {.dense = dense, .packed = false}};
     CHECK(text_of(0.0f, options) ==
           "lossless: lhc is allowed and sparse_union is not, but in a device's memory there are "
           "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
@@ -589,7 +589,7 @@ TEST_CASE(
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 70;
   guarded_executor executor;
-  lossless<lane_type> const sketches{.ways = {.dense = false, .packed = false}};
+  lossless<lane_type> const sketches{.strategies = {.dense = false, .packed = false}};
   detail::sparse_phases<lossless<lane_type>, guarded_executor> phases(sketches, values,
                                                                       {.ranks = 2}, executor);
   for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than it must be

@@ -20,7 +20,7 @@
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
@@ -141,11 +141,13 @@ TEST_CASE("sparse plan: floats by recursive_doubling equal those of a dense plan
 TEST_CASE("sparse plan: every way gives the same bits, and means are sums divided") {
   auto const x = vectors(4, 5000, 0.2);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
-  for (auto const& ways : {sparse_ways{}, sparse_ways{.packed = false, .sketched = false},
-                           sparse_ways{.dense = false, .sketched = false},
-                           sparse_ways{.dense = false, .packed = false}}) {
-    CHECK(all_are(all_reduced<std::uint32_t>(x, {.ways = ways}), expected));
-    auto const means = all_reduced<std::uint32_t>(x, {.ways = ways}, {.op = reduce_op::mean});
+  for (auto const& strategies :
+       {sparse_strategies{}, sparse_strategies{.packed = false, .sketched = false},
+        sparse_strategies{.dense = false, .sketched = false},
+        sparse_strategies{.dense = false, .packed = false}}) {
+    CHECK(all_are(all_reduced<std::uint32_t>(x, {.strategies = strategies}), expected));
+    auto const means =
+        all_reduced<std::uint32_t>(x, {.strategies = strategies}, {.op = reduce_op::mean});
     auto quarter = expected;  // of four ranks: exact
     for (float& value : quarter) value /= 4;
     CHECK(all_are(means, quarter));
@@ -269,18 +271,20 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
 TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that are allowed") {
   auto x = vectors(3, 6400, 0.02);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
-  for (auto const& ways : {sparse_ways{}, sparse_ways{.packed = false, .sketched = false},
-                           sparse_ways{.dense = false, .packed = false}}) {
+  for (auto const& strategies :
+       {sparse_strategies{}, sparse_strategies{.packed = false, .sketched = false},
+        sparse_strategies{.dense = false, .packed = false}}) {
     std::vector<std::uint64_t> sent(3);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor;
-      auto sum = plan_of<std::uint32_t>(mine.size(), transport, executor, {.ways = ways});
+      auto sum =
+          plan_of<std::uint32_t>(mine.size(), transport, executor, {.strategies = strategies});
       auto const report = sum.reduce_scatter(std::span(mine));
       sent[static_cast<std::size_t>(transport.rank())] = report.bytes_sent;
       CHECK(report.hops == 2);
       CHECK(report.weight == 3);
     });
-    bool const packs = ways.packed || ways.sketched;
+    bool const packs = strategies.packed || strategies.sketched;
     for (std::size_t r = 0; r < 3; ++r) {
       CHECK((sent[r] > 16'000) == !packs);
       for (std::size_t i = 6400 * r / 3 / 64 * 64 + 64; i < 6400 * (r + 1) / 3 / 64 * 64; ++i)
@@ -381,7 +385,7 @@ TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of i
       auto const report = sum.all_reduce(std::span(mine));
       CHECK(report.hops == 2 * (ranks - 1));
       CHECK(static_cast<double>(sum.choice().marked) == marked);
-      CHECK(sum.choice().way == sparse_way::packed);
+      CHECK(sum.choice().strategy == sparse_strategy::packed);
       double const expected = 0.75 * (bytes(count(x[rank])) + bytes(marked));
       CHECK(static_cast<double>(report.bytes_sent) > 0.97 * expected);  // shards vary
       CHECK(static_cast<double>(report.bytes_sent) < 1.03 * expected + 2000);
@@ -430,7 +434,7 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
       CHECK(report.bytes_sent == transport.bytes_sent() - before);
       CHECK(report.weight == ranks);
       CHECK(sum.choice().marked == marked);
-      CHECK(sum.choice().way == sparse_way::packed);
+      CHECK(sum.choice().strategy == sparse_strategy::packed);
       scattered[rank] = sum.reduce_scatter(std::span(other)).bytes_sent;
     });
     for (std::size_t r = 0; r < ranks; ++r) {
@@ -460,9 +464,9 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
     std::function<void(settings&, call_options&)> make;
     std::string text;
   } const cases[] = {
-      {[](auto& o, auto&) { o.ways.packed = false; },
+      {[](auto& o, auto&) { o.strategies.packed = false; },
        "parameter 1 of the codec: rank 0 has 7, rank 2 has 5"},
-      {[](auto& o, auto&) { o.ways.worthwhile = 0.7; },
+      {[](auto& o, auto&) { o.strategies.worthwhile = 0.7; },
        "parameter 2 of the codec: rank 0 has 0.8, rank 2 has 0.7"},
       {[](auto& o, auto&) { o.sketch.cells_per_value = 1.5; },
        "parameter 3 of the codec: rank 0 has 0, rank 2 has 1.5"},
@@ -605,7 +609,7 @@ struct all_of_them {
   static constexpr char const* name = "all_of_them";
   static constexpr std::uint8_t codec_id = 200;
 
-  sparse_ways ways = {.packed = false, .sketched = false};
+  sparse_strategies strategies = {.packed = false, .sketched = false};
   lhc_options sketch = {};
 
   std::array<double, 0> parameters() const { return {}; }
@@ -621,7 +625,7 @@ TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by it
     host_executor executor;
     plan sum(5000, all_of_them{}, transport, executor);
     sum.all_reduce(std::span(mine));
-    CHECK(sum.choice().way == sparse_way::dense);
+    CHECK(sum.choice().strategy == sparse_strategy::dense);
   });
   CHECK(all_are(found, expected));
   auto broken = x;
@@ -642,7 +646,7 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
   };
   CHECK(text_of(std::size_t{1} << 32, {}) ==
         "lossless: 4294967296 values, there is room for 4294967295");
-  CHECK(text_of(10, {.ways = {.dense = false, .packed = false, .sketched = false}}) ==
+  CHECK(text_of(10, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   CHECK(text_of(10, {.plan = {.algorithm = algorithm::from("sampled")}}) ==
         "plan: codec 'lossless' has no algorithm 'sampled'; it has: ring, torus, direct, "

@@ -46,7 +46,7 @@ plan_options unchecked(plan_options options) {
   options.check = false;
   return options;
 }
-char const* const ways[] = {"ring", "torus", "direct", "aggregator"};
+char const* const strategies[] = {"ring", "torus", "direct", "aggregator"};
 
 vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
   vectors x;
@@ -132,7 +132,7 @@ void compare(C const& codec, vectors const& x, operation what, plan_options cons
 
 TEST_CASE("variable rate on devices: the bits and the bytes of plans on CPUs, by every way") {
   for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
-    for (std::string const how : ways)
+    for (std::string const how : strategies)
       for (std::size_t const n : {0, 1, 70, 9001})
         for (bool const flag : {false, true}) {
           CAPTURE(ranks);
@@ -150,7 +150,7 @@ TEST_CASE("variable rate on devices: the bits and the bytes of plans on CPUs, by
 }
 
 TEST_CASE("variable rate on devices: reduce_scatter and all_gather, and codecs that are fitted") {
-  for (std::string const how : ways)
+  for (std::string const how : strategies)
     for (auto const what : operations)
       for (bool const fitted : {false, true}) {
         CAPTURE(how);
@@ -171,7 +171,7 @@ template <class C> void check_nonfinite(C const& codec) {
   x[1][8000] = std::numeric_limits<float>::quiet_NaN();
   x[2][100] = -std::numeric_limits<float>::infinity();
   x[0][8200] = same_bits<float>(0xffabcdefu);
-  for (std::string const how : ways) {
+  for (std::string const how : strategies) {
     CAPTURE(how);
     auto options = by(how);
     options.nonfinite = nonfinite_policy::propagate;
@@ -240,7 +240,7 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
     });
   };
   int complaints = 0;
-  for (std::string const how : ways)
+  for (std::string const how : strategies)
     for (int const message : {0, 1, 3})
       for (std::size_t i = 0; i < places.size(); ++i) {
         CAPTURE(how);
@@ -274,7 +274,7 @@ TEST_CASE("variable rate on devices: damage to what is decoded on arrival is tol
   auto const check = [](auto const& codec) {
     auto const x = values_of(3, 9001);
     int complaints = 0;
-    for (std::string const how : ways)
+    for (std::string const how : strategies)
       for (int const message : {0, 3, 5, 8, 11})
         for (std::size_t const byte : {34, 64, 72, 90}) {
           CAPTURE(how);
@@ -355,7 +355,7 @@ TEST_CASE("variable rate on devices: values of one rank in host memory are refus
       sum.all_reduce(x);
     });
   };
-  for (std::string const how : ways) {
+  for (std::string const how : strategies) {
     check(inceptionn(), how);
     check(bounded, how);
   }

@@ -74,12 +74,12 @@ double largest_error(std::vector<float> const& sum, vectors const& x) {
 }
 
 /// One way to sum.
-struct way {
+struct strategy {
   std::string name;
   plan_options options;
 };
-std::vector<way> ways() {
-  std::vector<way> all;
+std::vector<strategy> strategies() {
+  std::vector<strategy> all;
   for (std::string const how : {"aggregator", "ring", "torus", "direct"})
     all.push_back({how, {.algorithm = algorithm::from(how)}});
   return all;
@@ -160,7 +160,7 @@ TEST_CASE("variable rate: all ranks have the bits of an oracle that encodes wher
       for (std::size_t const n : {0, 1, 5, 64, 1000, 20'001}) {
         inceptionn const codec(settings);
         auto const x = gradients(ranks, n, 0.03);
-        for (auto const& by : ways()) {
+        for (auto const& by : strategies()) {
           if (by.name == "torus") continue;
           CAPTURE(ranks);
           CAPTURE(n);
@@ -180,7 +180,7 @@ TEST_CASE("variable rate: several threads of every rank give the bits of one") {
   constexpr std::size_t n = 150'000;  // segments of several runs of chunks, and a short one
   auto const x = gradients(3, n, 0.03);
   auto const check = [&](auto const& codec) {
-    for (auto const& by : ways()) {
+    for (auto const& by : strategies()) {
       CAPTURE(by.name);
       auto const expected = all_reduced(x, codec, by.options);
       run_ranks(3, [&](in_process& transport) {
@@ -214,7 +214,7 @@ TEST_CASE("variable rate: replicas would drift apart if owners kept what they di
 TEST_CASE("variable rate: what needs no rounding is summed exactly by every way") {
   for (int const ranks : {1, 2, 4, 6})
     for (std::size_t const n : {0, 3, 130, 9999})
-      for (auto const& by : ways()) {
+      for (auto const& by : strategies()) {
         CAPTURE(ranks);
         CAPTURE(n);
         CAPTURE(by.name);
@@ -264,7 +264,7 @@ TEST_CASE(
     "variable rate: a bound on the answer holds by every way, and what was made of it is said") {
   double const bound = 1e-3;
   for (int const ranks : {1, 3, 4})
-    for (auto const& by : ways())
+    for (auto const& by : strategies())
       for (double const sigma : {1.0, 30.0}) {  // up to 2^18 steps, where floats are coarse
         CAPTURE(ranks);
         CAPTURE(by.name);
@@ -289,7 +289,7 @@ TEST_CASE(
 }
 
 TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two steps") {
-  for (auto const& by : ways())
+  for (auto const& by : strategies())
     for (int const ranks : {1, 3, 4})
       for (std::size_t const n : {0, 70, 5001}) {
         CAPTURE(by.name);
@@ -479,7 +479,7 @@ TEST_CASE("variable rate: what a plan cannot be made for is refused") {
 }
 
 TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or pass to their places") {
-  for (auto const& by : ways()) {
+  for (auto const& by : strategies()) {
     CAPTURE(by.name);
     auto x = gradients(3, 1000, 0.1);
     x[2][500] = std::numeric_limits<float>::quiet_NaN();
@@ -581,7 +581,7 @@ changed_transport::change flipped(std::size_t byte) {
 }  // namespace
 
 TEST_CASE("variable rate: messages of another step, place, length or codec stop all ranks") {
-  for (auto const& by : ways())
+  for (auto const& by : strategies())
     for (auto const what : operations) {
       CAPTURE(by.name);
       CAPTURE(detail::to_text(what));
@@ -599,7 +599,7 @@ TEST_CASE("variable rate: messages of another step, place, length or codec stop 
 }
 
 TEST_CASE("variable rate: all ranks are told where damage was first met, and why") {
-  for (auto const& by : ways()) {
+  for (auto const& by : strategies()) {
     auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? 0 : -1, flipped(24));
       host_executor executor;
@@ -615,7 +615,7 @@ TEST_CASE("variable rate: all ranks are told where damage was first met, and why
 }
 
 TEST_CASE("variable rate: codes that contradict themselves or are too short stop all ranks") {
-  for (auto const& by : ways()) {
+  for (auto const& by : strategies()) {
     CAPTURE(by.name);
     // of the code: magic, version, bound, values, bytes, chunks, where a chunk begins, its tags
     for (std::size_t const byte : {32, 34, 37, 40, 48, 56, 64, 90})
@@ -635,7 +635,7 @@ TEST_CASE("variable rate: codes that contradict themselves or are too short stop
 }
 
 TEST_CASE("variable rate: codes that are added as they are stop all ranks when they are damaged") {
-  for (auto const& by : ways())
+  for (auto const& by : strategies())
     for (int const message : {0, 1, 3}) {
       CAPTURE(by.name);
       CAPTURE(message);
@@ -651,7 +651,7 @@ TEST_CASE("variable rate: codes that are added as they are stop all ranks when t
 }
 
 TEST_CASE("variable rate: with checksums any damage stops all ranks, also to a long vector") {
-  for (auto const& by : ways())
+  for (auto const& by : strategies())
     for (int message = 0; message < 6; ++message)
       for (std::size_t const byte : {4, 20, 40, 1111}) {
         CAPTURE(by.name);
@@ -697,7 +697,7 @@ TEST_CASE("variable rate: a plan goes on after an error") {
 TEST_CASE("variable rate: a transport that fails in the middle ends the call on all ranks") {
   // Rank 1's n-th send of a code throws. Its plan lives on, as in a program that catches outside.
   constexpr int ranks = 3;
-  for (auto const& by : ways())
+  for (auto const& by : strategies())
     for (int failing = 0; failing < 4; ++failing) {
       CAPTURE(by.name);
       CAPTURE(failing);

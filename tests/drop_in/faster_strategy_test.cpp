@@ -9,7 +9,7 @@
 #include <vector>
 
 using namespace hcomp::drop_in;
-using way = faster_strategy::way;
+using strategy = faster_strategy::strategy;
 
 namespace {
 
@@ -22,11 +22,12 @@ struct world {
   double busy = 1;                   ///< by which all work takes longer
   double buffers = 0;  ///< bytes of a sum that no link has to move while it is waited for
 
-  double seconds(way by, double bytes) const {
+  double seconds(strategy by, double bytes) const {
     auto const sent = [&](double part) {
       return std::max(0., part * 1.5 * bytes - buffers) / bytes_per_second;
     };
-    return by == way::mpi ? latency + sent(1) : 3 * latency + busy * work * bytes + sent(ratio);
+    return by == strategy::mpi ? latency + sent(1)
+                               : 3 * latency + busy * work * bytes + sent(ratio);
   }
 };
 
@@ -39,7 +40,7 @@ struct simulation {
   double first_sum = 5;  ///< by which the first sum of each way takes longer
   std::vector<faster_strategy> ranks = std::vector<faster_strategy>(3);
   std::mt19937 random{20261126};
-  std::set<way> begun = {};
+  std::set<strategy> begun = {};
   int timed = 0, looks = 0;
 
   double clock(double seconds) {
@@ -62,8 +63,9 @@ struct simulation {
     auto const part = ranks[0].look_at();
     for (auto const& one : ranks) REQUIRE(one.look_at() == part);
     if (part > 0) {
-      double const piece = static_cast<double>(bytes) / part, mpi = here.seconds(way::mpi, piece),
-                   codec = here.seconds(way::codec, piece),
+      double const piece = static_cast<double>(bytes) / part,
+                   mpi = here.seconds(strategy::mpi, piece),
+                   codec = here.seconds(strategy::codec, piece),
                    look = mpi + codec + 3 * here.latency;  // ranks wait for all, and compare
       auto const all = united([&](faster_strategy const& one) {
         return one.stats_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
@@ -94,7 +96,7 @@ struct simulation {
     for (int i = 0; i < count; ++i) took.push_back(call(bytes));
     return took;
   }
-  way used() const { return ranks[0].used(); }
+  strategy used() const { return ranks[0].used(); }
 };
 
 double sum_of(std::vector<double> const& all) {
@@ -125,10 +127,10 @@ TEST_CASE("faster_strategy: a trial sums in turns, and then all sums go by the q
       auto const& one = sums.ranks[1];
       CHECK(one.is_timed());
       CHECK(one.look_at() == 0);
-      CHECK(one.by() == (i % 2 == 0 ? way::mpi : way::codec));
+      CHECK(one.by() == (i % 2 == 0 ? strategy::mpi : strategy::codec));
       sums.call();
     }
-    auto const expected = rate == slow ? way::codec : way::mpi;
+    auto const expected = rate == slow ? strategy::codec : strategy::mpi;
     for (int i = 0; i < 3000; ++i) {
       CHECK(sums.ranks[1].by() == expected);
       CHECK_FALSE(sums.ranks[1].is_timed());
@@ -144,10 +146,10 @@ TEST_CASE("faster_strategy: the codec must be quicker by 5 %") {
     CAPTURE(codec);
     faster_strategy one;
     for (int i = 0; i < trial; ++i)
-      one.add(nanoseconds(1e-3 * (one.by() == way::codec ? codec : 1)), 65536);
+      one.add(nanoseconds(1e-3 * (one.by() == strategy::codec ? codec : 1)), 65536);
     REQUIRE(one.ends_trial());
     one.learn_trial(one.medians());
-    CHECK(one.used() == (codec < 0.95 ? way::codec : way::mpi));
+    CHECK(one.used() == (codec < 0.95 ? strategy::codec : strategy::mpi));
   }
 }
 
@@ -159,7 +161,8 @@ TEST_CASE("faster_strategy: neither the first sum of a way nor one slow sum deci
       faster_strategy one;
       for (int i = 0; i < trial; ++i) {
         bool const is_slow = i < 2 || i == slow_call + way_of_slow;
-        one.add(nanoseconds((one.by() == way::codec ? 2e-3 : 3e-3) * (is_slow ? 1000 : 1)), 65536);
+        one.add(nanoseconds((one.by() == strategy::codec ? 2e-3 : 3e-3) * (is_slow ? 1000 : 1)),
+                65536);
       }
       CHECK(one.medians().by_mpi == 3'000'000);
       CHECK(one.medians().by_codec == 2'000'000);
@@ -173,12 +176,12 @@ TEST_CASE("faster_strategy: the slowest rank's times decide, on all ranks") {
     auto& one = ranks[static_cast<std::size_t>(r)];
     // by its own clock the codec is quicker on rank 0
     for (int i = 0; i < trial; ++i)
-      one.add(nanoseconds(one.by() == way::mpi ? 3e-3 : r == 0 ? 1e-3 : 4e-3), 65536);
+      one.add(nanoseconds(one.by() == strategy::mpi ? 3e-3 : r == 0 ? 1e-3 : 4e-3), 65536);
     all.unite(one.medians());
   }
   for (auto& one : ranks) {
     one.learn_trial(all);
-    CHECK(one.used() == way::mpi);
+    CHECK(one.used() == strategy::mpi);
   }
 }
 
@@ -194,7 +197,7 @@ TEST_CASE(
       one.add(nanoseconds(1e-9 * static_cast<double>(bytes) * (i % 2 == 0 ? 1 : gain)), bytes);
     }
     one.learn_trial(one.medians());
-    CHECK(one.used() == (gain < 0.95 ? way::codec : way::mpi));
+    CHECK(one.used() == (gain < 0.95 ? strategy::codec : strategy::mpi));
   }
 }
 
@@ -208,8 +211,8 @@ TEST_CASE("faster_strategy: after the trial 20 sums are never slower than 0.98 o
         simulation sums{.here = {.bytes_per_second = rate, .latency = 5e-6, .work = work}};
         sums.calls(trial, bytes);
         auto const took = sums.calls(5000, bytes);
-        double const plain = sums.here.seconds(way::mpi, static_cast<double>(bytes)),
-                     codec = sums.here.seconds(way::codec, static_cast<double>(bytes)),
+        double const plain = sums.here.seconds(strategy::mpi, static_cast<double>(bytes)),
+                     codec = sums.here.seconds(strategy::codec, static_cast<double>(bytes)),
                      better = std::min(plain, codec);
         CHECK(20 * plain / worst_twenty(took) >= 0.98);
         CHECK(5000 * better / sum_of(took) >=
@@ -226,14 +229,14 @@ TEST_CASE("faster_strategy: it follows a link that becomes quick and slow again"
     // at most 20 calls until they compare times, three looks and a trial
     sums.here.bytes_per_second = slow;
     sums.calls(20 + 3 + trial);
-    CHECK(sums.used() == way::codec);
+    CHECK(sums.used() == strategy::codec);
     sums.calls(1000);
-    CHECK(sums.used() == way::codec);
+    CHECK(sums.used() == strategy::codec);
     sums.here.bytes_per_second = quick;
     sums.calls(20 + 3 + trial);
-    CHECK(sums.used() == way::mpi);
+    CHECK(sums.used() == strategy::mpi);
     sums.calls(1000);
-    CHECK(sums.used() == way::mpi);
+    CHECK(sums.used() == strategy::mpi);
   }
 }
 
@@ -241,20 +244,20 @@ TEST_CASE("faster_strategy: it sees a link become quick though the codec takes a
   // Nothing but work: the codec's own time does not change.
   simulation sums{.here = {.bytes_per_second = 12.5e6, .work = 1e-8, .ratio = 0}};
   sums.calls(1000);
-  REQUIRE(sums.used() == way::codec);
+  REQUIRE(sums.used() == strategy::codec);
   sums.here.bytes_per_second = 1e9;
   sums.calls(200);
-  CHECK(sums.used() == way::mpi);
+  CHECK(sums.used() == strategy::mpi);
 }
 
 TEST_CASE("faster_strategy: it sees a link become slow though small parts take as long as before") {
   // Parts of an eighth pass without the link.
   simulation sums{.here = {.bytes_per_second = quick, .buffers = 200e3}};
   sums.calls(1000);
-  REQUIRE(sums.used() == way::mpi);
+  REQUIRE(sums.used() == strategy::mpi);
   sums.here.bytes_per_second = slow;
   sums.calls(20 + trial);
-  CHECK(sums.used() == way::codec);
+  CHECK(sums.used() == strategy::codec);
 }
 
 TEST_CASE("faster_strategy: links that come and go make few trials for nothing") {
@@ -265,9 +268,9 @@ TEST_CASE("faster_strategy: links that come and go make few trials for nothing")
   for (int turn = 0; turn < 200; ++turn) {
     sums.here.bytes_per_second = turn % 2 == 0 ? 500e6 : 1e9;
     took += sum_of(sums.calls(40));
-    plain += 40 * sums.here.seconds(way::mpi, 1 << 20);
+    plain += 40 * sums.here.seconds(strategy::mpi, 1 << 20);
   }
-  CHECK(sums.used() == way::mpi);
+  CHECK(sums.used() == strategy::mpi);
   auto const trials = sums.ranks[0].trials();
   CHECK(trials > 1);
   CHECK(took / plain < 1.03);
@@ -276,39 +279,39 @@ TEST_CASE("faster_strategy: links that come and go make few trials for nothing")
   sums.here.ratio = 0.5;
   sums.calls(20 + trial);
   CHECK(sums.ranks[0].trials() == trials + 1);
-  CHECK(sums.used() == way::codec);
+  CHECK(sums.used() == strategy::codec);
 }
 
 TEST_CASE("faster_strategy: it leaves a codec whose processors become busy, and comes back") {
   simulation sums{.here = {.bytes_per_second = 125e6, .work = 2e-9}};
   sums.calls(500);
-  REQUIRE(sums.used() == way::codec);
+  REQUIRE(sums.used() == strategy::codec);
   sums.here.busy = 10;
   sums.calls(300);
-  CHECK(sums.used() == way::mpi);
+  CHECK(sums.used() == strategy::mpi);
   sums.here.busy = 1;
   sums.calls(300);
-  CHECK(sums.used() == way::codec);
+  CHECK(sums.used() == strategy::codec);
 }
 
 TEST_CASE("faster_strategy: it follows data that becomes compressible") {
   simulation sums{.here = {.ratio = 1.01}};
   sums.calls(500);
-  REQUIRE(sums.used() == way::mpi);
+  REQUIRE(sums.used() == strategy::mpi);
   sums.here.ratio = 0.6;
   sums.calls(300);
-  CHECK(sums.used() == way::codec);
+  CHECK(sums.used() == strategy::codec);
 }
 
 TEST_CASE("faster_strategy: looks that mislead make trials rare") {
   // Of a part latency is most, of which the codec has three times as much: looks say MPI, sums the codec.
   simulation sums{.here = {.bytes_per_second = 1e9, .latency = 200e-6, .work = 0}};
   sums.calls(trial);
-  REQUIRE(sums.used() == way::codec);
+  REQUIRE(sums.used() == strategy::codec);
   auto const took = sums.calls(20000);
   CHECK(sums.ranks[0].trials() > 1);
-  CHECK(sums.used() == way::codec);
-  double const codec = sums.here.seconds(way::codec, 1 << 20);
+  CHECK(sums.used() == strategy::codec);
+  double const codec = sums.here.seconds(strategy::codec, 1 << 20);
   CHECK(sum_of(took) / (20000 * codec) < 1.02);
 }
 
@@ -316,7 +319,8 @@ TEST_CASE(
     "faster_strategy: a look that is disturbed neither begins a trial nor puts off the next for "
     "long") {
   faster_strategy one;
-  for (int i = 0; i < trial; ++i) one.add(one.by() == way::codec ? 1'000'000 : 4'000'000, 1 << 20);
+  for (int i = 0; i < trial; ++i)
+    one.add(one.by() == strategy::codec ? 1'000'000 : 4'000'000, 1 << 20);
   one.learn_trial(one.medians());
   auto const calls_to_look = [&] {
     int calls = 0;
@@ -360,7 +364,7 @@ TEST_CASE("faster_strategy: no time overflows") {
       faster_strategy one;
       for (int i = 0; i < trial; ++i) one.add(i % 2 == 0 ? took : other, 4);
       one.learn_trial(one.medians());
-      CHECK(one.used() == (other < took && took > 1 ? way::codec : way::mpi));
+      CHECK(one.used() == (other < took && took > 1 ? strategy::codec : strategy::mpi));
       for (int i = 0; i < 2'000'000 && one.look_at() == 0; ++i) one.add(took, 4);
       CHECK(one.look_at() >= 8);
       one.learn_look(one.stats_of_look(took, other, took));

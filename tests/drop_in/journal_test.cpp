@@ -307,7 +307,7 @@ TEST_CASE("journal: without a comparison nothing is predicted") {
   journal all;
   all.add(fp16_site, passed(3, 1, 1));
   auto mpi = thc_site;
-  mpi.way = "MPI";
+  mpi.strategy = "MPI";
   all.add(mpi, thc_stats(10));  // compared, but MPI's own
   CHECK(all.prediction(4) ==
         "hcomp: no sum was compared with MPI's own, so nothing is known about gains\n");

@@ -62,11 +62,11 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(thc.max_bytes == 2'000'000'000);
   CHECK(thc.min_ranks == 7);
   CHECK(thc.check_every == 8);
-  CHECK_FALSE(thc.if_quicker);
-  CHECK(only_rule("float: thc feedback=no when=quicker").if_quicker);
+  CHECK_FALSE(thc.if_faster);
+  CHECK(only_rule("float: thc feedback=no when=faster").if_faster);
   CHECK(only_rule("float: thc").takes_device);
   CHECK_FALSE(only_rule("float: thc device=no").takes_device);
-  CHECK_FALSE(only_rule("float: thc when=always").if_quicker);
+  CHECK_FALSE(only_rule("float: thc when=always").if_faster);
   CHECK(only_rule("double: sign algorithm=sampled").type == value_type::float64);
   CHECK(only_rule("double: sign algorithm=sampled").sum.algorithm.kind == algorithm_kind::sampled);
   CHECK(only_rule("float: inceptionn E=6").sum.keys == "E=6");
@@ -94,7 +94,7 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
     CHECK(one.check_every == 0);
-    CHECK_FALSE(one.if_quicker);
+    CHECK_FALSE(one.if_faster);
     CHECK(one.sum.turns == 1);
     CHECK(one.sum.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
@@ -219,18 +219,18 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
                                  "all: none; shadow=1",
                                  "float: thc min=64KiB",
                                  "all: fp16 when=always",
-                                 "all: fp16 when=quicker",
+                                 "all: fp16 when=faster",
                                  "all: fp16 device=yes",
                                  "all: fp16 device=no",
-                                 "double: sign feedback=no check=3 when=quicker min=0",
+                                 "double: sign feedback=no check=3 when=faster min=0",
                                  "float: thc; all: fp16; double: none min=0"};
-  std::vector<std::string> const ways{"",
-                                      " algorithm=ring",
-                                      " algorithm=torus",
-                                      " algorithm=torus:3x2",
-                                      " algorithm=direct",
-                                      " algorithm=recursive_doubling",
-                                      " algorithm=sampled"};
+  std::vector<std::string> const strategies{"",
+                                            " algorithm=ring",
+                                            " algorithm=torus",
+                                            " algorithm=torus:3x2",
+                                            " algorithm=direct",
+                                            " algorithm=recursive_doubling",
+                                            " algorithm=sampled"};
   std::vector<std::string> const keys{"",
                                       " bits=4",
                                       " bits=8",
@@ -250,10 +250,10 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   }
   for (std::string const type : {"float: ", "double: ", "all: ", "int32: ", "int64: "})
     for (auto const& codec : codec_names())
-      for (auto const& way : ways)
+      for (auto const& strategy : strategies)
         for (auto const& key : keys)
           for (auto const& more : common) {
-            auto const text = type + codec + way + key + more;
+            auto const text = type + codec + strategy + key + more;
             if (error_of(text) == "none") texts.push_back(text);
           }
   // Counted by hand: (float, all) none; identity, fp16, bf16, reproducible, lossless 6 ways;
@@ -409,13 +409,13 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "HCOMP_CONFIG: clause 1 'int64: lossless_integers when=slower': 'when=slower': when is "
        "always "
        "or quicker"},
-      {"float: sign when=quicker",
-       "HCOMP_CONFIG: clause 1 'float: sign when=quicker': when=quicker does not go with "
+      {"float: sign when=faster",
+       "HCOMP_CONFIG: clause 1 'float: sign when=faster': when=faster does not go with "
        "feedback=yes, which 'sign' has unless asked otherwise: what encoding lost would be missing "
        "in "
        "sums by MPI; there can be feedback=no, or when=always"},
-      {"float: none when=quicker",
-       "HCOMP_CONFIG: clause 1 'float: none when=quicker': 'when=quicker': codec 'none' has no key "
+      {"float: none when=faster",
+       "HCOMP_CONFIG: clause 1 'float: none when=faster': 'when=faster': codec 'none' has no key "
        "'when'; there are: min, max, ranks"},
       {"all: fp16; all: lossless",
        "HCOMP_CONFIG: clause 2 'all: lossless': it never counts, because clause 1 'all: fp16' "

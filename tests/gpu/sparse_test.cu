@@ -79,7 +79,7 @@ TEST_CASE("gpu: and so have sums by shards, and shards that are gathered") {
 TEST_CASE("gpu: and so have sums by sketches that peel, that leave values beside, or all") {
   for (double const cells_per_value : {0.0, 1.21, 1.0}) {
     CAPTURE(cells_per_value);
-    check_sums({.ways = {.dense = false, .packed = false},
+    check_sums({.strategies = {.dense = false, .packed = false},
                 .sketch = {.cells_per_value = cells_per_value, .attempts = 2}},
                "ring", 3'001);
   }

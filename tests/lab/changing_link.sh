@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # On links that change, an automatic_plan beside fixed codecs, or sums by the drop-in library's rules with
-# when=quicker beside plain ones: a table, and figures.
+# when=faster beside plain ones: a table, and figures.
 #
 #   tests/lab/changing_link.sh PROGRAM [<its arguments>]
 #

@@ -39,21 +39,21 @@ bool same_everywhere(std::vector<float> const& x) {
   return digest(std::span(x), transport).same();
 }
 
-std::vector<sparse_ways> const all_ways{{},
-                                        {.packed = false, .sketched = false},
-                                        {.dense = false, .sketched = false},
-                                        {.dense = false, .packed = false}};
+std::vector<sparse_strategies> const all_ways{{},
+                                              {.packed = false, .sketched = false},
+                                              {.dense = false, .sketched = false},
+                                              {.dense = false, .packed = false}};
 
 template <class Lane> void check_fixed() {
   std::vector<Lane> lanes;
   for (std::size_t const n : {0, 1, 64, 1000, 100'001})
     for (double const density : {0.0, 0.01, 0.5, 1.0})
-      for (auto const& ways : all_ways) {
+      for (auto const& strategies : all_ways) {
         CAPTURE(n);
         CAPTURE(density);
         auto const all = everybodys(n, density);
         auto x = mine(all);
-        sparse_sum<Lane> sum(options(), ways);
+        sparse_sum<Lane> sum(options(), strategies);
         auto const choice =
             mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
         CAPTURE(choice.text());
@@ -73,10 +73,10 @@ TEST_CASE("mpi sparse: fixed point gives the exact sum by every way, on all rank
 TEST_CASE("mpi sparse: floats give nearly the sum by every way, the same bits on all ranks") {
   std::vector<float> lanes;
   for (double const density : {0.01, 0.9})
-    for (auto const& ways : all_ways) {
+    for (auto const& strategies : all_ways) {
       auto const all = everybodys(100'001, density);
       auto x = mine(all);
-      sparse_sum<> sum(options(), ways);
+      sparse_sum<> sum(options(), strategies);
       auto const choice =
           mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);
       CAPTURE(choice.text());
@@ -107,9 +107,9 @@ TEST_CASE("mpi sparse: an index that is a Bloom filter gives the same sums") {
   for (double const density : {0.0, 0.001, 0.2}) {
     auto const all = everybodys(50'000, density);
     std::vector<std::uint32_t> lanes;
-    for (auto const& ways : all_ways) {
+    for (auto const& strategies : all_ways) {
       auto x = mine(all);
-      sparse_sum<std::uint32_t, bloom_index> sum(options(), ways, {},
+      sparse_sum<std::uint32_t, bloom_index> sum(options(), strategies, {},
                                                  bloom_index({.expected = 150}));
       auto const choice =
           mpi::all_reduce_sparse(sum, std::span(x), {.seed = 3}, lanes, MPI_COMM_WORLD);

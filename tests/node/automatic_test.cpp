@@ -50,7 +50,7 @@ std::vector<std::vector<float>> inputs() {
 
 }  // namespace
 
-TEST_CASE("node::automatic_plan: takes a hierarchical way where that is quickest, with its bits") {
+TEST_CASE("node::automatic_plan: takes a hierarchical way where that is fastest, with its bits") {
   auto const expected = on_ranks(inputs(), [](in_process& transport, std::vector<float>& x) {
     host_executor executor;
     node::hierarchical_plan<float> sum("identity", many, transport, executor,
@@ -104,18 +104,18 @@ TEST_CASE("node::automatic_plan: measures nodes, follows real times, and may fin
   }
 }
 
-TEST_CASE("running_costs: links between nodes change as others do, and then the quickest way") {
+TEST_CASE("running_costs: links between nodes change as others do, and then the fastest way") {
   auto const asked = node::with_hierarchical(costs_with(1e-5));
   detail::running_costs costs(*asked.costs, 4, many, asked.allowed, {});
-  auto const fast = costs.quickest();
-  CHECK(!costs.ways()[fast].algorithm.hierarchical);
+  auto const fast = costs.fastest();
+  CHECK(!costs.strategies()[fast].algorithm.hierarchical);
   costs.learn_link(1e-5);  // ten times as slow
   auto const slow = costs.best(fast);
-  REQUIRE(costs.ways()[slow].algorithm.hierarchical);
+  REQUIRE(costs.strategies()[slow].algorithm.hierarchical);
   auto now = *asked.costs;
   now.nodes->between.seconds_per_byte = 1e-5;
-  auto const expected = predict_by_nodes(costs.ways()[slow].algorithm, 4, many, now.of("identity"),
-                                         *now.nodes, {.check = false})
+  auto const expected = predict_by_nodes(costs.strategies()[slow].algorithm, 4, many,
+                                         now.of("identity"), *now.nodes, {.check = false})
                             .seconds();
   CHECK(costs.seconds(slow) == doctest::Approx(expected).epsilon(1e-6));
 }
@@ -126,7 +126,7 @@ TEST_CASE("node::automatic_plan: ranks of which some know no nodes, or other cos
       host_executor executor;
       bool const is_other = transport.rank() == 2;
       auto const options = node::with_hierarchical(costs_with(is_other && of_costs ? 1 : 1e-9));
-      node::hierarchical_ways<float> nodes(two_nodes);
+      node::hierarchical_strategies<float> nodes(two_nodes);
       automatic_plan<float> const sum(many, transport, executor, options,
                                       registered_codecs<float>(),
                                       is_other && !of_costs ? nullptr : &nodes);

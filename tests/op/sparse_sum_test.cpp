@@ -11,9 +11,9 @@
 #include <support/sparse.hpp>
 #include <vector>
 
+using hcomp::sparse_strategies;
+using hcomp::sparse_strategy;
 using hcomp::sparse_sum;
-using hcomp::sparse_way;
-using hcomp::sparse_ways;
 
 namespace {
 
@@ -23,51 +23,51 @@ sparse::vectors ranks_of(std::size_t ranks, std::size_t n, double density) {
   return x;
 }
 
-constexpr sparse_ways only_dense{.packed = false, .sketched = false};
-constexpr sparse_ways only_packed{.dense = false, .sketched = false};
-constexpr sparse_ways only_sketched{.dense = false, .packed = false};
+constexpr sparse_strategies only_dense{.packed = false, .sketched = false};
+constexpr sparse_strategies only_packed{.dense = false, .sketched = false};
+constexpr sparse_strategies only_sketched{.dense = false, .packed = false};
 
 }  // namespace
 
 TEST_CASE("sparse sum: every way gives the same bits in fixed point") {
   for (std::size_t const n : {0, 1, 64, 1000, 30'001})
     for (double const density : {0.0, 0.01, 0.3, 1.0})
-      for (auto const& ways : {only_dense, only_packed, only_sketched, sparse_ways{}}) {
+      for (auto const& strategies : {only_dense, only_packed, only_sketched, sparse_strategies{}}) {
         CAPTURE(n);
         CAPTURE(density);
         auto const x = ranks_of(3, n, density);
-        sparse_sum<std::uint32_t> sum({.ranks = 3}, ways);
+        sparse_sum<std::uint32_t> sum({.ranks = 3}, strategies);
         CHECK(sparse::sum(sum, x) == sparse::fixed_sum<std::uint32_t>(x));
-        sparse_sum<> plain({.ranks = 3}, ways);
+        sparse_sum<> plain({.ranks = 3}, strategies);
         auto const found = sparse::sum(plain, x), expected = sparse::plain_sum(x);
-        if (plain.choice().way != sparse_way::sketched) CHECK(found == expected);
+        if (plain.choice().strategy != sparse_strategy::sketched) CHECK(found == expected);
       }
 }
 
 TEST_CASE("sparse sum: the smallest way is taken, and says why") {
   struct {
     double density;
-    sparse_ways ways;
-    sparse_way expected;
+    sparse_strategies strategies;
+    sparse_strategy expected;
   } const cases[] = {
-      {0.0, {}, sparse_way::packed},
-      {0.01, {}, sparse_way::packed},
-      {0.4, {}, sparse_way::packed},
-      {0.9, {}, sparse_way::dense},
-      {0.9, {.worthwhile = 1}, sparse_way::packed},
-      {0.01, {.packed = false}, sparse_way::sketched},
-      {0.5, {.packed = false}, sparse_way::sketched},
-      {0.7, {.packed = false}, sparse_way::dense},
-      {0.9, only_packed, sparse_way::packed},
-      {0.9, only_sketched, sparse_way::sketched},
-      {0.0, only_dense, sparse_way::dense},
+      {0.0, {}, sparse_strategy::packed},
+      {0.01, {}, sparse_strategy::packed},
+      {0.4, {}, sparse_strategy::packed},
+      {0.9, {}, sparse_strategy::dense},
+      {0.9, {.worthwhile = 1}, sparse_strategy::packed},
+      {0.01, {.packed = false}, sparse_strategy::sketched},
+      {0.5, {.packed = false}, sparse_strategy::sketched},
+      {0.7, {.packed = false}, sparse_strategy::dense},
+      {0.9, only_packed, sparse_strategy::packed},
+      {0.9, only_sketched, sparse_strategy::sketched},
+      {0.0, only_dense, sparse_strategy::dense},
   };
   for (auto const& one : cases) {
     CAPTURE(one.density);
     auto const x = ranks_of(1, 20'000, one.density);
-    sparse_sum<> sum({}, one.ways);
+    sparse_sum<> sum({}, one.strategies);
     sparse::sum(sum, x);
-    CHECK(hcomp::to_text(sum.choice().way) == std::string(hcomp::to_text(one.expected)));
+    CHECK(hcomp::to_text(sum.choice().strategy) == std::string(hcomp::to_text(one.expected)));
     std::size_t const bytes[] = {sum.choice().dense_bytes, sum.choice().packed_bytes,
                                  sum.choice().sketched_bytes};
     CHECK(sum.lanes(20'000) * 4 == bytes[static_cast<int>(one.expected)]);
@@ -92,11 +92,11 @@ TEST_CASE("sparse sum: floats that could overflow a cell are not sketched") {
   sparse_sum<> dense({.ranks = 6}, {.packed = false}), alone({.ranks = 6}, only_sketched);
   sparse_sum<std::uint32_t> fixed({.ranks = 6}, {.packed = false});
   CHECK(sparse::sum(dense, x) == sparse::plain_sum(x));
-  CHECK(dense.choice().way == sparse_way::dense);
+  CHECK(dense.choice().strategy == sparse_strategy::dense);
   CHECK(sparse::sum(alone, x) == sparse::plain_sum(x));
   CHECK(alone.choice().sketched_bytes == alone.choice().packed_bytes);
   CHECK(sparse::sum(fixed, x) == sparse::fixed_sum<std::uint32_t>(x));
-  CHECK(fixed.choice().way == sparse_way::sketched);
+  CHECK(fixed.choice().strategy == sparse_strategy::sketched);
 }
 
 TEST_CASE("sparse sum: NaN and infinity pass if they may, by a way that keeps them in place") {
@@ -107,7 +107,7 @@ TEST_CASE("sparse sum: NaN and infinity pass if they may, by a way that keeps th
   hcomp::sparse_options const lax{.ranks = 2, .nonfinite = hcomp::nonfinite_policy::propagate};
   sparse_sum<> sum(lax, {.packed = false});
   CHECK(sparse::sum(sum, x) == sparse::plain_sum(x));
-  CHECK(sum.choice().way == sparse_way::dense);
+  CHECK(sum.choice().strategy == sparse_strategy::dense);
   sparse_sum<> sketch(lax, only_sketched);
   CHECK_THROWS_AS(sparse::sum(sketch, x), hcomp::nonfinite_error);
 }

@@ -66,7 +66,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
     }
 }
 
-TEST_CASE("a codec from outside: is chosen where it is expected to be quickest") {
+TEST_CASE("a codec from outside: is chosen where it is expected to be fastest") {
   codec_registry<float> rows({outside::steps_row<float>()});
   run_ranks(3, [&](in_process& transport) {
     host_executor executor;

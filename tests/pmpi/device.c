@@ -153,7 +153,7 @@ static void sum_of_devices(MPI_Comm comm) {
 static void (*fail_reading)(int);
 static void (*fail_writing)(int);
 
-/* Whatever fails on one rank: all go on together, through trials and looks of when=quicker. */
+/* Whatever fails on one rank: all go on together, through trials and looks of when=faster. */
 static void sum_with_errors(MPI_Comm comm, int is_last) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   float *const x = device, *const y = device + n;

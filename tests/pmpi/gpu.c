@@ -97,19 +97,19 @@ static void say_times(device_pointer x, float* host, int n, int turns) {
   size_t const bytes = (size_t)n * sizeof(float);
   double times[3] = {1e9, 1e9, 1e9};
   for (int turn = 0; turn < turns; ++turn)
-    for (int way = 0; way < 3; ++way) {
+    for (int strategy = 0; strategy < 3; ++strategy) {
       MPI_Barrier(MPI_COMM_WORLD);
       double const begin = MPI_Wtime();
-      if (way == 0) {
+      if (strategy == 0) {
         MPI_Allreduce(MPI_IN_PLACE, (void*)x, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
       } else {
-        if (way == 1) require(copy_from_device(host, x, bytes), "cuMemcpyDtoH_v2");
+        if (strategy == 1) require(copy_from_device(host, x, bytes), "cuMemcpyDtoH_v2");
         MPI_Allreduce(MPI_IN_PLACE, host, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-        if (way == 1) require(copy_to_device(x, host, bytes), "cuMemcpyHtoD_v2");
+        if (strategy == 1) require(copy_to_device(x, host, bytes), "cuMemcpyHtoD_v2");
       }
       require(wait_for_all(), "cuCtxSynchronize");
       double const took = MPI_Wtime() - begin;
-      if (took < times[way]) times[way] = took;
+      if (took < times[strategy]) times[strategy] = took;
     }
   if (rank == 0)
     printf("%d floats, least of %d, ms: %.3f, copied by hand %.3f, of the host %.3f\n", n, turns,

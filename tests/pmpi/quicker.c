@@ -1,5 +1,5 @@
 /* A program on an MPI whose own sums or whose messages can be made slow: which way sums by a rule with
- * when=quicker go, and that they are right.
+ * when=faster go, and that they are right.
  *
  *   quicker B [1]   no value of a sum may be off by more than B; with 1 there are nonblocking sums, too
  *

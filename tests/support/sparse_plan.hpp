@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -24,7 +24,7 @@ namespace sparse {
 
 /// What a plan is made with.
 struct settings {
-  hcomp::sparse_ways ways = {};
+  hcomp::sparse_strategies strategies = {};
   hcomp::lhc_options sketch = {};
   hcomp::plan_options plan = {.algorithm = {hcomp::algorithm_kind::direct}};
 };
@@ -32,7 +32,8 @@ struct settings {
 template <class Lane, hcomp::Transport T, hcomp::Executor E>
 hcomp::plan<hcomp::lossless<Lane>, T, E> plan_of(std::size_t values, T& transport, E& executor,
                                                  settings const& how) {
-  return {values, {.ways = how.ways, .sketch = how.sketch}, transport, executor, how.plan};
+  return {
+      values, {.strategies = how.strategies, .sketch = how.sketch}, transport, executor, how.plan};
 }
 /// As it is made of a codec and no options.
 template <class Lane, hcomp::Transport T, hcomp::Executor E>

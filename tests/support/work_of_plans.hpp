@@ -249,15 +249,17 @@ template <class E, class Observe> class work_of_plans {
   /// Vectors of which one value in 20 is not zero: their index, and the values packed or in a
   /// sketch. At places that are scattered whole sectors must move: those of marked values, and three
   /// cells of a sketch for each.
-  template <class Lane> void sparse_of(std::string const& name, sparse_ways const& ways) {
+  template <class Lane>
+  void sparse_of(std::string const& name, sparse_strategies const& strategies) {
     constexpr double share = 0.05;
     buffer const x = vector_of(1, share), y(vector_bytes_), lanes(values_ * sizeof(Lane));
-    detail::sparse_phases<lossless<Lane>, E> phases({.ways = ways}, values_, {}, executor_);
+    detail::sparse_phases<lossless<Lane>, E> phases({.strategies = strategies}, values_, {},
+                                                    executor_);
     std::span const from(as<float>(x), values_), to(as<float>(y), values_);
     std::size_t const index = values_ / 8;
     auto const mark = [&] { phases.mark(from, reduce_op::sum); };
     auto const look = [&] { phases.look(); };
-    if (ways.packed) {
+    if (strategies.packed) {
       observe_(plan_work{"sparse index, mark", stream_asked, nothing, mark,
                          [&] { return vector_bytes_ + index; }, no_result});
       observe_(plan_work{"sparse index, look", stream_asked, nothing, look,
@@ -271,7 +273,7 @@ template <class E, class Observe> class work_of_plans {
     double const there = static_cast<double>(vector_bytes_) * (1 - std::pow(1 - share, 8));
     std::size_t const count = phases.lanes();
     std::span const room(as<Lane>(lanes), count);
-    double const lane_bytes = ways.packed ? marked * sizeof(Lane) : marked * 3 * 32;
+    double const lane_bytes = strategies.packed ? marked * sizeof(Lane) : marked * 3 * 32;
     auto const encode = [&] { phases.encode_lanes(from, room, 0); };
     observe_(plan_work{name + " encode", stream_asked, nothing, encode,
                        [&] { return static_cast<double>(index) + there + lane_bytes; },

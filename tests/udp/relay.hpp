@@ -41,7 +41,7 @@ class relay {
   std::uint64_t harmed() const { return harmed_; }  ///< lost or damaged
 
  private:
-  struct way {
+  struct strategy {
     udp::address worker;
     std::unique_ptr<udp::socket> back;
   };
@@ -80,15 +80,15 @@ class relay {
       bool moved = false;
       while (auto const bytes = front_.receive(room, from)) {
         moved = true;
-        way* mine = nullptr;
-        for (auto& one : ways_)
+        strategy* mine = nullptr;
+        for (auto& one : strategies_)
           if (one.worker == from) mine = &one;
         if (!mine)
-          mine = &ways_.emplace_back(
-              way{from, std::make_unique<udp::socket>(udp::address("127.0.0.1:0"))});
+          mine = &strategies_.emplace_back(
+              strategy{from, std::make_unique<udp::socket>(udp::address("127.0.0.1:0"))});
         pass(*mine->back, target_, std::span(room).first(*bytes));
       }
-      for (auto& one : ways_)
+      for (auto& one : strategies_)
         while (auto const bytes = one.back->receive(room, from)) {
           moved = true;
           pass(front_, one.worker, std::span(room).first(*bytes));
@@ -103,7 +103,7 @@ class relay {
   relay_harm harm_;
   random_numbers draws_;
   udp::socket front_;
-  std::deque<way> ways_;
+  std::deque<strategy> strategies_;
   std::deque<datagram> held_;
   std::atomic<std::uint64_t> harmed_ = 0;
   std::atomic<bool> stop_ = false;

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <string_view>
 
 namespace hcomp {
@@ -25,7 +25,7 @@ concept Sparse = std::copyable<C> && requires(C const c) {
   { C::name } -> std::convertible_to<std::string_view>;           // messages
   { C::codec_id } -> std::convertible_to<std::uint8_t>;           // compared between ranks
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
-  { c.ways } -> std::convertible_to<sparse_ways>;
+  { c.strategies } -> std::convertible_to<sparse_strategies>;
   c.sketch;
 };
 

@@ -9,7 +9,7 @@
 #include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
 #include <hcomp/codec/sparse/union.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
@@ -38,10 +38,10 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   static constexpr native_operation operation = native_operation::sum;
 
   /// @throws std::invalid_argument  no way is allowed
-  explicit sparse_sum(sparse_options const& options = {}, sparse_ways const& ways = {},
+  explicit sparse_sum(sparse_options const& options = {}, sparse_strategies const& strategies = {},
                       lhc_options const& sketch = {}, Index index = Index{})
-      : options_(options), ways_(ways), sketch_(options, sketch, std::move(index)) {
-    if (!ways.dense && !ways.packed && !ways.sketched)
+      : options_(options), strategies_(strategies), sketch_(options, sketch, std::move(index)) {
+    if (!strategies.dense && !strategies.packed && !strategies.sketched)
       throw std::invalid_argument(
           "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   }
@@ -56,15 +56,15 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     sketch_.unite_index();
     auto const& index = sketch_.index();
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index, options_);
-    auto allowed = ways_;
-    bool const nothing_else = !ways_.dense && !ways_.packed;
+    auto allowed = strategies_;
+    bool const nothing_else = !strategies_.dense && !strategies_.packed;
     allowed.sketched =
-        ways_.sketched && (nothing_else || detail::lhc::cells_hold<Lane>(index.exponent()));
-    choice_ =
-        choose_way(allowed, {sparse_way::dense, index.values(), index.marked(), choice_.index_bytes,
-                             index.values() * sizeof(Lane), index.marked() * sizeof(Lane),
-                             sketch_.likely_cells() * sizeof(Lane)});
-    if (choice_.way == sparse_way::sketched) {
+        strategies_.sketched && (nothing_else || detail::lhc::cells_hold<Lane>(index.exponent()));
+    choice_ = choose_strategy(
+        allowed, {sparse_strategy::dense, index.values(), index.marked(), choice_.index_bytes,
+                  index.values() * sizeof(Lane), index.marked() * sizeof(Lane),
+                  sketch_.likely_cells() * sizeof(Lane)});
+    if (choice_.strategy == sparse_strategy::sketched) {
       sketch_.plan_for(key);
       choice_.sketched_bytes = sketch_.lanes(index.values()) * sizeof(Lane);
     }
@@ -77,8 +77,8 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     add(options_.ranks);
     add(static_cast<std::uint64_t>(options_.op));
     add(static_cast<std::uint64_t>(options_.nonfinite));
-    add(ways_.dense * 4u + ways_.packed * 2u + ways_.sketched);
-    add(same_bits<std::uint64_t>(ways_.worthwhile));
+    add(strategies_.dense * 4u + strategies_.packed * 2u + strategies_.sketched);
+    add(same_bits<std::uint64_t>(strategies_.worthwhile));
     add(same_bits<std::uint64_t>(sketch_.options().cells_per_value));
     add(static_cast<std::uint64_t>(sketch_.options().attempts));
     add(index().settings());
@@ -90,23 +90,24 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   Index const& index() const { return sketch_.index(); }
 
   std::size_t lanes(std::size_t values) const {
-    if (choice_.way == sparse_way::sketched) return sketch_.lanes(values);
-    return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
+    if (choice_.strategy == sparse_strategy::sketched) return sketch_.lanes(values);
+    return choice_.strategy == sparse_strategy::packed ? choice_.marked : choice_.values;
   }
 
   void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t key = 0) const {
-    if (choice_.way == sparse_way::sketched) return sketch_.encode_lanes(x, out, key);
+    if (choice_.strategy == sparse_strategy::sketched) return sketch_.encode_lanes(x, out, key);
     detail::sparse::require_lanes(name, x.size(), choice_.values, out.size(), lanes(x.size()));
-    if (choice_.way == sparse_way::packed) return detail::sparse::pack_own(numbers_, index(), out);
+    if (choice_.strategy == sparse_strategy::packed)
+      return detail::sparse::pack_own(numbers_, index(), out);
     for (std::size_t i = 0; i < x.size(); ++i)
       out[i] = detail::sparse::checked_lane(name, numbers_, x.data(), i);
   }
 
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t key = 0) const {
-    if (choice_.way == sparse_way::sketched) return sketch_.decode_lanes(reduced, x, key);
+    if (choice_.strategy == sparse_strategy::sketched) return sketch_.decode_lanes(reduced, x, key);
     detail::sparse::require_lanes(name, x.size(), choice_.values, reduced.size(), lanes(x.size()));
-    if (choice_.way == sparse_way::packed)
+    if (choice_.strategy == sparse_strategy::packed)
       return detail::sparse::unpack_values(numbers_, detail::sparse::marked_by(index()),
                                            reduced.data(), x);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = numbers_.value(reduced[i]);
@@ -114,7 +115,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
 
  private:
   sparse_options options_;
-  sparse_ways ways_;
+  sparse_strategies strategies_;
   lhc<Lane, Index> sketch_;  // has the index
   detail::sparse::lane_numbers<Lane> numbers_;
   sparse_choice choice_;

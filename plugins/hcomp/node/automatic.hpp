@@ -37,10 +37,10 @@ inline automatic_options with_hierarchical(automatic_options options) {
 }
 
 /// Hierarchical ways for an hcomp::automatic_plan.
-template <class V> class hierarchical_ways : public ways_by_nodes<V> {
+template <class V> class hierarchical_strategies : public hierarchical_strategies_of<V> {
  public:
   /// @param node_of  see hierarchical_options
-  explicit hierarchical_ways(std::vector<std::uint64_t> node_of = {})
+  explicit hierarchical_strategies(std::vector<std::uint64_t> node_of = {})
       : node_of_(std::move(node_of)) {}
 
   std::optional<node_cost> measure(any_transport& transport,
@@ -69,14 +69,14 @@ template <class V> class hierarchical_ways : public ways_by_nodes<V> {
 ///
 /// Arguments and errors as of hcomp::automatic_plan.
 template <class V>
-class automatic_plan : private hierarchical_ways<V>, public hcomp::automatic_plan<V> {
+class automatic_plan : private hierarchical_strategies<V>, public hcomp::automatic_plan<V> {
  public:
   /// @param node_of  see hierarchical_options
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_registry<V> const& codecs,
                  std::vector<std::uint64_t> node_of = {})
-      : hierarchical_ways<V>(std::move(node_of)),
+      : hierarchical_strategies<V>(std::move(node_of)),
         hcomp::automatic_plan<V>(values, transport, executor, with_hierarchical(options), codecs,
                                  this) {}
   template <Transport T>

@@ -36,8 +36,8 @@ void print_rates(settings const& o, turn const* from, turn const* const end) {
   while (from != end) {
     auto const* const to = bench::end_of_rate(from, end);
     std::printf("%-10s %6td", from->rate.c_str(), to - from);
-    for (std::size_t way = 0; way <= o.codecs.size(); ++way)
-      std::printf(" %16.3f", 1e3 * seconds_of(way, from, to) / static_cast<double>(to - from));
+    for (std::size_t strategy = 0; strategy <= o.codecs.size(); ++strategy)
+      std::printf(" %16.3f", 1e3 * seconds_of(strategy, from, to) / static_cast<double>(to - from));
     std::map<std::string, int> chosen;
     for (; from != to; ++from) ++chosen[from->chosen];
     for (auto const& [name, times] : chosen) std::printf("  %s %d", name.c_str(), times);
@@ -49,10 +49,10 @@ void print_verdict(settings const& o, turn const* const from, turn const* const 
   std::size_t const automatic = o.codecs.size();
   double best = std::numeric_limits<double>::infinity();
   std::size_t which = 0;
-  for (std::size_t way = 0; way < automatic; ++way)
-    if (double const seconds = seconds_of(way, from, end); seconds < best) {
+  for (std::size_t strategy = 0; strategy < automatic; ++strategy)
+    if (double const seconds = seconds_of(strategy, from, end); seconds < best) {
       best = seconds;
-      which = way;
+      which = strategy;
     }
   std::printf("as fast as %s, the best codec for all turns: %.3f\n", o.codecs[which].c_str(),
               best / seconds_of(automatic, from, end));
@@ -72,8 +72,8 @@ void measure(settings const& o) {
                                          hcomp::registered_codecs<float>());
   auto const turns = bench::take_turns(
       plans.size() + 1, o.values, o.seconds, o.rate_file,
-      [&](std::size_t way, std::vector<float>& x) {
-        way < plans.size() ? plans[way].all_reduce(x) : automatic.all_reduce(x);
+      [&](std::size_t strategy, std::vector<float>& x) {
+        strategy < plans.size() ? plans[strategy].all_reduce(x) : automatic.all_reduce(x);
       },
       [&] { return automatic.chosen().codec + " " + automatic.chosen().algorithm.name(); });
   if (transport.rank() != 0) return;

@@ -206,25 +206,25 @@ int main(int argc, char** argv) {
       ->add_option("--bytes", bytes,
                    "that a rank sends for them: the limit is measured too, between two ranks")
       ->check(CLI::Range(std::size_t{0}, std::size_t{1} << 32));
-  quicker_options of_quicker;
-  auto* const by_quicker =
-      app.add_subcommand("quicker", "sums by a rule, with when=quicker, and plain, in turns");
-  by_quicker->add_option("--rule", of_quicker.rule, "for floats, without when=")
+  faster_options of_faster;
+  auto* const by_faster =
+      app.add_subcommand("faster", "sums by a rule, with when=faster, and plain, in turns");
+  by_faster->add_option("--rule", of_faster.rule, "for floats, without when=")
       ->capture_default_str();
-  by_quicker->add_option("--values", of_quicker.values, "floats of a vector")
+  by_faster->add_option("--values", of_faster.values, "floats of a vector")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 30))
       ->capture_default_str();
-  by_quicker->add_option("--seconds", of_quicker.seconds, "about so long")
+  by_faster->add_option("--seconds", of_faster.seconds, "about so long")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  by_quicker->add_option("--rate-file", of_quicker.rate_file,
-                         "in which stands, at any time, how quick the links are");
+  by_faster->add_option("--rate-file", of_faster.rate_file,
+                        "in which stands, at any time, how quick the links are");
   CLI11_PARSE(app, argc, argv);
 
   MPI_Init(&argc, &argv);
   if (*small) overhead(turns);
   if (*made) communicators(turns);
-  if (*by_quicker) measure_quicker(of_quicker);
+  if (*by_faster) measure_faster(of_faster);
   int ranks = 0;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   if (bytes > 0 && ranks != 2) {

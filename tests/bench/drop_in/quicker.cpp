@@ -18,13 +18,13 @@ namespace {
 using bench::seconds_of, bench::turn;
 
 /// Ways to sum, each on a communicator of its own. The second shows how far plain sums differ by chance.
-constexpr std::array names{"plain", "plain again", "always", "quicker"};
-enum : std::size_t { plain, again, always, quicker, ways };
+constexpr std::array names{"plain", "plain again", "always", "faster"};
+enum : std::size_t { plain, again, always, faster, strategies };
 constexpr std::size_t left_out = 8;  // turns: sums of the first trial
 
-double median_of(std::size_t way, turn const* from, turn const* to) {
+double median_of(std::size_t strategy, turn const* from, turn const* to) {
   std::vector<double> all;
-  for (; from != to; ++from) all.push_back(from->seconds[way]);
+  for (; from != to; ++from) all.push_back(from->seconds[strategy]);
   std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2),
                    all.end());
   return all[all.size() / 2];
@@ -38,18 +38,18 @@ void print(turn const* const begin, turn const* const end) {
   for (auto const* from = begin; from != end;) {
     auto const* const to = bench::end_of_rate(from, end);
     std::printf("%-10s %6td", from->rate.c_str(), to - from);
-    for (std::size_t way = 0; way < ways; ++way)
-      std::printf(" %12.3f", 1e3 * median_of(way, from, to));
+    for (std::size_t strategy = 0; strategy < strategies; ++strategy)
+      std::printf(" %12.3f", 1e3 * median_of(strategy, from, to));
     std::printf("\n");
     better += std::min(seconds_of(plain, from, to), seconds_of(always, from, to));
     from = to;
   }
   std::printf("quicker, as fast as the better of plain and always at every rate: %.3f\n",
-              better / seconds_of(quicker, begin, end));
-  for (auto const way : {quicker, again})
+              better / seconds_of(faster, begin, end));
+  for (auto const strategy : {faster, again})
     std::printf("%s, as fast as plain: %.3f, in the worst %zu turns one after the other %.3f\n",
-                names[way], seconds_of(plain, begin, end) / seconds_of(way, begin, end),
-                bench::window, bench::worst_speed(way, plain, begin, end));
+                names[strategy], seconds_of(plain, begin, end) / seconds_of(strategy, begin, end),
+                bench::window, bench::worst_speed(strategy, plain, begin, end));
 }
 
 [[noreturn]] void end_job(std::string const& why) {
@@ -59,30 +59,30 @@ void print(turn const* const begin, turn const* const end) {
 }
 
 /// Communicators of all ranks with settings of their own.
-std::array<MPI_Comm, ways> communicators(std::string const& rule) {
+std::array<MPI_Comm, strategies> communicators(std::string const& rule) {
   using setter = int(MPI_Comm, char const*);
   using teller = char const*();
   auto* const set = reinterpret_cast<setter*>(dlsym(RTLD_DEFAULT, "hcomp_comm_set"));
   auto* const last_error = reinterpret_cast<teller*>(dlsym(RTLD_DEFAULT, "hcomp_last_error"));
   if (!set || !last_error) end_job("libhcomp_pmpi.so is not preloaded");
-  std::array<MPI_Comm, ways> all;
-  std::array<std::string, ways> const settings{"", "", rule, rule + " when=quicker"};
-  for (std::size_t way = 0; way < ways; ++way) {
-    MPI_Comm_dup(MPI_COMM_WORLD, &all[way]);
-    if (set(all[way], settings[way].c_str()) != 0) end_job(last_error());
+  std::array<MPI_Comm, strategies> all;
+  std::array<std::string, strategies> const settings{"", "", rule, rule + " when=faster"};
+  for (std::size_t strategy = 0; strategy < strategies; ++strategy) {
+    MPI_Comm_dup(MPI_COMM_WORLD, &all[strategy]);
+    if (set(all[strategy], settings[strategy].c_str()) != 0) end_job(last_error());
   }
   return all;
 }
 
 }  // namespace
 
-void measure_quicker(quicker_options const& o) {
+void measure_faster(faster_options const& o) {
   auto comms = communicators(o.rule);
   auto const turns = bench::take_turns(
-      ways, o.values, o.seconds, o.rate_file,
-      [&](std::size_t way, std::vector<float>& x) {
+      strategies, o.values, o.seconds, o.rate_file,
+      [&](std::size_t strategy, std::vector<float>& x) {
         MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(x.size()), MPI_FLOAT, MPI_SUM,
-                      comms[way]);
+                      comms[strategy]);
       },
       [] { return std::string(); });
   int rank = 0;

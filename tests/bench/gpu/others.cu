@@ -50,7 +50,7 @@ struct is_not_zero {
 void measure_peeling(std::size_t turns, vectors const& v) {
   gpu::stream_executor executor;
   detail::sparse_phases<lossless<std::uint32_t>, gpu::stream_executor> phases(
-      {.ways = {.dense = false, .packed = false}}, v.values, {}, executor);
+      {.strategies = {.dense = false, .packed = false}}, v.values, {}, executor);
   phases.mark(std::span<float const>(v.floats(), v.values), reduce_op::sum);
   phases.look();
   double const peeling = seconds(turns, [&] { phases.unite(0); });  // the host waits

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <type_traits>
 
@@ -76,12 +76,13 @@ template <class Lane = float> struct lossless {
                                            : sizeof(Lane) == 4         ? codec_ids::lossless_32
                                                                        : codec_ids::lossless_64;
 
-  sparse_ways ways = {};    ///< of which sketches serve all_reduce alone, and not by `direct`
+  sparse_strategies strategies =
+      {};                   ///< of which sketches serve all_reduce alone, and not by `direct`
   lhc_options sketch = {};  ///< if it comes to that
 
   std::array<double, 4> parameters() const {
-    return {ways.dense * 4.0 + ways.packed * 2.0 + ways.sketched, ways.worthwhile,
-            sketch.cells_per_value, static_cast<double>(sketch.attempts)};
+    return {strategies.dense * 4.0 + strategies.packed * 2.0 + strategies.sketched,
+            strategies.worthwhile, sketch.cells_per_value, static_cast<double>(sketch.attempts)};
   }
 };
 

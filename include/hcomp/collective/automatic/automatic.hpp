@@ -11,9 +11,9 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/automatic/automatic_options.hpp>
 #include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/automatic/detail/adaptive_strategy.hpp>
 #include <hcomp/collective/automatic/detail/automatic_agreement.hpp>
 #include <hcomp/collective/automatic/detail/running_costs.hpp>
-#include <hcomp/collective/automatic/detail/way_follower.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
@@ -88,12 +88,12 @@ cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string
 
 /// What an automatic_plan needs to take hierarchical ways, too. By whoever knows hosts, see
 /// hcomp::node::automatic_plan.
-template <class V> class ways_by_nodes {
+template <class V> class hierarchical_strategies_of {
  public:
-  ways_by_nodes() = default;
-  ways_by_nodes(ways_by_nodes const&) = delete;
-  ways_by_nodes& operator=(ways_by_nodes const&) = delete;
-  virtual ~ways_by_nodes() = default;
+  hierarchical_strategies_of() = default;
+  hierarchical_strategies_of(hierarchical_strategies_of const&) = delete;
+  hierarchical_strategies_of& operator=(hierarchical_strategies_of const&) = delete;
+  virtual ~hierarchical_strategies_of() = default;
 
   /// For cost_table::hosts. Collective; the same on all ranks.
   virtual std::optional<node_cost> measure(any_transport& transport,
@@ -146,7 +146,7 @@ template <class V> class automatic_plan {
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_registry<V> const& codecs,
-                 ways_by_nodes<V>* nodes = nullptr)
+                 hierarchical_strategies_of<V>* nodes = nullptr)
       : transport_(transport),
         executor_(&executor),
         values_(values),
@@ -222,10 +222,10 @@ template <class V> class automatic_plan {
     double const exchange =
         detail::agreement_steps(transport.size()) *
         (costs_.link.seconds_per_message + costs_.link.seconds_between_messages);
-    ways_.emplace(
+    strategies_.emplace(
         detail::running_costs(costs_, transport.size(), values_, options_.allowed, options_.plan),
         options_.watching, exchange);
-    take(of_rank_0(ways_->decide(transport.rank())));
+    take(of_rank_0(strategies_->decide(transport.rank())));
   }
 
   /// One call, timed; before it, where it is time, the times of those before it are compared.
@@ -240,12 +240,12 @@ template <class V> class automatic_plan {
     watch.add_to(seconds);
     times_.add(seconds - told.seconds_agree,
                told.seconds_encode + told.seconds_merge + told.seconds_decode);
-    if (watches() && ways_->hurries(times_, told.seconds_of_last)) next_look_ = calls_;
+    if (watches() && strategies_->hurries(times_, told.seconds_of_last)) next_look_ = calls_;
     return told;
   }
   bool watches() const {
     return options_.watching > 0 && options_.plan.check && values_ > 0 && transport_->size() > 1 &&
-           ways_->costs().ways().size() > 1;
+           strategies_->costs().strategies().size() > 1;
   }
 
   /// Collective: where the last sums took another time than expected, learns from it, and takes
@@ -253,17 +253,18 @@ template <class V> class automatic_plan {
   void look() {
     unite_records(
         *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
-    auto const took = ways_->judge(times_);
+    auto const took = strategies_->judge(times_);
     bool learns = true;
-    if (ways_->look(took, calls_ - last_look_))
-      ways_->learn(took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
-                                                          ways_->costs().per_byte(), costs_.link));
+    if (strategies_->look(took, calls_ - last_look_))
+      strategies_->learn(
+          took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
+                                                 strategies_->costs().per_byte(), costs_.link));
     else
-      learns = ways_->learn(took);
+      learns = strategies_->learn(took);
     last_look_ = calls_;
-    take(learns ? of_rank_0(ways_->decide(transport_->rank())) : ways_->decided());
+    take(learns ? of_rank_0(strategies_->decide(transport_->rank())) : strategies_->decided());
   }
-  detail::way_decision of_rank_0(detail::way_decision decision) {
+  detail::strategy_decision of_rank_0(detail::strategy_decision decision) {
     unite_records(
         *transport_, options_.plan.tag, decision,
         [](auto& a, auto const& b) {
@@ -273,8 +274,8 @@ template <class V> class automatic_plan {
     return decision;
   }
   /// Sums by the way that was decided on, until the ranks compare times again.
-  void take(detail::way_decision const& decision) {
-    bool const is_other = ways_->take(decision);
+  void take(detail::strategy_decision const& decision) {
+    bool const is_other = strategies_->take(decision);
     if (sum_ && is_other) ++changes_;
     bool const is_new = !sum_ || is_other;
     std::uint64_t const cold = is_new ? 1 : 0;  // its first sum touches new memory
@@ -283,8 +284,8 @@ template <class V> class automatic_plan {
     if (is_new) make_sum();
   }
   void make_sum() {
-    costs_ = ways_->costs().now();
-    choices_ = ways_->costs().choices(ways_->used());
+    costs_ = strategies_->costs().now();
+    choices_ = strategies_->costs().choices(strategies_->used());
     auto plan = options_.plan;
     plan.algorithm = chosen().algorithm;
     auto const& allowed = options_.allowed.codecs;
@@ -300,8 +301,9 @@ template <class V> class automatic_plan {
   }
 
   void refuse_feedback_by_nodes() const {
-    auto const& ways = ways_->costs().ways();
-    if (std::ranges::any_of(ways, [](choice const& one) { return one.algorithm.hierarchical; }))
+    auto const& strategies = strategies_->costs().strategies();
+    if (std::ranges::any_of(strategies,
+                            [](choice const& one) { return one.algorithm.hierarchical; }))
       throw std::invalid_argument(
           "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
           "rank's share alone; a feedback of all values does not go with them");
@@ -313,14 +315,14 @@ template <class V> class automatic_plan {
   host_executor* executor_;
   std::size_t values_;
   automatic_options options_;
-  ways_by_nodes<V>* nodes_;
+  hierarchical_strategies_of<V>* nodes_;
   std::uint32_t total_weight_ = 0;
   std::vector<named_codec<V>> named_;  ///< those allowed
   cost_table costs_;
   std::vector<choice> choices_;
   std::unique_ptr<detail::plan_body<V>> sum_;
 
-  std::optional<detail::way_follower> ways_;
+  std::optional<detail::adaptive_strategy> strategies_;
   detail::recent_times times_;  ///< since the last look; equally many on all ranks
   std::uint64_t calls_ = 0, changes_ = 0, next_look_ = 0, last_look_ = 0;
 };

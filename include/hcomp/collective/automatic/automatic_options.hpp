@@ -13,7 +13,7 @@ namespace hcomp {
 
 /// What an automatic_plan may choose, and on which grounds. Equal on all ranks.
 struct automatic_options {
-  allowed_ways allowed = {};             ///< codecs that lose something only if they are named here
+  allowed_strategies allowed = {};       ///< codecs that lose something only if they are named here
   std::optional<double> magnitude = {};  ///< of the codecs that have one, such as `sign`
   std::uint32_t total_weight = 0;  ///< largest sum of the ranks' weights; 0: the number of ranks
   std::optional<cost_table> costs = {};  ///< as measured before; otherwise they are measured now

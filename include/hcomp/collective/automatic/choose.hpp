@@ -53,7 +53,7 @@ inline std::vector<algorithm> shapes_of(algorithm const& how, int ranks) {
 }  // namespace detail
 
 /// What a choice is made among. A codec that loses something must be allowed by name.
-struct allowed_ways {
+struct allowed_strategies {
   std::vector<std::string> codecs = full_precision_codecs();
   std::vector<algorithm> algorithms = all_algorithms();
 };
@@ -83,9 +83,9 @@ inline std::string to_text(choice const& one) {
 /// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
 ///                                predict
 inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_t values,
-                                  allowed_ways const& allowed = {},
+                                  allowed_strategies const& allowed = {},
                                   plan_options const& options = {}) {
-  std::vector<choice> ways;
+  std::vector<choice> strategies;
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
@@ -97,13 +97,13 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
       }
       if (sharers > detail::facts_of(how.kind).most_ranks) continue;
       for (auto const& shape : detail::shapes_of(how, sharers))
-        ways.push_back({codec, shape,
-                        how.hierarchical
-                            ? predict_by_nodes(shape, ranks, values, cost, *costs.nodes, options)
-                            : predict(shape, ranks, values, cost, costs.link, options)});
+        strategies.push_back(
+            {codec, shape,
+             how.hierarchical ? predict_by_nodes(shape, ranks, values, cost, *costs.nodes, options)
+                              : predict(shape, ranks, values, cost, costs.link, options)});
     }
   }
-  if (ways.empty()) {
+  if (strategies.empty()) {
     auto const list = [](auto const& all, auto const& name) {
       std::string text;
       for (auto const& one : all) text += (text.empty() ? "" : ", ") + name(one);
@@ -116,9 +116,9 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
         "; algorithms allowed: " +
         list(allowed.algorithms, [](algorithm const& how) { return how.name(); }));
   }
-  std::stable_sort(ways.begin(), ways.end(),
+  std::stable_sort(strategies.begin(), strategies.end(),
                    [](choice const& a, choice const& b) { return a.seconds() < b.seconds(); });
-  return ways;
+  return strategies;
 }
 
 /// The smallest number of values from which on `seconds(values)` is below `other_seconds(values)`;
@@ -153,23 +153,27 @@ std::optional<std::size_t> pays_from(A const& seconds, B const& other_seconds,
 /// `sign` than `identity`; nothing if it is not with `limit` values.
 /// @throws std::invalid_argument  as choose
 inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
-                                            allowed_ways const& ways, allowed_ways const& others,
+                                            allowed_strategies const& strategies,
+                                            allowed_strategies const& others,
                                             std::size_t limit = std::size_t{1} << 30) {
-  auto const best = [&](allowed_ways const& of) {
+  auto const best = [&](allowed_strategies const& of) {
     return [&](std::size_t values) { return choose(costs, ranks, values, of).front().seconds(); };
   };
-  return pays_from(best(ways), best(others), limit);
+  return pays_from(best(strategies), best(others), limit);
 }
 
 /// From how many values on the best of some ways is quicker than an MPI library's own all-reduce of
 /// values of `value_bytes` bytes (see library_seconds); nothing if it is not with `limit` values.
 /// @param costs  also of codec `identity`, whose merging says how quickly values are added
 inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
-                                            allowed_ways const& ways, std::size_t value_bytes,
+                                            allowed_strategies const& strategies,
+                                            std::size_t value_bytes,
                                             std::size_t limit = std::size_t{1} << 30) {
   double const bytes = static_cast<double>(value_bytes), add = costs.of("identity").merge / bytes;
   return pays_from(
-      [&](std::size_t values) { return choose(costs, ranks, values, ways).front().seconds(); },
+      [&](std::size_t values) {
+        return choose(costs, ranks, values, strategies).front().seconds();
+      },
       [&](std::size_t values) {
         return library_seconds(ranks, static_cast<double>(values) * bytes, add, costs.link);
       },

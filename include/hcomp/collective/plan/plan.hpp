@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>

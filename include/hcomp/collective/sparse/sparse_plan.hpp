@@ -9,7 +9,7 @@
 #include <hcomp/codec/native_sum.hpp>
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/index.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
@@ -62,7 +62,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   C const& codec() const { return codec_; }
   sparse_engine_settings settings() const {
     return {terms_of(codec_, sizeof(float), std::numeric_limits<std::uint32_t>::max()), layout_,
-            codec_.ways, E::space};
+            codec_.strategies, E::space};
   }
 
   std::unique_ptr<shard_work> by_shards(shard_layout const& layout) override {

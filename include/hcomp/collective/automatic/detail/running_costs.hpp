@@ -35,21 +35,22 @@ class running_costs {
  public:
   /// Ways and figures are those of choose, in an order that is the same on all ranks.
   /// @throws std::invalid_argument  as choose
-  running_costs(cost_table measured, int ranks, std::size_t values, allowed_ways const& allowed,
-                plan_options const& options)
+  running_costs(cost_table measured, int ranks, std::size_t values,
+                allowed_strategies const& allowed, plan_options const& options)
       : costs_(std::move(measured)),
         ranks_(ranks),
         values_(values),
         options_(options),
-        ways_(choose(costs_, ranks, values, allowed, options)),
-        errors_(ways_.size()),
+        strategies_(choose(costs_, ranks, values, allowed, options)),
+        errors_(strategies_.size()),
         link_per_byte_(costs_.link.seconds_per_byte),
         measured_(link_per_byte_) {
-    auto const place = [&](choice const& way) {
-      auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), way.codec);
-      return std::tuple(codec, way.algorithm.kind, way.algorithm.hierarchical, way.algorithm.rows);
+    auto const place = [&](choice const& strategy) {
+      auto const codec = std::find(allowed.codecs.begin(), allowed.codecs.end(), strategy.codec);
+      return std::tuple(codec, strategy.algorithm.kind, strategy.algorithm.hierarchical,
+                        strategy.algorithm.rows);
     };
-    std::sort(ways_.begin(), ways_.end(),
+    std::sort(strategies_.begin(), strategies_.end(),
               [&](auto const& a, auto const& b) { return place(a) < place(b); });
   }
 
@@ -62,12 +63,12 @@ class running_costs {
     return costs;
   }
   /// In an order that is the same on all ranks.
-  std::vector<choice> const& ways() const { return ways_; }
+  std::vector<choice> const& strategies() const { return strategies_; }
   /// The ways with the times expected now: `first`, then the others, the quickest first.
   std::vector<choice> choices(std::size_t first) const {
-    auto all = ways_;
-    for (std::size_t way = 0; way < all.size(); ++way)
-      all[way].expected = prediction_of(way, per_byte(), options_);
+    auto all = strategies_;
+    for (std::size_t strategy = 0; strategy < all.size(); ++strategy)
+      all[strategy].expected = prediction_of(strategy, per_byte(), options_);
     std::swap(all[0], all[first]);
     std::stable_sort(all.begin() + 1, all.end(),
                      [](auto const& a, auto const& b) { return a.seconds() < b.seconds(); });
@@ -75,12 +76,15 @@ class running_costs {
   }
 
   /// Seconds that sums by the way number `way` are expected to take, once all ranks have called.
-  double seconds(std::size_t way) const { return error(way) * predicted(way, per_byte()); }
+  double seconds(std::size_t strategy) const {
+    return error(strategy) * predicted(strategy, per_byte());
+  }
 
   /// The quickest way, or a ring, in doubt; one that crowds links if it has a margin for lost packets.
-  std::size_t quickest() const {
+  std::size_t fastest() const {
     std::vector<double> all;
-    for (std::size_t way = 0; way < ways_.size(); ++way) all.push_back(weighed(way, per_byte()));
+    for (std::size_t strategy = 0; strategy < strategies_.size(); ++strategy)
+      all.push_back(weighed(strategy, per_byte()));
     return static_cast<std::size_t>(std::min_element(all.begin(), all.end()) - all.begin());
   }
   /// The same; `used` unless another one is quicker by `least_gain`.
@@ -118,7 +122,7 @@ class running_costs {
   void set_shock(bool is_so) { in_shock_ = is_so; }
   bool is_in_shock() const { return in_shock_; }
   /// Whether sums said that the link is much quicker than it was measured, and not how much.
-  bool is_link_quicker() const { return !is_link_known_ && link_per_byte_ * alike < measured_; }
+  bool is_link_faster() const { return !is_link_known_ && link_per_byte_ * alike < measured_; }
   /// Whether another way were quicker than `used` if the link had no limit, and sums do not show
   /// that it has one.
   bool wants_link(std::size_t used) const { return !decides_ && best(used, 0) != used; }
@@ -131,8 +135,8 @@ class running_costs {
     if (load_ <= 1) return none;
     auto idle = *this;
     idle.forget_load();
-    std::size_t const way = idle.best(used);
-    return way == used ? none : seconds(way);
+    std::size_t const strategy = idle.best(used);
+    return strategy == used ? none : seconds(strategy);
   }
   void forget_load() { load_ = std::min(load_, 1.); }
 
@@ -170,39 +174,40 @@ class running_costs {
   std::size_t best(std::size_t used, double per_byte) const {
     std::size_t found = used;
     double least = (1 - least_gain) * weighed(used, per_byte);
-    for (std::size_t way = 0; way < ways_.size(); ++way) {
-      double const expected = weighed(way, per_byte);
+    for (std::size_t strategy = 0; strategy < strategies_.size(); ++strategy) {
+      double const expected = weighed(strategy, per_byte);
       if (expected < least) {
         least = expected;
-        found = way;
+        found = strategy;
       }
     }
     return found;
   }
   /// By which ways are compared: seconds of a ring, whose two connections know the link best; more
   /// of others.
-  double weighed(std::size_t way, double per_byte) const {
-    double seconds = predicted(way, per_byte);
-    auto const kind = ways_[way].algorithm.kind;
-    if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(way, 0));
+  double weighed(std::size_t strategy, double per_byte) const {
+    double seconds = predicted(strategy, per_byte);
+    auto const kind = strategies_[strategy].algorithm.kind;
+    if (facts_of(kind).crowds_links) seconds += (crowded - 1) * (seconds - predicted(strategy, 0));
     if (kind != algorithm_kind::ring) seconds *= in_shock_ ? in_shock : in_doubt;
-    return error(way) * seconds;
+    return error(strategy) * seconds;
   }
-  double error(std::size_t way) const {
-    auto const& of = errors_[way];
+  double error(std::size_t strategy) const {
+    auto const& of = errors_[strategy];
     auto const is_alike = [](double a, double b) { return a < b * alike && b < a * alike; };
     return of.factor == 1 || !is_alike(of.per_byte, per_byte()) || !is_alike(of.load, load_)
                ? 1
                : of.factor;
   }
-  double predicted(std::size_t way, double per_byte) const {
+  double predicted(std::size_t strategy, double per_byte) const {
     auto agreed = options_;
     agreed.check = false;
-    return prediction_of(way, per_byte, agreed).seconds();
+    return prediction_of(strategy, per_byte, agreed).seconds();
   }
-  prediction prediction_of(std::size_t way, double per_byte, plan_options const& options) const {
-    auto const& how = ways_[way].algorithm;
-    auto const cost = loaded(costs_.of(ways_[way].codec));
+  prediction prediction_of(std::size_t strategy, double per_byte,
+                           plan_options const& options) const {
+    auto const& how = strategies_[strategy].algorithm;
+    auto const cost = loaded(costs_.of(strategies_[strategy].codec));
     if (!how.hierarchical) return predict(how, ranks_, values_, cost, link_at(per_byte), options);
     return predict_by_nodes(how, ranks_, values_, cost, nodes_at(per_byte), options);
   }
@@ -228,20 +233,20 @@ class running_costs {
     link.seconds_of_rendezvous *= per_byte / costs_.link.seconds_per_byte;
   }
   /// What encoding, merging and decoding are expected to take where nothing else runs.
-  double work_of(std::size_t way) const {
-    auto const& how = ways_[way].algorithm;
-    auto const& cost = costs_.of(ways_[way].codec);
+  double work_of(std::size_t strategy) const {
+    auto const& how = strategies_[strategy].algorithm;
+    auto const& cost = costs_.of(strategies_[strategy].codec);
     if (!how.hierarchical) return predicted_seconds(how, ranks_, values_, cost, {}, options_);
     auto nodes = *costs_.nodes;
     nodes.between = {};
     return predict_by_nodes(how, ranks_, values_, cost, nodes, options_).seconds();
   }
   /// The cost of a byte with which sums by `way` take `seconds`.
-  double per_byte_at(std::size_t way, double seconds) const {
+  double per_byte_at(std::size_t strategy, double seconds) const {
     double low = least_per_byte, high = most_per_byte;
     while (high > low * 1.01) {
       double const middle = std::sqrt(low * high);
-      (error(way) * predicted(way, middle) < seconds ? low : high) = middle;
+      (error(strategy) * predicted(strategy, middle) < seconds ? low : high) = middle;
     }
     return low;
   }
@@ -254,7 +259,7 @@ class running_costs {
   int ranks_;
   std::size_t values_;
   plan_options options_;
-  std::vector<choice> ways_;
+  std::vector<choice> strategies_;
   std::vector<model_error> errors_;
   double link_per_byte_, measured_;  ///< as it is at most, and when it was known
   double load_ = 1;

@@ -15,7 +15,7 @@
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/sparse/lossless.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
@@ -146,12 +146,12 @@ template <class V> codec_entry<V> lossless_entry() {
        .carries_nonfinite = true,
        .also = {"sparse"}},
       [](codec_settings const& s) -> std::variant<lossless<>, fixed32, fixed64> {
-        sparse_ways const ways{
+        sparse_strategies const strategies{
             .dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")};
         switch (int const bits = s.whole("fixed")) {
-          case 0: return lossless<>{ways};
-          case 32: return fixed32{ways};
-          case 64: return fixed64{ways};
+          case 0: return lossless<>{strategies};
+          case 32: return fixed32{strategies};
+          case 64: return fixed64{strategies};
           default: throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
         }
       });

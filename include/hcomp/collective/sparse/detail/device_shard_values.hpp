@@ -37,7 +37,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   using base::lanes_are_floats;
   using base::layout;
   using base::numbers;
-  using base::ways;
+  using base::strategies;
   using typename base::part_message;
   using typename base::sum_message;
   using Lane = typename C::lane_type;
@@ -75,7 +75,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     auto const s = layout().of(owner);
     std::uint64_t const begin = begins()[owner];
     auto const marked = static_cast<std::size_t>(begins()[owner + 1] - begin);
-    bool const all = sends_all<part_message>(ways(), s.count, marked);
+    bool const all = sends_all<part_message>(strategies(), s.count, marked);
     Lane* const lanes = at<Lane>(there_->lanes) + s.first;
     if (all)
       executor_->for_each_block(
@@ -153,7 +153,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     marks.fetch(*executor_, s.words.count);
     auto const marked = static_cast<std::size_t>(index.fetch(*executor_).marked);
     float* const values = at<float>(there_->lanes);
-    if (sends_all<sum_message>(ways(), s.count, marked)) {
+    if (sends_all<sum_message>(strategies(), s.count, marked)) {
       executor_->for_each_block(runs_of(s.count),
                                 convert_runs<to_value<Lane>>{{numbers()}, s.count, sums(), values});
       return finish<sum_message>(

@@ -14,7 +14,7 @@
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/own_values.hpp>
 #include <hcomp/codec/sparse/detail/packing.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/packed_sums.hpp>
@@ -33,10 +33,10 @@ namespace hcomp::detail {
 
 /// Whether a message has all values of a shard.
 template <class Message>
-bool sends_all(sparse_ways const& ways, std::size_t values, std::size_t marked) {
-  if (!ways.dense || !(ways.packed || ways.sketched)) return ways.dense;
+bool sends_all(sparse_strategies const& strategies, std::size_t values, std::size_t marked) {
+  if (!strategies.dense || !(strategies.packed || strategies.sketched)) return strategies.dense;
   return static_cast<double>(Message::packed_bytes(values, marked)) >=
-         ways.worthwhile * static_cast<double>(Message::dense_bytes(values));
+         strategies.worthwhile * static_cast<double>(Message::dense_bytes(values));
 }
 
 /// Whether everything in `some` is marked in `all`.
@@ -54,7 +54,7 @@ template <Sparse C> class codec_shards : public shard_work {
   static constexpr bool lanes_are_floats = std::is_same_v<lane_type, float>;
 
   codec_shards(C const& codec, shard_layout const& layout, plan_options const& options)
-      : layout_(layout), ways_(codec.ways), nonfinite_(options.nonfinite) {}
+      : layout_(layout), strategies_(codec.strategies), nonfinite_(options.nonfinite) {}
 
   std::size_t most_bytes_of_part(std::size_t values) const final {
     return part_message::most_bytes(values);
@@ -69,13 +69,13 @@ template <Sparse C> class codec_shards : public shard_work {
 
  protected:
   shard_layout const& layout() const { return layout_; }
-  sparse_ways const& ways() const { return ways_; }
+  sparse_strategies const& strategies() const { return strategies_; }
   /// What lanes are in this call.
   sparse::lane_numbers<lane_type> const& numbers() const { return numbers_; }
 
  private:
   shard_layout layout_;
-  sparse_ways ways_;
+  sparse_strategies strategies_;
   nonfinite_policy nonfinite_;
   sparse::lane_numbers<lane_type> numbers_;
 };
@@ -86,7 +86,7 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
   using base::lanes_are_floats;
   using base::layout;
   using base::numbers;
-  using base::ways;
+  using base::strategies;
   using typename base::part_message;
   using typename base::sum_message;
   using Lane = typename C::lane_type;
@@ -128,7 +128,7 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
     auto const s = layout().of(owner);
     if constexpr (lanes_are_floats) mark_shard(owner, x);
     auto const values = own_[owner].values();
-    if (sends_all<part_message>(ways(), s.count, values.size()))
+    if (sends_all<part_message>(strategies(), s.count, values.size()))
       return part_message::write_dense(numbers(), x.subspan(s.first, s.count), origin, out);
     return part_message::write_packed(numbers(), own_[owner].marks(), values, s.count, origin, out);
   }
@@ -170,7 +170,7 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
     auto const numbers = this->numbers();  // for the compiler to see that no store changes them
     std::size_t const count = layout().mine().count;
     auto const sums = packed_.sums();
-    if (sends_all<sum_message>(ways(), count, sums.size())) {
+    if (sends_all<sum_message>(strategies(), count, sums.size())) {
       values_to_send_.assign(count, 0.0f);
       packed_.for_each([&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
       return sum_message::write_dense({}, values_to_send_, origin, out);

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
@@ -57,7 +57,7 @@ class sparse_engine final : public sparse_sum_engine {
         work_(&work),
         is_on_device_(made_for.space == memory_space::device),
         by_shards_(options.algorithm.kind == algorithm_kind::direct &&
-                   (made_for.ways.dense || made_for.ways.packed)),
+                   (made_for.strategies.dense || made_for.strategies.packed)),
         shards_(shards_of(made_for.layout.values, transport),
                 work.by_shards(shards_of(made_for.layout.values, transport)), transport, options) {
     if (!by_shards_) work.connect(transport);
@@ -125,7 +125,7 @@ class sparse_engine final : public sparse_sum_engine {
     stopwatch watch;
     shards_.write(x);
     watch.add_to(stats.seconds_decode);
-    choice_ = {.way = shards_.packed() ? sparse_way::packed : sparse_way::dense,
+    choice_ = {.strategy = shards_.packed() ? sparse_strategy::packed : sparse_strategy::dense,
                .values = x.size(),
                .marked = shards_.marked(),
                .index_bytes = sparse::mark_map_bytes(x.size()),

@@ -14,7 +14,7 @@
 #include <hcomp/codec/sparse/detail/packing.hpp>
 #include <hcomp/codec/sparse/index.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/sparse/detail/device_index.hpp>
 #include <hcomp/collective/sparse/detail/device_sketch.hpp>
 #include <hcomp/core/error.hpp>
@@ -61,7 +61,7 @@ template <Sparse C, Executor E> class sparse_phases {
  private:
   static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduce_op result) {
     options.op = result;
-    return sparse_sum<Lane>(options, codec.ways, codec.sketch);
+    return sparse_sum<Lane>(options, codec.strategies, codec.sketch);
   }
   sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
   sparse_sum<Lane> const& sum() const { return sums_[is_mean_]; }
@@ -85,7 +85,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
       : executor_(&executor),
         values_(values),
         options_(options),
-        ways_(possible(codec.ways)),
+        strategies_(possible(codec.strategies)),
         cells_per_value_(codec.sketch.cells_per_value),
         words_(sparse_index::words(values) * sizeof(std::uint64_t)),
         own_(sparse::index_words(values) * sizeof(std::uint64_t)),
@@ -122,13 +122,14 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
                        " values has no exponent; is this a result of a bitwise OR?");
     numbers_ =
         sparse::agreed_numbers<Lane>(C::name, static_cast<std::uint32_t>(found.exponent), options_);
-    choice_ = choose_way(
-        ways_, {sparse_way::dense, values_, found.marked,
-                sparse_index::words(values_) * sizeof(std::uint64_t), values_ * sizeof(Lane),
-                found.marked * sizeof(Lane),
-                lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
+    choice_ = choose_strategy(
+        strategies_,
+        {sparse_strategy::dense, values_, found.marked,
+         sparse_index::words(values_) * sizeof(std::uint64_t), values_ * sizeof(Lane),
+         found.marked * sizeof(Lane),
+         lhc::sketch_plan::likely_cells(found.marked, cells_per_value_) * sizeof(Lane)});
     if constexpr (has_sketches)
-      if (choice_.way == sparse_way::sketched) {
+      if (choice_.strategy == sparse_strategy::sketched) {
         sketch_.choose(places(), found.marked, key);
         choice_.sketched_bytes = sketch_.lanes() * sizeof(Lane);
       }
@@ -137,15 +138,15 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   sparse_choice const& choice() const { return choice_; }
   std::size_t lanes() const {
     if constexpr (has_sketches)
-      if (choice_.way == sparse_way::sketched) return sketch_.lanes();
-    return choice_.way == sparse_way::packed ? choice_.marked : choice_.values;
+      if (choice_.strategy == sparse_strategy::sketched) return sketch_.lanes();
+    return choice_.strategy == sparse_strategy::packed ? choice_.marked : choice_.values;
   }
 
   void encode_lanes(std::span<float const> x, std::span<Lane> out, std::uint64_t /*key*/) {
     if constexpr (has_sketches)
-      if (choice_.way == sparse_way::sketched)
+      if (choice_.strategy == sparse_strategy::sketched)
         return sketch_.encode(numbers_, x.data(), out.data());
-    if (choice_.way == sparse_way::packed)
+    if (choice_.strategy == sparse_strategy::packed)
       executor_->for_each_block(
           runs(), pack_runs<to_lane<Lane>>{{numbers_}, places(), values_, x.data(), out.data()});
     else
@@ -155,9 +156,9 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   /// @param reduced  of a sketch nothing is left
   void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*key*/) {
     if constexpr (has_sketches)
-      if (choice_.way == sparse_way::sketched)
+      if (choice_.strategy == sparse_strategy::sketched)
         return sketch_.decode(numbers_, reduced.data(), x.data());
-    if (choice_.way == sparse_way::packed)
+    if (choice_.strategy == sparse_strategy::packed)
       executor_->for_each_block(
           runs(),
           unpack_runs<to_value<Lane>>{{numbers_}, places(), values_, reduced.data(), x.data()});
@@ -174,16 +175,16 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   };
 
   /// Where packing is allowed, no sketch is chosen: it takes no fewer lanes.
-  static sparse_ways possible(sparse_ways const& ways) {
-    if (!ways.dense && !ways.packed && !ways.sketched)
+  static sparse_strategies possible(sparse_strategies const& strategies) {
+    if (!strategies.dense && !strategies.packed && !strategies.sketched)
       throw std::invalid_argument(name() +
                                   ": no way is allowed; there are dense, sparse_union and lhc");
-    if (!has_sketches && ways.sketched && !ways.packed)
+    if (!has_sketches && strategies.sketched && !strategies.packed)
       throw std::invalid_argument(
           name() +
           ": lhc is allowed and sparse_union is not, but in a device's memory there are "
           "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
-    return ways;
+    return strategies;
   }
   std::size_t runs() const { return runs_of(values_); }
   template <class T> static T* at(typename E::buffer& memory) {
@@ -195,7 +196,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   E* executor_;
   std::size_t values_;
   sparse_options options_;
-  sparse_ways ways_;
+  sparse_strategies strategies_;
   double cells_per_value_;
   typename E::buffer words_, own_, exponents_;
   device_index<E> index_;

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/sparse/ways.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
@@ -52,7 +52,7 @@ class sparse_work {
 struct sparse_engine_settings {
   codec_terms codec;
   encoded_layout layout;  ///< in words of the index
-  sparse_ways ways;
+  sparse_strategies strategies;
   memory_space space = memory_space::host;  ///< of the vectors
 };
 

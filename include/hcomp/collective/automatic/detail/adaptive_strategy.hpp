@@ -63,12 +63,12 @@ class recent_times {
 };
 
 /// What all do as one rank decided. Without padding: it is sent as bytes.
-struct way_decision {
+struct strategy_decision {
   std::int32_t rank = 0;
-  std::uint32_t way = 0;     ///< number of, in running_costs
-  std::uint64_t calls = 1;   ///< until the ranks compare times again, at least
-  double expected = 0;       ///< seconds of a sum
-  double measure_after = 0;  ///< so many seconds of sums, the link is measured
+  std::uint32_t strategy = 0;  ///< number of, in running_costs
+  std::uint64_t calls = 1;     ///< until the ranks compare times again, at least
+  double expected = 0;         ///< seconds of a sum
+  double measure_after = 0;    ///< so many seconds of sums, the link is measured
   double try_after = 0;  ///< so many seconds of sums, a way that load made slower is tried again
   double per_byte = 0, load = 1;
 };
@@ -78,17 +78,17 @@ struct way_decision {
 /// `look` and `learn` do the same on all ranks, since all have the same figures. What unlike
 /// machines calculate from these may differ in the last bits, so that the `decide` of one rank goes
 /// to all others, who `take` it.
-class way_follower {
+class adaptive_strategy {
  public:
   /// @param share     of the time of sums that comparing and measuring may take, > 0
   /// @param exchange  seconds that one comparison takes
-  way_follower(running_costs costs, double share, double exchange)
-      : costs_(std::move(costs)), share_(share), exchange_(exchange), used_(costs_.quickest()) {}
+  adaptive_strategy(running_costs costs, double share, double exchange)
+      : costs_(std::move(costs)), share_(share), exchange_(exchange), used_(costs_.fastest()) {}
 
   running_costs const& costs() const { return costs_; }
   std::size_t used() const { return used_; }
   /// What was taken last.
-  way_decision const& decided() const { return decided_; }
+  strategy_decision const& decided() const { return decided_; }
   /// After a sum: whether ranks look before the next one, out of turn, because the one before it took much
   /// longer than expected, or less; once between two looks in turn.
   /// @param times            of the sums since the last look
@@ -143,30 +143,31 @@ class way_follower {
     is_first_ = false;
   }
   /// @param rank  whose decision it is
-  way_decision decide(int rank) const {
-    std::size_t const way = costs_.best(used_);
-    double const expected = costs_.seconds(way),
+  strategy_decision decide(int rank) const {
+    std::size_t const strategy = costs_.best(used_);
+    double const expected = costs_.seconds(strategy),
                  in_turn = share_ / 2,  // as much is for looks out of turn
         calls = std::ceil(exchange_ / std::max(in_turn * expected, 1e-9)),
                  measuring = bytes_of_link_measurement * costs_.per_byte() + exchange_,
-                 spread = share_ * (costs_.is_link_quicker() ? hurry : 1);
-    return {rank,
-            static_cast<std::uint32_t>(way),
-            static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
-            expected,
-            costs_.wants_link(way) ? measuring / spread : std::numeric_limits<double>::infinity(),
-            sums_of_trial * costs_.seconds_of_trial(way) / share_,
-            costs_.per_byte(),
-            costs_.load()};
+                 spread = share_ * (costs_.is_link_faster() ? hurry : 1);
+    return {
+        rank,
+        static_cast<std::uint32_t>(strategy),
+        static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
+        expected,
+        costs_.wants_link(strategy) ? measuring / spread : std::numeric_limits<double>::infinity(),
+        sums_of_trial * costs_.seconds_of_trial(strategy) / share_,
+        costs_.per_byte(),
+        costs_.load()};
   }
   /// @return whether it is another way than before
-  bool take(way_decision const& decision) {
+  bool take(strategy_decision const& decision) {
     costs_.follow(decision.per_byte, decision.load);
     decided_ = decision;
-    bool const is_other = decision.way != used_;
+    bool const is_other = decision.strategy != used_;
     is_first_ = is_first_ || is_other;
     if (is_other) since_tried_ = 0;
-    used_ = decision.way;
+    used_ = decision.strategy;
     return is_other;
   }
 
@@ -187,7 +188,7 @@ class way_follower {
   double share_, exchange_;
   std::size_t used_;
   bool is_first_ = true, may_hurry_ = true, is_hurried_ = false, is_over_shock_ = false;
-  way_decision decided_;
+  strategy_decision decided_;
   double since_measured_ = 0, since_tried_ = 0;  ///< seconds of sums
 };
 

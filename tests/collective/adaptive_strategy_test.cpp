@@ -10,8 +10,8 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/automatic/choose.hpp>
+#include <hcomp/collective/automatic/detail/adaptive_strategy.hpp>
 #include <hcomp/collective/automatic/detail/running_costs.hpp>
-#include <hcomp/collective/automatic/detail/way_follower.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
@@ -21,9 +21,9 @@
 #include <vector>
 
 using namespace hcomp;
+using detail::adaptive_strategy;
 using detail::running_costs;
 using detail::sum_time;
-using detail::way_follower;
 
 namespace {
 
@@ -46,7 +46,7 @@ cost_table costs_with(double per_byte) {
   }();
   return {{5e-5, per_byte, 1e-6}, codecs};
 }
-allowed_ways const allowed{.codecs = {"identity", "float_cast:fp16", "thc", "sign"}};
+allowed_strategies const allowed{.codecs = {"identity", "float_cast:fp16", "thc", "sign"}};
 
 /// A machine that costs what it costs.
 struct world {
@@ -54,23 +54,23 @@ struct world {
   double load = 1;
   double error = 1;  ///< of all codecs but identity: their sums take longer than work and link
 
-  double seconds(choice const& way, double link) const {
+  double seconds(choice const& strategy, double link) const {
     auto costs = costs_with(link);
-    auto cost = costs.of(way.codec);
+    auto cost = costs.of(strategy.codec);
     for (auto const figure : detail::codec_times) cost.*figure *= load;
     if (link == 0) costs.link = {};
     auto options = few_segments;
     options.check = false;
-    return error_of(way) *
-           predicted_seconds(way.algorithm, ranks, values, cost, costs.link, options);
+    return error_of(strategy) *
+           predicted_seconds(strategy.algorithm, ranks, values, cost, costs.link, options);
   }
-  double error_of(choice const& way) const { return way.codec == "identity" ? 1 : error; }
-  sum_time sum(choice const& way) const {
-    return {seconds(way, per_byte), seconds(way, 0) / error_of(way)};
+  double error_of(choice const& strategy) const { return strategy.codec == "identity" ? 1 : error; }
+  sum_time sum(choice const& strategy) const {
+    return {seconds(strategy, per_byte), seconds(strategy, 0) / error_of(strategy)};
   }
-  double best(std::vector<choice> const& ways) const {
+  double best(std::vector<choice> const& strategies) const {
     double least = std::numeric_limits<double>::infinity();
-    for (auto const& way : ways) least = std::min(least, seconds(way, per_byte));
+    for (auto const& strategy : strategies) least = std::min(least, seconds(strategy, per_byte));
     return least;
   }
 };
@@ -81,15 +81,15 @@ running_costs costs_at(double per_byte) {
 
 /// What an automatic_plan does that looks after each sum.
 struct follower {
-  way_follower plan{costs_at(gbit), 0.01, 1e-4};
+  adaptive_strategy plan{costs_at(gbit), 0.01, 1e-4};
   int measured = 0, changes = 0;
 
   follower() { plan.take(plan.decide(0)); }
-  std::vector<choice> const& ways() const { return plan.costs().ways(); }
-  choice const& way() const { return ways()[plan.used()]; }
+  std::vector<choice> const& strategies() const { return plan.costs().strategies(); }
+  choice const& strategy() const { return strategies()[plan.used()]; }
 
   double step(world const& w) {
-    auto const took = w.sum(way());
+    auto const took = w.sum(strategy());
     if (plan.look(took, 1)) {
       plan.learn(took, w.per_byte);
       ++measured;
@@ -102,12 +102,12 @@ struct follower {
   void steps(world const& w, int count) {
     for (int i = 0; i < count; ++i) step(w);
   }
-  bool is_right(world const& w) { return step(w) < 1.06 * w.best(ways()); }
+  bool is_right(world const& w) { return step(w) < 1.06 * w.best(strategies()); }
 };
 
 /// What an automatic_plan does, which looks now and then.
 struct watcher {
-  way_follower plan;
+  adaptive_strategy plan;
   detail::recent_times times{1};
   std::uint64_t calls = 0, next_look, last_look = 0, looks = 0;
   double seconds_of_last = 0;
@@ -153,10 +153,10 @@ TEST_CASE(
   for (double const link : {no_limit, gbit10, gbit, mbit100, mbit10}) {
     running_costs const running(costs_with(link), ranks, values, rings, few_segments);
     auto const chosen = choose(costs_with(link), ranks, values, rings, few_segments);
-    CHECK(running.ways().size() == chosen.size());
-    CHECK(to_text(running.ways()[running.quickest()]) == to_text(chosen.front()));
-    CHECK(running.best(running.quickest()) == running.quickest());
-    auto const sorted = running.choices(running.quickest());
+    CHECK(running.strategies().size() == chosen.size());
+    CHECK(to_text(running.strategies()[running.fastest()]) == to_text(chosen.front()));
+    CHECK(running.best(running.fastest()) == running.fastest());
+    auto const sorted = running.choices(running.fastest());
     for (std::size_t i = 0; i < sorted.size(); ++i)
       CHECK(sorted[i].seconds() == chosen[i].seconds());
   }
@@ -166,7 +166,7 @@ TEST_CASE("running_costs: crowds links where messages take the time, not where b
   auto const kind = [](double link, std::size_t count) {
     running_costs const running(costs_with(link), ranks, count, {.codecs = {"identity"}},
                                 few_segments);
-    return running.ways()[running.quickest()].algorithm.kind;
+    return running.strategies()[running.fastest()].algorithm.kind;
   };
   for (double const link : {gbit, mbit100, mbit10})
     CHECK(kind(link, values) == algorithm_kind::ring);
@@ -175,7 +175,8 @@ TEST_CASE("running_costs: crowds links where messages take the time, not where b
 }
 
 TEST_CASE(
-    "way_follower: follows a link that becomes slower in four sums, and one that becomes quicker "
+    "adaptive_strategy: follows a link that becomes slower in four sums, and one that becomes "
+    "quicker "
     "once that is worth measuring") {
   for (double const before : {no_limit, gbit10, gbit, mbit100, mbit10})
     for (double const after : {no_limit, gbit10, gbit, mbit100, mbit10}) {
@@ -197,29 +198,30 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "way_follower: between two looks, two sums tell of a link that is suddenly slower or quicker") {
+    "adaptive_strategy: between two looks, two sums tell of a link that is suddenly slower or "
+    "quicker") {
   for (auto const& change : {std::pair{gbit, mbit10}, std::pair{mbit100, no_limit}}) {
     double const before = change.first, after = change.second;
     CAPTURE(before);
     CAPTURE(after);
     watcher watch(costs_at(before), 0.1);  // looks are dear, and rare
     world w{.per_byte = before};
-    auto const& ways = watch.plan.costs().ways();
+    auto const& strategies = watch.plan.costs().strategies();
     auto const step = [&] {
-      return watch.step(w.per_byte, [&] { return w.sum(ways[watch.plan.used()]); });
+      return watch.step(w.per_byte, [&] { return w.sum(strategies[watch.plan.used()]); });
     };
     while (watch.calls < 1000) step();
-    auto const way = watch.plan.used();
+    auto const strategy = watch.plan.used();
     auto const turn = watch.next_look - watch.last_look;
     CHECK(turn > 100);
     while (watch.times.added() < 20 || watch.next_look < watch.calls + 20) step();
-    CHECK(watch.plan.used() == way);
+    CHECK(watch.plan.used() == strategy);
 
     w.per_byte = after;
     step();
     step();
     step();  // by another way, if that is known to be quicker
-    auto rings = ways;
+    auto rings = strategies;
     std::erase_if(rings,
                   [](choice const& one) { return one.algorithm.kind != algorithm_kind::ring; });
     if (after > before) CHECK(step() < 1.06 * w.best(rings));
@@ -228,11 +230,12 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "way_follower: after sums that disappointed comes a ring, whatever was measured meanwhile") {
-  way_follower plan({costs_with(no_limit), ranks, 1000, allowed, few_segments}, 0.01, 1e-4);
+    "adaptive_strategy: after sums that disappointed comes a ring, whatever was measured "
+    "meanwhile") {
+  adaptive_strategy plan({costs_with(no_limit), ranks, 1000, allowed, few_segments}, 0.01, 1e-4);
   plan.take(plan.decide(0));
-  auto const& ways = plan.costs().ways();
-  auto const kind = [&] { return ways[plan.used()].algorithm.kind; };
+  auto const& strategies = plan.costs().strategies();
+  auto const kind = [&] { return strategies[plan.used()].algorithm.kind; };
   CHECK(kind() != algorithm_kind::ring);
   sum_time const lost{1, 0};  // seconds: packets, on links of which some are slow already
   CHECK(plan.look(lost, 2));
@@ -253,75 +256,80 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "way_follower: single sums that take long are looked at once in a turn, and not believed") {
+    "adaptive_strategy: single sums that take long are looked at once in a turn, and not "
+    "believed") {
   constexpr double exchange = 0.01;
   watcher watch(costs_at(gbit), exchange);
   world const w{.per_byte = gbit};
-  auto const& ways = watch.plan.costs().ways();
-  while (watch.calls < 1000) watch.step(w.per_byte, [&] { return w.sum(ways[watch.plan.used()]); });
-  auto const way = watch.plan.used();
+  auto const& strategies = watch.plan.costs().strategies();
+  while (watch.calls < 1000)
+    watch.step(w.per_byte, [&] { return w.sum(strategies[watch.plan.used()]); });
+  auto const strategy = watch.plan.used();
   auto const looks_before = watch.looks;
   for (int sums = 0; sums < 4000; ++sums) {
     watch.step(w.per_byte, [&] {
-      auto took = w.sum(ways[watch.plan.used()]);
+      auto took = w.sum(strategies[watch.plan.used()]);
       if (sums % 5 == 0) took.seconds *= 4;  // another program
       return took;
     });
-    CHECK(watch.plan.used() == way);
+    CHECK(watch.plan.used() == strategy);
   }
-  double const spent = 4000 * w.sum(ways[way]).seconds;
+  double const spent = 4000 * w.sum(strategies[strategy]).seconds;
   CHECK(static_cast<double>(watch.looks - looks_before) * exchange <= 0.011 * spent);
   CHECK(static_cast<double>(watch.looks - looks_before) * exchange > 0.006 * spent);
 }
 
-TEST_CASE("way_follower: busy processors make codecs dear, and they come back") {
+TEST_CASE("adaptive_strategy: busy processors make codecs dear, and they come back") {
   follower plan;
   world w{.per_byte = gbit10};
   plan.steps(w, 4);
-  CHECK(plan.way().codec != "identity");
+  CHECK(plan.strategy().codec != "identity");
   w.load = 12;
   plan.steps(w, 12);
-  CHECK(plan.way().codec == "identity");
+  CHECK(plan.strategy().codec == "identity");
   CHECK(plan.is_right(w));
   // Nobody sees that in sums of identity. To try another codec, twice, takes a hundredth of the time.
   double in_vain = 0, spent = 0;
-  for (auto const& way : plan.ways())
-    if (way.codec != "identity") in_vain = std::max(in_vain, 2 * w.seconds(way, w.per_byte));
+  for (auto const& strategy : plan.strategies())
+    if (strategy.codec != "identity")
+      in_vain = std::max(in_vain, 2 * w.seconds(strategy, w.per_byte));
   int const changes = plan.changes;
   while (plan.changes == changes && spent < 1.1 * in_vain / 0.01) spent += plan.step(w);
   CHECK(plan.changes == changes + 1);
   plan.steps(w, 4);
-  CHECK(plan.way().codec == "identity");  // still busy
+  CHECK(plan.strategy().codec == "identity");  // still busy
   w.load = 1;
-  for (spent = 0; plan.way().codec == "identity" && spent < 1.1 * in_vain / 0.01;)
+  for (spent = 0; plan.strategy().codec == "identity" && spent < 1.1 * in_vain / 0.01;)
     spent += plan.step(w);
-  CHECK(plan.way().codec != "identity");
+  CHECK(plan.strategy().codec != "identity");
   plan.steps(w, 4);
   CHECK(plan.is_right(w));
 }
 
-TEST_CASE("way_follower: a way that disappoints is tried once while the world stays as it is") {
+TEST_CASE(
+    "adaptive_strategy: a way that disappoints is tried once while the world stays as it is") {
   follower plan;
   world w{.per_byte = no_limit};
   plan.steps(w, 40);
-  CHECK(plan.way().codec == "identity");
+  CHECK(plan.strategy().codec == "identity");
   w = {.per_byte = 7e-10, .error = 1.9};
   double spent = 0, plain = 0;
-  auto const identity = plan.way();
-  auto const& ways = plan.ways();
-  CHECK(world{w.per_byte}.best(ways) < 0.9 * w.seconds(identity, w.per_byte));
-  CHECK(w.best(ways) > 0.99 * w.seconds(identity, w.per_byte));
+  auto const identity = plan.strategy();
+  auto const& strategies = plan.strategies();
+  CHECK(world{w.per_byte}.best(strategies) < 0.9 * w.seconds(identity, w.per_byte));
+  CHECK(w.best(strategies) > 0.99 * w.seconds(identity, w.per_byte));
   for (int i = 0; i < 60; ++i) {
     spent += plan.step(w);
     plain += w.seconds(identity, w.per_byte);
   }
   // Each of the others once, with the error.
-  auto const others = static_cast<double>(ways.size());
-  CHECK(plan.changes <= 1 + static_cast<int>(ways.size()));
+  auto const others = static_cast<double>(strategies.size());
+  CHECK(plan.changes <= 1 + static_cast<int>(strategies.size()));
   CHECK(spent < plain + others * (w.error - 1) * plain / 60);
 }
 
-TEST_CASE("way_follower: among rates that change now and then it loses little to the best way") {
+TEST_CASE(
+    "adaptive_strategy: among rates that change now and then it loses little to the best way") {
   std::mt19937 draw(7);
   std::uniform_real_distribution<double> exponent(std::log(no_limit), std::log(mbit10));
   follower plan;
@@ -330,59 +338,63 @@ TEST_CASE("way_follower: among rates that change now and then it loses little to
   for (int change = 0; change < 20; ++change) {
     w.per_byte = std::exp(exponent(draw));
     double quickest_plain = std::numeric_limits<double>::infinity();
-    for (auto const& way : plan.ways())
-      if (way.codec == "identity")
-        quickest_plain = std::min(quickest_plain, w.seconds(way, w.per_byte));
+    for (auto const& strategy : plan.strategies())
+      if (strategy.codec == "identity")
+        quickest_plain = std::min(quickest_plain, w.seconds(strategy, w.per_byte));
     constexpr int sums = 20;
     for (int i = 0; i < sums; ++i) spent += plan.step(w);
     plain += sums * quickest_plain;
-    best += sums * w.best(plan.ways());
+    best += sums * w.best(plan.strategies());
   }
   MESSAGE("seconds: ", spent, ", plain ", plain, ", best at each ", best);
   CHECK(spent < 1.25 * best);
   CHECK(spent < plain);
 }
 
-TEST_CASE("way_follower: sums that lose packets now and then do not drive it from way to way") {
+TEST_CASE(
+    "adaptive_strategy: sums that lose packets now and then do not drive it from way to way") {
   // Where a sum takes long a lost packet costs a fixed time, here with the chance of 0.3 where several
   // send to one at once and of 0.02 elsewhere, and of 0.4 in the first three sums of a way, whose
   // connections do not know the link yet. Beside it, with draws of their own, sums by the ring.
   constexpr double lost_packet = 0.24, long_sum = 0.008;
   constexpr std::size_t count = 1 << 18;
-  allowed_ways const some{.codecs = {"identity", "float_cast:fp16", "thc"}};
+  allowed_strategies const some{.codecs = {"identity", "float_cast:fp16", "thc"}};
   double spent = 0, by_ring = 0;
   for (unsigned seed = 1; seed <= 10; ++seed) {
     std::mt19937 draw(seed);
     std::normal_distribution<double> noise(0, 0.08);
     std::uniform_real_distribution<double> chance(0, 1);
     watcher watch({costs_with(gbit), ranks, count, some, {}}, 3e-4);
-    auto const& ways = watch.plan.costs().ways();
-    auto const ring = static_cast<std::size_t>(
-        std::find_if(ways.begin(), ways.end(),
-                     [](choice const& way) { return to_text(way).starts_with("thc by ring"); }) -
-        ways.begin());
+    auto const& strategies = watch.plan.costs().strategies();
+    auto const ring =
+        static_cast<std::size_t>(std::find_if(strategies.begin(), strategies.end(),
+                                              [](choice const& strategy) {
+                                                return to_text(strategy).starts_with("thc by ring");
+                                              }) -
+                                 strategies.begin());
     for (double const per_byte :
          {mbit10, 5 * no_limit, gbit, mbit100, 5 * no_limit, mbit10, gbit, 5 * no_limit}) {
-      std::vector<int> sums(ways.size());
-      auto const took = [&](std::size_t way, double link) {
+      std::vector<int> sums(strategies.size());
+      auto const took = [&](std::size_t strategy, double link) {
         auto costs = costs_with(link);
         if (link == 0) costs.link = {};
-        return predicted_seconds(ways[way].algorithm, ranks, count, costs.of(ways[way].codec),
-                                 costs.link, {.check = false});
+        return predicted_seconds(strategies[strategy].algorithm, ranks, count,
+                                 costs.of(strategies[strategy].codec), costs.link,
+                                 {.check = false});
       };
-      auto const lost = [&](std::size_t way) {
-        if (took(way, per_byte) < long_sum) return 0.;
-        bool const crowds = detail::facts_of(ways[way].algorithm.kind).crowds_links;
-        double const odds = sums[way]++ < 3 ? 0.4 : crowds ? 0.3 : 0.02;
+      auto const lost = [&](std::size_t strategy) {
+        if (took(strategy, per_byte) < long_sum) return 0.;
+        bool const crowds = detail::facts_of(strategies[strategy].algorithm.kind).crowds_links;
+        double const odds = sums[strategy]++ < 3 ? 0.4 : crowds ? 0.3 : 0.02;
         return chance(draw) < odds ? lost_packet : 0;
       };
       for (double passed = 0; passed < 6;) {
-        double const
-            beside = took(ring, per_byte) + lost(ring),
-            seconds = watch.step(per_byte * std::exp(noise(draw)), [&]() -> sum_time {
-              std::size_t const way = watch.plan.used();
-              return {took(way, per_byte) * std::exp(noise(draw)) + lost(way), took(way, 0)};
-            });
+        double const beside = took(ring, per_byte) + lost(ring),
+                     seconds = watch.step(per_byte * std::exp(noise(draw)), [&]() -> sum_time {
+                       std::size_t const strategy = watch.plan.used();
+                       return {took(strategy, per_byte) * std::exp(noise(draw)) + lost(strategy),
+                               took(strategy, 0)};
+                     });
         spent += seconds;
         by_ring += beside;
         passed += seconds + beside;

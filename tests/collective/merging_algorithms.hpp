@@ -10,7 +10,7 @@
 namespace hcomp::testing {
 
 /// All their algorithms for so many ranks, with short segments.
-inline std::vector<plan_options> merging_ways(int ranks) {
+inline std::vector<plan_options> merging_algorithms(int ranks) {
   std::vector<plan_options> all;
   for (std::string const how : {"ring", "direct", "aggregator", "torus"}) {
     if (how == "torus" && ranks % 2 != 0) continue;
