@@ -49,7 +49,7 @@ for rate in "${rates[@]}"; do
   run "$rate" off "$hosts" "" "$@"
   run "$rate" off_on_fewer_ranks $((hosts - 1)) "" "$@" # rounds otherwise: what is as good
   run "$rate" identity "$hosts" "double: identity min=16KiB" "$@"
-  run "$rate" lossless_dense "$hosts" "double: lossless_dense min=16KiB" "$@"
+  run "$rate" lossless "$hosts" "double: lossless min=16KiB" "$@"
   run "$rate" reproducible "$hosts" "double: reproducible min=16KiB" "$@"
   run "$rate" error_bounded_1e-4 "$hosts" "double: error_bounded 1e-4 min=16KiB" "$@"
   run "$rate" error_bounded_1e-6 "$hosts" "double: error_bounded 1e-6 min=16KiB" "$@"

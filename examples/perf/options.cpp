@@ -61,7 +61,7 @@ bool is_own(std::string_view codec) { return codec == "raw" || codec == "automat
 
 std::optional<sparse_codec> sparse_codec::from(hcomp::codec_info const& codec,
                                                hcomp::codec_settings const& settings) {
-  if (!codec.is_called("lossless")) return {};
+  if (!codec.is_called("lossless_sparse")) return {};
   return sparse_codec{{.dense = settings.yes("dense"),
                        .packed = settings.yes("packed"),
                        .sketched = settings.yes("sketched")},
@@ -69,7 +69,7 @@ std::optional<sparse_codec> sparse_codec::from(hcomp::codec_info const& codec,
 }
 
 bool has_op(hcomp::codec_info const& codec, hcomp::codec_settings const& settings) {
-  if (codec.is_called("lossless") || codec.is_called("zfp")) return true;
+  if (codec.is_called("lossless_sparse") || codec.is_called("zfp")) return true;
   bool found = false;
   hcomp::builtin_codecs<float>::for_each([&]<class C>() { found |= codec.is_called(C::name); });
   return found && settings.text().empty();
@@ -275,9 +275,10 @@ options parse(int argc, char const* const* argv) {
     if (o.type != "float") there_are("--type " + o.type, "vectors of float only");
     for (auto const& codec : o.codecs)
       if (codec != "raw" && (is_own(codec) || !is_on_device(asked<float>(codec))))
-        there_are("--codec " + codec,
-                  "identity, fp16, sign, thc, inceptionn:E, error_bounded:BOUND, lossless (but no "
-                  "sketches of floats, and fixed=32) and raw");
+        there_are(
+            "--codec " + codec,
+            "identity, fp16, sign, thc, inceptionn:E, error_bounded:BOUND, lossless_sparse (but no "
+            "sketches of floats, and fixed=32) and raw");
     if (std::ranges::find(o.transports, "op") != o.transports.end())
       there_are("--transport op", "mpi and ucx");
     if (!o.aggregators.empty()) there_are("--aggregator", "none");

@@ -364,8 +364,8 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
   };
   CHECK(codecs({"thc:bits=2,transform=1024,fp16"}) ==
         std::vector<std::string>{"thc:bits=2,transform=1024", "fp16"});
-  CHECK(codecs({"raw,lossless:fixed=32,dense=no,inceptionn:6,error_bounded:1e-3"}) ==
-        std::vector<std::string>{"raw", "lossless:fixed=32,dense=no", "inceptionn:6",
+  CHECK(codecs({"raw,lossless_sparse:fixed=32,dense=no,inceptionn:6,error_bounded:1e-3"}) ==
+        std::vector<std::string>{"raw", "lossless_sparse:fixed=32,dense=no", "inceptionn:6",
                                  "error_bounded:1e-3"});
   CHECK(codecs({"inceptionn:6,automatic", "--codec", "zfp:8"}) ==
         std::vector<std::string>{"inceptionn:6", "automatic", "zfp:8"});
@@ -373,8 +373,8 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
     auto const codec = hcomp::codec_from(perf::codecs<float>(), text);
     return perf::sparse_codec::from(*codec.row, codec.settings);
   };
-  CHECK(sparse("lossless:fixed=32,packed=no")->fixed == 32);
-  CHECK_FALSE(sparse("lossless:fixed=32,packed=no")->strategies.packed);
+  CHECK(sparse("lossless_sparse:fixed=32,packed=no")->fixed == 32);
+  CHECK_FALSE(sparse("lossless_sparse:fixed=32,packed=no")->strategies.packed);
   CHECK(sparse("sparse")->fixed == 0);
   CHECK_FALSE(sparse("identity"));
   // a cast of values to their own type is identity
@@ -431,10 +431,12 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--codec", "fp16", "--algorithm", "sampled"},
        "--codec fp16 has no algorithm: there are ring, torus, direct, recursive_doubling, "
        "aggregator");
-  says({"--codec", "lossless:fixed=32", "--type", "double"},
-       "--codec lossless:fixed=32, --type double: no codec is called 'lossless'; hcomp has: ");
-  says({"--codec", "lossless", "--algorithm", "sampled"},
-       "--codec lossless has no algorithm: there are direct, ring, torus, recursive_doubling, "
+  says({"--codec", "lossless_sparse:fixed=32", "--type", "double"},
+       "--codec lossless_sparse:fixed=32, --type double: no codec is called 'lossless_sparse'; "
+       "hcomp has: ");
+  says({"--codec", "lossless_sparse", "--algorithm", "sampled"},
+       "--codec lossless_sparse has no algorithm: there are direct, ring, torus, "
+       "recursive_doubling, "
        "aggregator");
   says({"--codec", "inceptionn:6", "--type", "double"},
        "--codec inceptionn:6, --type double: no codec is called 'inceptionn'; hcomp has: ");
@@ -456,8 +458,8 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--device", "cuda", "--codec", "fp16,bf16"},
        "--codec bf16: with --device cuda there are identity, fp16, sign, thc, inceptionn:E, ");
   says({"--device", "cuda", "--codec",
-        "lossless:fixed=32,dense=no,packed=no,lossless:dense=no,packed=no"},
-       "--codec lossless:dense=no,packed=no: with --device cuda there are ");
+        "lossless_sparse:fixed=32,dense=no,packed=no,lossless_sparse:dense=no,packed=no"},
+       "--codec lossless_sparse:dense=no,packed=no: with --device cuda there are ");
   says({"--device", "cuda", "--transport", "mpi,op"},
        "--transport op: with --device cuda there are mpi and ucx");
   says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");

@@ -3,7 +3,7 @@
 /// Sums of sparse vectors by hcomp's own collectives, of vectors in any memory.
 
 #include <cstddef>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <span>
@@ -35,7 +35,7 @@ template <class Lane, class T, class E> class sparse_plan_sum {
 
  private:
   int ranks_;
-  hcomp::plan<hcomp::lossless<Lane>, T, E> plan_;
+  hcomp::plan<hcomp::lossless_sparse<Lane>, T, E> plan_;
 };
 
 }  // namespace perf

@@ -20,7 +20,8 @@ int main(int argc, char** argv) {
     hcomp::host_executor executor;
     std::vector<float> parameters(100'000), gradient(parameters.size());
     // in fixed point: exact, in whatever order the ranks come
-    hcomp::plan plan(parameters.size(), hcomp::lossless<std::uint32_t>{}, transport, executor);
+    hcomp::plan plan(parameters.size(), hcomp::lossless_sparse<std::uint32_t>{}, transport,
+                     executor);
     auto const shard = plan.shard();
     std::vector<float> squares(shard.count);  // what Adagrad remembers
 

@@ -582,7 +582,7 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
   CHECK(train::trial_from("error_bounded").name() == "error_bounded, bound=1e-05");
   CHECK(train::trial_from("error_bounded:bound=0.002").name() == "error_bounded, bound=0.002");
   CHECK(train::trial_from("identity").name() == "identity");
-  CHECK(train::trial_from("lossless:fixed=64").name() == "lossless, fixed=64");
+  CHECK(train::trial_from("lossless_sparse:fixed=64").name() == "lossless_sparse, fixed=64");
   CHECK_THROWS_WITH(train::trial_from("sign_count"),
                     doctest::Contains("no codec is called 'sign_count'; train has: fp32, "));
   for (std::string const bound : {"0", "-1", "nan", "inf", "", "1e-3x"})

@@ -18,12 +18,12 @@
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/inceptionn/options.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/digest.hpp>

@@ -95,7 +95,7 @@ ordered_json json_of(site_entry const& entry) {
           {"caller", site.caller},
           {"type", site.type},
           {"ranks", site.ranks},
-          {"way", site.strategy},
+          {"strategy", site.strategy},
           {"why", site.why},
           {"calls", f.calls},
           {"smallest", f.smallest},
@@ -119,7 +119,7 @@ site_entry entry_of(ordered_json const& json) {
   json.at("caller").get_to(site.caller);
   json.at("type").get_to(site.type);
   json.at("ranks").get_to(site.ranks);
-  json.at("way").get_to(site.strategy);
+  json.at("strategy").get_to(site.strategy);
   json.at("why").get_to(site.why);
   json.at("calls").get_to(f.calls);
   json.at("smallest").get_to(f.smallest);

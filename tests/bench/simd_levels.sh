@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints how fast codecs are at every SIMD level that the processor has, as a table in Markdown: 10^9
 # values per second on one thread, and in brackets the shares of reading these values from memory; from
-# the least to the most over the kinds of values of bench_error_bounded, bench_lossless_dense and
+# the least to the most over the kinds of values of bench_error_bounded, bench_lossless and
 # bench_reproducible.
 #
 #   tests/bench/simd_levels.sh <build folder> [<option of the benchmarks>...]
@@ -16,7 +16,7 @@ set -euo pipefail
 }
 build=$1
 shift
-for benchmark in error_bounded lossless_dense reproducible; do
+for benchmark in error_bounded lossless reproducible; do
   [[ -x $build/tests/bench/bench_$benchmark ]] || {
     echo "simd_levels: there is no '$build/tests/bench/bench_$benchmark'; cmake --build '$build' --target bench_$benchmark makes it" >&2
     exit 2
@@ -32,7 +32,7 @@ figures() {
     while IFS= read -r line; do echo "$1|$2|$line"; done <<<"$lines"
 }
 
-for benchmark in error_bounded lossless_dense reproducible; do
+for benchmark in error_bounded lossless reproducible; do
   for level in avx512 avx2 baseline; do
     figures $benchmark $level "$@"
   done

@@ -77,7 +77,7 @@ TEST_CASE("codec names: settings by key or, the first of them, by place") {
   CHECK(read("thc:bits=4,hop_bits=8") == "thc:hop_bits=8");
   CHECK(read("uniform_thc:hop_bits=0") == "uniform_thc");
   CHECK(read("float_cast:bf16") == "bf16");
-  CHECK(read("sparse") == "lossless");
+  CHECK(read("sparse") == "lossless_sparse");
   CHECK(read("error_bounded:2.5e-3") == "error_bounded:bound=0.0025");
   CHECK(read("inceptionn:6,fitted=no") == "inceptionn:E=6,fitted=no");
 }
@@ -89,7 +89,8 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
         "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");
   CHECK(text_of("thc:bits=2.5") ==
         "codec 'thc:bits=2.5': 'bits=2.5': bits is a whole number from 1 to 8");
-  CHECK(text_of("lossless:dense=1") == "codec 'lossless:dense=1': 'dense=1': dense is yes or no");
+  CHECK(text_of("lossless_sparse:dense=1") ==
+        "codec 'lossless_sparse:dense=1': 'dense=1': dense is yes or no");
   CHECK(text_of("thc:level=3") ==
         "codec 'thc:level=3': it has no key 'level'; it has: bits, granularity, truncation, "
         "transform, hop_bits");
@@ -138,7 +139,7 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
   run_ranks(ranks, [](in_process& transport) {
     host_executor executor;
     std::vector<float> x(many, 1.0f);
-    for (std::string const name : {"identity", "lossless"}) {
+    for (std::string const name : {"identity", "lossless_sparse"}) {
       auto const how = registered_codecs<float>().at(name).algorithms.front();
       auto const by_itself = make_plan<float>(name, many, transport, executor).all_reduce(x);
       auto const asked =
@@ -151,7 +152,8 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
       CHECK(by_itself.bytes_sent != other.bytes_sent);
     }
   });
-  CHECK(registered_codecs<float>().at("lossless").algorithms.front() == algorithm_kind::direct);
+  CHECK(registered_codecs<float>().at("lossless_sparse").algorithms.front() ==
+        algorithm_kind::direct);
 }
 
 TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {

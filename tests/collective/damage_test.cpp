@@ -11,7 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
@@ -78,7 +78,7 @@ bool is_of_integers(std::string const& codec) {
 /// Many zeros where a codec skips them.
 std::vector<float> input(setup const& s, int rank, int call) {
   auto x = integer_values(s.values, static_cast<std::uint64_t>(100 + call), rank);
-  if (s.codec.starts_with("lossless"))
+  if (s.codec.starts_with("lossless_sparse"))
     for (std::size_t i = 0; i < x.size(); ++i)
       if (i % 37 != 5) x[i] = 0;
   return x;
@@ -133,8 +133,8 @@ template <class Use> void on_device(setup const& s, tampered_transport& transpor
   if (s.codec == "sign") return on_device(sign<float>{}, s, transport, use);
   if (s.codec == "thc") return on_device(fit(thc<float>{}, s.ranks), s, transport, use);
   if (s.codec == "fp16") return on_device(float_cast<float16, float>{}, s, transport, use);
-  if (s.codec == "lossless:fixed=32")
-    return on_device(lossless<std::uint32_t>{}, s, transport, use);
+  if (s.codec == "lossless_sparse:fixed=32")
+    return on_device(lossless_sparse<std::uint32_t>{}, s, transport, use);
   if (s.codec == "inceptionn") return on_device(inceptionn(), s, transport, use);
   if (s.codec == "error_bounded:bound=1e-2")
     return on_device(error_bounded({.bound = 1e-2}), s, transport, use);
@@ -243,15 +243,16 @@ std::vector<strategy> strategies() {
   registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
     std::vector<std::string> texts{row.name};
     if (row.name == "error_bounded") texts = {"error_bounded:bound=1e-2"};
-    if (row.name == "lossless") texts = {"lossless", "lossless:fixed=32", "lossless:dense=no"};
+    if (row.name == "lossless_sparse")
+      texts = {"lossless_sparse", "lossless_sparse:fixed=32", "lossless_sparse:dense=no"};
     for (auto const& text : texts)
       for (auto const kind : row.algorithms) all.push_back({text, {kind}, false});
   });
   registered_codecs<std::int32_t>().for_each([&](codec_info const& row) {
     for (auto const kind : row.algorithms) all.push_back({row.name, {kind}, false});
   });
-  for (char const* const codec :
-       {"sign", "thc", "fp16", "lossless:fixed=32", "inceptionn", "error_bounded:bound=1e-2"})
+  for (char const* const codec : {"sign", "thc", "fp16", "lossless_sparse:fixed=32", "inceptionn",
+                                  "error_bounded:bound=1e-2"})
     for (auto const kind : {algorithm_kind::ring, algorithm_kind::direct})
       all.push_back({codec, {kind}, true});
   all.push_back({"sign", {algorithm_kind::sampled}, true});

@@ -68,7 +68,7 @@ std::vector<difference> differences() {
       {[](auto&, auto& call) { call.step = 11; }, "the step: rank 0 has 0, rank 2 has 11"},
       {[](auto&, auto& call) { call.tensor = 3; }, "the tensor: rank 0 has 0, rank 2 has 3"},
       {[](auto&, auto& call) { call.op = reduce_op::mean; },
-       "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
+       "the op (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
       {[](auto& plan, auto&) { plan.nonfinite = nonfinite_policy::ignore; },
        "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore): rank 0 has 0, rank 2 has 2"},
       {[](auto& plan, auto&) { plan.checksum = true; },

@@ -17,7 +17,7 @@
 #include <hcomp/codec/sparse/detail/lhc_plan.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/sparse/detail/device_sketch.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
@@ -389,7 +389,7 @@ TEST_CASE(
     CAPTURE(spoilt);
     guarded_executor executor;
     device_vector<float> const there(x, executor);
-    detail::sparse_phases<lossless<>, guarded_executor> phases({}, values, {}, executor);
+    detail::sparse_phases<lossless_sparse<>, guarded_executor> phases({}, values, {}, executor);
     auto const marks = phases.mark(there.span(), reduce_op::sum);
     executor.synchronize();
     if (spoilt < words) {
@@ -405,7 +405,7 @@ TEST_CASE(
     else
       CHECK_THROWS_WITH_AS(
           phases.unite(0),
-          (std::string("lossless: the index of values ") +
+          (std::string("lossless_sparse: the index of values ") +
            (spoilt == 100 ? "0 to 8191" : "8192 to 8261") +
            " lacks some that this rank has marked, or marks what is no value; is this a result of "
            "a bitwise OR?")
@@ -430,11 +430,12 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
     return text;
   };
   CHECK(text_of(0.0f, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
-        "lossless: no way is allowed; there are dense, sparse_union and lhc");
+        "lossless_sparse: no way is allowed; there are dense, sparse_union and lhc");
   for (bool const dense : {false, true}) {
     settings const options{.strategies = {.dense = dense, .packed = false}};
     CHECK(text_of(0.0f, options) ==
-          "lossless: lhc is allowed and sparse_union is not, but in a device's memory there are "
+          "lossless_sparse: lhc is allowed and sparse_union is not, but in a device's memory there "
+          "are "
           "no sketches of floats; lanes of std::uint32_t or std::uint64_t have them");
     CHECK(text_of(std::uint32_t{}, options) == "nothing");
   }
@@ -589,9 +590,9 @@ TEST_CASE(
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 70;
   guarded_executor executor;
-  lossless<lane_type> const sketches{.strategies = {.dense = false, .packed = false}};
-  detail::sparse_phases<lossless<lane_type>, guarded_executor> phases(sketches, values,
-                                                                      {.ranks = 2}, executor);
+  lossless_sparse<lane_type> const sketches{.strategies = {.dense = false, .packed = false}};
+  detail::sparse_phases<lossless_sparse<lane_type>, guarded_executor> phases(
+      sketches, values, {.ranks = 2}, executor);
   for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than it must be
     CAPTURE(density);
     auto const x = sparse::values(values, density, {.seed = 1});

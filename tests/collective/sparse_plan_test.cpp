@@ -19,7 +19,7 @@
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -477,7 +477,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
       {[](auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto& c) { c.seed = 6; }, "the seed: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto& c) { c.op = reduce_op::mean; },
-       "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
+       "the op (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
   };
   auto const x = vectors(4, 1000, 0.1);
   for (auto const what : operations) {
@@ -522,7 +522,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
         what == operation::all_gather
             ? "all_gather: on rank 1 the weight is 0, or not 1 in all_gather (x has 1000 values, "
               "the plan 1000, the weight is 2)"
-            : "plan: rank 1 has weight 2, codec 'lossless' knows only 1");
+            : "plan: rank 1 has weight 2, codec 'lossless_sparse' knows only 1");
     check_ending(ending_of(x,
                            [&](in_process& transport, auto& executor, auto mine) {
                              auto sum = plan_of<float>(1001, transport, executor);
@@ -554,9 +554,9 @@ TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after t
     });
   };
   check_ending(with_feedback(false, 0), "invalid_argument",
-               "all_reduce: codec 'lossless' takes no feedback");
+               "all_reduce: codec 'lossless_sparse' takes no feedback");
   check_ending(with_feedback(true, 0), "invalid_argument",
-               "reduce_scatter: codec 'lossless' takes no feedback");
+               "reduce_scatter: codec 'lossless_sparse' takes no feedback");
   check_ending(with_feedback(false, 6), "disagreement_error",
                "all_reduce: ranks disagree on the step: rank 0 has 0, rank 2 has 6");
 }
@@ -564,7 +564,7 @@ TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after t
 TEST_CASE("sparse plan: without options it goes by direct, and with options as they say") {
   auto x = vectors(4, 20'000, 0.05);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
-  lossless<std::uint32_t> const codec;
+  lossless_sparse<std::uint32_t> const codec;
   run_ranks(4, [&](in_process& transport) {
     host_executor executor;
     plan usual(20'000, codec, transport, executor);
@@ -645,11 +645,11 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
     return outcome_of([&] { plan_of<float>(values, transport, executor, options); }).text;
   };
   CHECK(text_of(std::size_t{1} << 32, {}) ==
-        "lossless: 4294967296 values, there is room for 4294967295");
+        "lossless_sparse: 4294967296 values, there is room for 4294967295");
   CHECK(text_of(10, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
         "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
   CHECK(text_of(10, {.plan = {.algorithm = algorithm::from("sampled")}}) ==
-        "plan: codec 'lossless' has no algorithm 'sampled'; it has: ring, torus, direct, "
+        "plan: codec 'lossless_sparse' has no algorithm 'sampled'; it has: ring, torus, direct, "
         "recursive_doubling, "
         "aggregator");
 }
@@ -683,7 +683,7 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to th
                                   "448 to 511) of 1000 values, 1 blocks concerned; x is "
                                   "unchanged");
       check_ending(strict.operator()<std::uint32_t>(nonfinite_policy::propagate), "nonfinite_error",
-                   (by_index ? "sparse_sum" : "lossless") + text);
+                   (by_index ? "sparse_sum" : "lossless_sparse") + text);
       auto const passed =
           on_plans<float>(x, options_with(nonfinite_policy::propagate),
                           [&](auto& sum, auto mine) { sum_up(sum, scatters, mine); });
@@ -786,7 +786,8 @@ TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a p
   for (auto const& one : run.found.outcomes) {
     CHECK(one.what == "wire_error");
     CHECK(one.text ==
-          "all_reduce: codec 'lossless', block 47 (values 3008 to 3071): the checksum does not "
+          "all_reduce: codec 'lossless_sparse', block 47 (values 3008 to 3071): the checksum does "
+          "not "
           "match the bytes");
   }
 }
@@ -820,7 +821,8 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
     CAPTURE(to_text(run.found.outcomes));
     for (auto const& one : run.found.outcomes) {
       CHECK(one.what == "wire_error");
-      CHECK(one.text == "lossless: the index of 100000 values was damaged on its way to some rank");
+      CHECK(one.text ==
+            "lossless_sparse: the index of 100000 values was damaged on its way to some rank");
     }
     CHECK(run.found.unchanged);
     auto const header =

@@ -6,7 +6,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -52,7 +52,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
           mine.insert(mine.end(), more.begin(), more.end());
         };
         auto sum = make_plan<float>(top_k_name, many, transport, executor, options);
-        plan exact(many, lossless<>{}, transport, executor, options);
+        plan exact(many, lossless_sparse<>{}, transport, executor, options);
         error_feedback<float> feedback(many);
         sparsifier largest(many, top_share{share});
         for (std::uint64_t step = 0; step < 4; ++step) {

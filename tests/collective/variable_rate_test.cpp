@@ -405,7 +405,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
        "segment_bytes (device_segment_bytes on devices): rank 0 has 262144, rank 2 has 5"},
       {[](auto&, auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto&, auto& c) { c.op = reduce_op::mean; },
-       "the result (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
+       "the op (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},
   };
   auto const x = gradients(3, 500, 0.1);
   for (auto const what : operations) {

@@ -3,7 +3,7 @@
 //
 // CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse_plan\.hpp>
 
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/in_process.hpp>
@@ -12,5 +12,5 @@
 #endif
 
 void use(hcomp::in_process& transport, hcomp::host_executor& executor) {
-  hcomp::plan sum(10, hcomp::lossless<>{}, transport, executor);
+  hcomp::plan sum(10, hcomp::lossless_sparse<>{}, transport, executor);
 }

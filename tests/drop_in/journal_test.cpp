@@ -261,7 +261,7 @@ TEST_CASE("journal: the JSON report can be read, whatever the names of files") {
   REQUIRE(json.at("sites").size() == 5);
   int found = 0;
   for (auto const& site : json.at("sites"))
-    if (site.at("way") == "thc bits=4 feedback=yes") {
+    if (site.at("strategy") == "thc bits=4 feedback=yes") {
       ++found;
       CHECK(site.at("function") == "MPI_Allreduce");
       CHECK(site.at("caller") == "train+0x1234");

@@ -53,7 +53,7 @@ double distance(std::vector<float> const& a, std::vector<float> const& b) {
 
 }  // namespace
 
-TEST_CASE("plan_cache: lossless has the bits of the sum in the order of the ranks") {
+TEST_CASE("plan_cache: lossless_sparse has the bits of the sum in the order of the ranks") {
   for (std::size_t const n : {1, 63, 5000}) {
     auto const x = vectors(n);
     auto expected = x[0];
@@ -63,7 +63,7 @@ TEST_CASE("plan_cache: lossless has the bits of the sum in the order of the rank
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
       plan_cache all(any_transport(transport), 0, 0, residuals);
-      sum(all, mine, "lossless", mine.data());
+      sum(all, mine, "lossless_sparse", mine.data());
     });
     for (auto const& one : found) CHECK(one == expected);
   }
@@ -112,10 +112,11 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
       {0, 40000, 39000}, {90000, 10, 10},       {30001, 29999, 30011}};
   for (std::string const text :
        {"identity", "identity algorithm=direct", "identity algorithm=recursive_doubling",
-        "identity algorithm=torus", "identity algorithm=aggregator", "lossless algorithm=ring",
-        "error_bounded 1e-3 algorithm=aggregator", "fp16", "lossless", "error_bounded 1e-3",
-        "inceptionn E=12", "thc bits=8", "thc bits=8 feedback=no", "sign", "sign feedback=no",
-        "sign algorithm=sampled", "identity algorithm=hierarchical"})
+        "identity algorithm=torus", "identity algorithm=aggregator",
+        "lossless_sparse algorithm=ring", "error_bounded 1e-3 algorithm=aggregator", "fp16",
+        "lossless_sparse", "error_bounded 1e-3", "inceptionn E=12", "thc bits=8",
+        "thc bits=8 feedback=no", "sign", "sign feedback=no", "sign algorithm=sampled",
+        "identity algorithm=hierarchical"})
     for (auto const& counts : cuts) {
       CAPTURE(text);
       CAPTURE(counts[0]);
@@ -156,8 +157,9 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
           largest = std::max(largest, std::fabs(static_cast<double>(found[r][i]) - expected[i]));
         // fp16: three roundings of up to 3; inceptionn: three of a scale of up to 4; thc: its error
         // is spread over a block, and what is in a wrong place would be off by more than all of it
-        double const bound = text == "lossless"                                             ? 0
-                             : text.starts_with("identity") || text.starts_with("lossless") ? 1e-6
+        double const bound = text == "lossless_sparse" ? 0
+                             : text.starts_with("identity") || text.starts_with("lossless_sparse")
+                                 ? 1e-6
                              : text == "fp16"                 ? 9 * 0x1p-11
                              : text.starts_with("inceptionn") ? 12 * 0x1p-12
                                                               : 1.001e-3;
@@ -181,7 +183,7 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
 TEST_CASE("plan_cache: hierarchical sums are those of all ranks, with feedback and signs, too") {
   for (auto const& where : std::vector<std::vector<std::uint64_t>>{{7, 8, 7}, {1, 2, 3}, {4, 4, 4}})
     for (std::string const text :
-         {"fp16 algorithm=hierarchical", "lossless algorithm=hierarchical:ring",
+         {"fp16 algorithm=hierarchical", "lossless_sparse algorithm=hierarchical:ring",
           "thc bits=8 algorithm=hierarchical", "sign algorithm=hierarchical:direct",
           "sign algorithm=hierarchical:sampled"}) {
       CAPTURE(text);
@@ -272,7 +274,8 @@ TEST_CASE(
     "plan_cache: NaN passes where a codec can carry it, and is refused on all ranks elsewhere") {
   auto x = vectors(1000);
   x[1][7] = std::numeric_limits<float>::quiet_NaN();
-  for (std::string const text : {"lossless", "identity", "inceptionn", "error_bounded 1e-3"}) {
+  for (std::string const text :
+       {"lossless_sparse", "identity", "inceptionn", "error_bounded 1e-3"}) {
     CAPTURE(text);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
       residual_store residuals(1 << 20);
@@ -383,7 +386,7 @@ TEST_CASE("plan_cache: values out of one rank's reach are told to all ranks, by 
   std::size_t const n = 40000;
   std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
   for (std::string const text : {"identity", "identity algorithm=recursive_doubling", "fp16",
-                                 "lossless", "error_bounded 1e-3", "inceptionn E=12", "thc",
+                                 "lossless_sparse", "error_bounded 1e-3", "inceptionn E=12", "thc",
                                  "sign feedback=no", "sign algorithm=sampled"})
     for (auto const* counts : {&even, &uneven}) {
       CAPTURE(text);

@@ -87,9 +87,9 @@ TEST_CASE("settings: what is not said is as documented") {
     CHECK(one.sum.codec == codec);
     CHECK(one.sum.feedback ==
           (codec.starts_with("sign") || codec.ends_with("thc") || codec == "top_k"));
-    CHECK(
-        one.sum.algorithm.kind ==
-        (codec == "lossless" || codec == "top_k" ? algorithm_kind::direct : algorithm_kind::ring));
+    CHECK(one.sum.algorithm.kind == (codec == "lossless_sparse" || codec == "top_k"
+                                         ? algorithm_kind::direct
+                                         : algorithm_kind::ring));
     CHECK(one.min_bytes == (codec == "none" ? 0 : 65536));
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
@@ -143,7 +143,7 @@ TEST_CASE("settings: `all` is both types, but float alone where the codec is for
   REQUIRE(both.size() == 2);
   CHECK(both[0].type == value_type::float32);
   CHECK(both[1].type == value_type::float64);
-  for (std::string_view const text : {"all: lossless", "all: inceptionn"}) {
+  for (std::string_view const text : {"all: lossless_sparse", "all: inceptionn"}) {
     CAPTURE(text);
     CHECK(only_rule(text).type == value_type::float32);
   }
@@ -258,7 +258,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
           }
   // Counted by hand: (float, all) none; identity, fp16, bf16, reproducible, lossless 6 ways;
   // sign 7 ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
-  // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; lossless_dense 5 ways; all with `common`.
+  // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; lossless 5 ways; all with `common`.
   // double has not lossless, top_k and inceptionn. (int32, int64) none, lossless_integers 5 ways.
   std::size_t const n = common.size(),
                     both = for_none + n * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5 + 5 * 3 + 5),
@@ -286,8 +286,9 @@ TEST_CASE("settings: a codec's text names what differs from its codec's own") {
   CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
-        "lossless algorithm=hierarchical:torus:2x2", "lossless algorithm=hierarchical",
-        "lossless algorithm=hierarchical:direct"}) {
+        "lossless_sparse algorithm=hierarchical:torus:2x2",
+        "lossless_sparse algorithm=hierarchical",
+        "lossless_sparse algorithm=hierarchical:direct"}) {
     auto const sum = only_rule("float: " + text).sum;
     CHECK(sum.algorithm.hierarchical);
     CHECK(sum.text() == text);
@@ -296,12 +297,12 @@ TEST_CASE("settings: a codec's text names what differs from its codec's own") {
         "fp16 algorithm=hierarchical");
   CHECK(only_rule("float: sign feedback=no algorithm=sampled").sum.text() ==
         "sign feedback=no algorithm=sampled");
-  CHECK(only_rule("float: lossless").sum.text() == "lossless");
+  CHECK(only_rule("float: lossless_sparse").sum.text() == "lossless_sparse");
   CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn E=10 threads=2");
   CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded bound=0.001");
   CHECK(only_rule("float: thc 2 transform=1024").sum.text() ==
         "thc bits=2 transform=1024 feedback=yes");
-  CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless fixed=32");
+  CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless_sparse fixed=32");
   CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
 }
 
@@ -310,12 +311,12 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
        "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, error_bounded, "
-       "lossless_dense"},
+       "lossless"},
       {"float: thc:bits=2",
        "HCOMP_CONFIG: clause 1 'float: thc:bits=2': no codec is called 'thc:bits=2'; settings of "
        "'thc' follow it after a space; there are: none, identity, fp16, bf16, sign, sign_count, "
-       "thc, uniform_thc, reproducible, lossless, top_k, inceptionn, error_bounded, "
-       "lossless_dense"},
+       "thc, uniform_thc, reproducible, lossless_sparse, top_k, inceptionn, error_bounded, "
+       "lossless"},
       {"half: thc",
        "HCOMP_CONFIG: clause 1 'half: thc': no type is called 'half'; there are: float, double, "
        "int32, int64, all"},
@@ -331,12 +332,14 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"all: lossless_integers",
        "HCOMP_CONFIG: clause 1 'all: lossless_integers': codec 'lossless_integers' is for int32 "
        "and int64, not for float and double; there are: none, identity, fp16, bf16, sign, "
-       "sign_count, thc, uniform_thc, reproducible, lossless, top_k, inceptionn, error_bounded, "
-       "lossless_dense"},
+       "sign_count, thc, uniform_thc, reproducible, lossless_sparse, top_k, inceptionn, "
+       "error_bounded, "
+       "lossless"},
       {"float:",
        "HCOMP_CONFIG: clause 1 'float:': a codec is missing behind the ':'; there are: none, "
-       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless, top_k, "
-       "inceptionn, error_bounded, lossless_dense"},
+       "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, lossless_sparse, "
+       "top_k, "
+       "inceptionn, error_bounded, lossless"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
        "float, double, int32, int64 or all, nor 'KEY=VALUE'"},
@@ -368,9 +371,10 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: fp16 min=2KiB max=2kB",
        "HCOMP_CONFIG: clause 1 'float: fp16 min=2KiB max=2kB': min is 2048 bytes and max 2000, so "
        "it is for no vector"},
-      {"float: lossless algorithm=sampled",
-       "HCOMP_CONFIG: clause 1 'float: lossless algorithm=sampled': 'algorithm=sampled': codec "
-       "'lossless' goes by direct, ring, torus, torus:RxC, recursive_doubling, aggregator"},
+      {"float: lossless_sparse algorithm=sampled",
+       "HCOMP_CONFIG: clause 1 'float: lossless_sparse algorithm=sampled': 'algorithm=sampled': "
+       "codec "
+       "'lossless_sparse' goes by direct, ring, torus, torus:RxC, recursive_doubling, aggregator"},
       {"float: inceptionn algorithm=recursive_doubling",
        "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=recursive_doubling': "
        "'algorithm=recursive_doubling': codec "
@@ -398,10 +402,11 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: error_bounded 1e-4 bound=1e-4",
        "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 bound=1e-4': 'bound=1e-4': 'bound' "
        "stands here a second time"},
-      {"double: lossless",
-       "HCOMP_CONFIG: clause 1 'double: lossless': codec 'lossless' is for float only, not for "
+      {"double: lossless_sparse",
+       "HCOMP_CONFIG: clause 1 'double: lossless_sparse': codec 'lossless_sparse' is for float "
+       "only, not for "
        "double; there are: none, identity, fp16, bf16, sign, sign_count, thc, uniform_thc, "
-       "reproducible, error_bounded, lossless_dense"},
+       "reproducible, error_bounded, lossless"},
       {"float: thc ranks=4; float: fp16 min=1MiB ranks=4",
        "HCOMP_CONFIG: clause 2 'float: fp16 min=1MiB ranks=4': it never counts, because clause 1 "
        "'float: thc ranks=4' takes all of its vectors"},
@@ -417,8 +422,9 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: none when=faster",
        "HCOMP_CONFIG: clause 1 'float: none when=faster': 'when=faster': codec 'none' has no key "
        "'when'; there are: min, max, ranks"},
-      {"all: fp16; all: lossless",
-       "HCOMP_CONFIG: clause 2 'all: lossless': it never counts, because clause 1 'all: fp16' "
+      {"all: fp16; all: lossless_sparse",
+       "HCOMP_CONFIG: clause 2 'all: lossless_sparse': it never counts, because clause 1 'all: "
+       "fp16' "
        "takes all of its vectors"}};
   for (auto const& one : refusals) {
     CAPTURE(one.text);
@@ -426,7 +432,7 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
   }
   CHECK(error_of("float: fp16 algorithm=star").find("no algorithm is called 'star'") !=
         std::string::npos);
-  for (std::string_view const codec : {"lossless", "inceptionn", "top_k"})
+  for (std::string_view const codec : {"lossless_sparse", "inceptionn", "top_k"})
     CHECK(error_of("double: " + std::string(codec)).find("for float only") != std::string::npos);
 }
 
@@ -513,7 +519,7 @@ TEST_CASE("settings: no text crashes the parser") {
                                             "none",
                                             "\n",
                                             "-",
-                                            "lossless",
+                                            "lossless_sparse",
                                             "bits=3 ",
                                             "float: ",
                                             "double: ",

@@ -41,7 +41,7 @@ contains
     real(real64) :: y(50, n / 50), of_all
     integer :: i
 
-    call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "lossless")
+    call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "lossless_sparse")
     x = [(real(mod(i, 100) * (rank + 1)), i=1, n)]
     call hcomp_all_reduce(sum, x, report)
     call check(all(x == [(real(mod(i, 100) * (ranks * (ranks + 1) / 2)), i=1, n)]), &

@@ -1,5 +1,5 @@
 /// @file
-/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fallback and lossless_dense:
+/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fallback and lossless:
 /// the host's bytes, values and complaints.
 
 #include <doctest/doctest.h>
@@ -13,7 +13,7 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
@@ -24,7 +24,7 @@
 #include <string>
 #include <support/all_or_few.hpp>
 #include <support/inceptionn.hpp>
-#include <support/lossless_dense.hpp>
+#include <support/lossless.hpp>
 #include <vector>
 
 using inceptionn::begins_with;
@@ -302,12 +302,12 @@ TEST_CASE("gpu: error_bounded_fallback has the CPU's bytes and values") {
   check_coder(codec, inceptionn::mixed(70'001, {.seed = 1}));  // notes of many chunks
 }
 
-TEST_CASE("gpu: lossless_dense has the CPU's bytes and values") {
+TEST_CASE("gpu: lossless has the CPU's bytes and values") {
   for (std::size_t const n : bounded_sizes()) {
     CAPTURE(n);
     for (int const kind : {0, 1, 3, 4, 7})
-      check_coder(lossless_dense<float>(), values_of_kind<float>(kind, n, n));
-    check_coder(lossless_dense<double>(), values_of_kind<double>(4, n, n));
+      check_coder(lossless<float>(), values_of_kind<float>(kind, n, n));
+    check_coder(lossless<double>(), values_of_kind<double>(4, n, n));
   }
 }
 

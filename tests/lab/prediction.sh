@@ -12,7 +12,7 @@
 # rule. These can be set:
 #
 #   RATES="100mbit 1gbit"  HOSTS="2 4"  MPIS="openmpi mpich"
-#   RULES="double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers"
+#   RULES="double:error_bounded 1e-3;double:lossless;float:thc;float:fp16;int64:lossless_integers"
 #   VALUES=100000   in a vector; by itself as many as a link carries bits in a millisecond, 1000000 without a
 #                   limit. Of shorter sums that follow a pause a link carries much at once, see lab.sh
 #   CALLS=40        of the program, and SHADOW=20 where they are only tried
@@ -34,7 +34,7 @@ build=$(readlink -f "$build")
 read -ra rates <<<"${RATES:-100mbit 1gbit}"
 read -ra hosts <<<"${HOSTS:-2 4}"
 read -ra mpis <<<"${MPIS:-openmpi mpich}"
-IFS=';' read -ra rules <<<"${RULES:-double:error_bounded 1e-3;double:lossless_dense;float:thc;float:fp16;int64:lossless_integers}"
+IFS=';' read -ra rules <<<"${RULES:-double:error_bounded 1e-3;double:lossless;float:thc;float:fp16;int64:lossless_integers}"
 calls=${CALLS:-40}
 shadow=${SHADOW:-20}
 repeat=${REPEAT:-3}

@@ -7,7 +7,7 @@
 # "1 2 3 4" if not given, MODES "off lossless bounded":
 #
 #   off       preloaded, nothing asked for
-#   lossless  HCOMP_CONFIG="all: lossless min=0"
+#   lossless  HCOMP_CONFIG="all: lossless_sparse min=0"
 #   bounded   HCOMP_CONFIG="float: error_bounded 1e-12 min=0"
 #
 # The tests are those of the installed version's source: $MPI4PY_SOURCE if set (an unpacked source
@@ -91,7 +91,7 @@ run() {
   case $mode in
     without) ;;
     off) options=(-x LD_PRELOAD="$library") ;;
-    lossless) options=(-x LD_PRELOAD="$library" -x HCOMP_CONFIG="all: lossless min=0") ;;
+    lossless) options=(-x LD_PRELOAD="$library" -x HCOMP_CONFIG="all: lossless_sparse min=0") ;;
     bounded) options=(-x LD_PRELOAD="$library" -x HCOMP_CONFIG="float: error_bounded 1e-12 min=0") ;;
     *) usage ;;
   esac
@@ -112,7 +112,7 @@ count() { awk -v outcome="$2" '$3 ~ outcome { ++n } END { print n + 0 }' "$1"; }
 taken() {  # calls on all ranks that were summed by hcomp
   [[ -e $1 ]] || { echo -; return; }
   "$python" -c 'import json, sys
-print(sum(s["calls"] for s in json.load(open(sys.argv[1]))["sites"] if s["way"] != "MPI"))' "$1"
+print(sum(s["calls"] for s in json.load(open(sys.argv[1]))["sites"] if s["strategy"] != "MPI"))' "$1"
 }
 
 echo "mpi4py $version, $("$launch" --version | head -n 1); counts over all ranks"

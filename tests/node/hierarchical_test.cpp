@@ -70,7 +70,7 @@ TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
 
 TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
   for (auto const& where : clusters)
-    for (std::string const codec : {"identity", "lossless", "error_bounded:1e-3", "fp16"})
+    for (std::string const codec : {"identity", "lossless_sparse", "error_bounded:1e-3", "fp16"})
       for (auto const result : {reduce_op::sum, reduce_op::mean}) {
         CAPTURE(codec);
         CAPTURE(where.size());
@@ -99,7 +99,7 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
 
 TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all_reduce") {
   for (auto const& where : clusters)
-    for (std::string const codec : {"identity", "lossless", "fp16"})
+    for (std::string const codec : {"identity", "lossless_sparse", "fp16"})
       for (std::size_t const values : {many, std::size_t{1}, std::size_t{40000}}) {
         CAPTURE(codec);
         CAPTURE(where.size());

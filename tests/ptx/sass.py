@@ -160,7 +160,7 @@ CODERS = {
     "inceptionn::chunk_coder": "inceptionn",
     "error_bounded::chunk_coder": "error_bounded",
     "error_bounded::fallback_coder<float>": "error_bounded_fallback",
-    "lossless_dense::chunk_coder<float>": "lossless_dense",
+    "lossless::chunk_coder<float>": "lossless",
 }
 CODECS = {
     "float_cast<float, float>": "identity",

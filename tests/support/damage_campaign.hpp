@@ -37,8 +37,8 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
                           {"sign", "direct"},
                           {"thc", "ring"},
                           {"thc", "recursive_doubling"},
-                          {"lossless:fixed=32", "direct"},
-                          {"lossless", "ring"},
+                          {"lossless_sparse:fixed=32", "direct"},
+                          {"lossless_sparse", "ring"},
                           {"error_bounded:1e-2", "direct"},
                           {"inceptionn", "ring"},
                           {"inceptionn", "aggregator"}};

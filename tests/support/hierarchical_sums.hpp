@@ -34,7 +34,7 @@ std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
   std::vector<one> const sums{{"fp16", "hierarchical", 5000},
                               {"thc:bits=4", "hierarchical:direct", 20'000},
                               {"identity", "hierarchical:recursive_doubling", 200'000},
-                              {"lossless", "hierarchical:direct", 130},
+                              {"lossless_sparse", "hierarchical:direct", 130},
                               {"fp16", "hierarchical", 1}};
   constexpr std::size_t turns = 2;
   auto const rank = static_cast<std::uint64_t>(transport.rank());

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// What tests of codecs ask whose values come back as they are, and whose codes are blocks of 64
-/// values: lossless_dense and lossless_integers.
+/// values: lossless and lossless_integers.
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <hcomp/codec/sparse/lhc.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/collective/agreement/options.hpp>
@@ -30,14 +30,15 @@ struct settings {
 };
 
 template <class Lane, hcomp::Transport T, hcomp::Executor E>
-hcomp::plan<hcomp::lossless<Lane>, T, E> plan_of(std::size_t values, T& transport, E& executor,
-                                                 settings const& how) {
+hcomp::plan<hcomp::lossless_sparse<Lane>, T, E> plan_of(std::size_t values, T& transport,
+                                                        E& executor, settings const& how) {
   return {
       values, {.strategies = how.strategies, .sketch = how.sketch}, transport, executor, how.plan};
 }
 /// As it is made of a codec and no options.
 template <class Lane, hcomp::Transport T, hcomp::Executor E>
-hcomp::plan<hcomp::lossless<Lane>, T, E> plan_of(std::size_t values, T& transport, E& executor) {
+hcomp::plan<hcomp::lossless_sparse<Lane>, T, E> plan_of(std::size_t values, T& transport,
+                                                        E& executor) {
   return {values, {}, transport, executor};
 }
 

@@ -10,9 +10,9 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 #include <hcomp/codec/error_bounded/fallback.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/codec/registry.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/engine/detail/inspection.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
@@ -65,7 +65,7 @@ template <class E, class Observe> class work_of_plans {
     codes_of("inceptionn", inceptionn({.prescale = -6}));
     codes_of("error_bounded", error_bounded({.bound = 1e-3, .ranks = 4}));
     codes_of("error_bounded_fallback", error_bounded_fallback({.bound = 1e-3, .ranks = 4}));
-    codes_of("lossless_dense", lossless_dense<float>());
+    codes_of("lossless", lossless<float>());
     sparse_of<float>("sparse_union", {.dense = false, .sketched = false});
     sparse_of<std::uint32_t>("lhc", {.dense = false, .packed = false});
   }
@@ -253,8 +253,8 @@ template <class E, class Observe> class work_of_plans {
   void sparse_of(std::string const& name, sparse_strategies const& strategies) {
     constexpr double share = 0.05;
     buffer const x = vector_of(1, share), y(vector_bytes_), lanes(values_ * sizeof(Lane));
-    detail::sparse_phases<lossless<Lane>, E> phases({.strategies = strategies}, values_, {},
-                                                    executor_);
+    detail::sparse_phases<lossless_sparse<Lane>, E> phases({.strategies = strategies}, values_, {},
+                                                           executor_);
     std::span const from(as<float>(x), values_), to(as<float>(y), values_);
     std::size_t const index = values_ / 8;
     auto const mark = [&] { phases.mark(from, reduce_op::sum); };

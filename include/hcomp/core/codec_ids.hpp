@@ -29,7 +29,7 @@ struct codec_ids {
   static constexpr std::uint8_t error_bounded_fallback = 31;
   static constexpr std::uint8_t reproducible_float = 32, reproducible_double = 33;
   static constexpr std::uint8_t error_bounded_double = 34;
-  static constexpr std::uint8_t lossless_dense_float = 35, lossless_dense_double = 36;
+  static constexpr std::uint8_t lossless_float = 35, lossless_double = 36;
   static constexpr std::uint8_t lossless_integers_32 = 37, lossless_integers_64 = 38;
 };
 

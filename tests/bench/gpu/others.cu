@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_select.cuh>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/sparse/detail/sparse_phases.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -49,7 +49,7 @@ struct is_not_zero {
 /// and out of 3 cells.
 void measure_peeling(std::size_t turns, vectors const& v) {
   gpu::stream_executor executor;
-  detail::sparse_phases<lossless<std::uint32_t>, gpu::stream_executor> phases(
+  detail::sparse_phases<lossless_sparse<std::uint32_t>, gpu::stream_executor> phases(
       {.strategies = {.dense = false, .packed = false}}, v.values, {}, executor);
   phases.mark(std::span<float const>(v.floats(), v.values), reduce_op::sum);
   phases.look();

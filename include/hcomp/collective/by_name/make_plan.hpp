@@ -24,7 +24,7 @@ namespace hcomp {
 /// Names and settings: `registered_codecs<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
 /// Transport and executor are used, not owned, and must outlive the plan.
 /// @param options       without them the algorithm is the first of the codec's row, such as direct
-///                      for lossless and ring for most
+///                      for lossless_sparse and ring for most
 /// @param total_weight  largest of a sum; 0: weights are 1
 /// @throws std::invalid_argument  no such codec or setting; otherwise as plan
 /// Cost: its user compiles plans of all codecs, once per type of values, or links hcomp::compiled.

@@ -113,7 +113,7 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 ///
 /// With a codec that Sparse only the values that are not zero travel, and their places. See
-/// lossless for algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
+/// lossless_sparse for algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
 /// hcomp/hcomp.hpp.
 /// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
 ///   algorithm sampled and no set_codec; options.narrow means nothing.

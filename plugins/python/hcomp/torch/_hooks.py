@@ -174,7 +174,7 @@ class HookState(SumState):
         """Rows of zeros are left out of the result."""
         dense = gradient.to_dense().to(torch.float32).contiguous()
         flat = dense.view(-1)
-        total = self._sum(name, flat.numel(), "lossless")
+        total = self._sum(name, flat.numel(), "lossless_sparse")
         total.set_draws(zlib.crc32(name.encode()), step)
 
         def finish(report: Callable) -> None:

@@ -9,12 +9,12 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
@@ -131,12 +131,12 @@ template <class V> codec_entry<V> error_bounded_entry() {
       [](codec_settings const& s) { return error_bounded_of<V>(s); });
 }
 
-template <class V> codec_entry<V> lossless_entry() {
+template <class V> codec_entry<V> lossless_sparse_entry() {
   using enum codec_key::kind;
-  using fixed32 = lossless<std::uint32_t>;
-  using fixed64 = lossless<std::uint64_t>;
-  return make_codec_entry<lossless<>, fixed32, fixed64>(
-      {.name = "lossless",
+  using fixed32 = lossless_sparse<std::uint32_t>;
+  using fixed64 = lossless_sparse<std::uint64_t>;
+  return make_codec_entry<lossless_sparse<>, fixed32, fixed64>(
+      {.name = "lossless_sparse",
        .about = "the bits of an uncompressed sum; common zeros are not sent",
        .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
                 {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
@@ -145,11 +145,11 @@ template <class V> codec_entry<V> lossless_entry() {
        .promise = sum_promise::exact,
        .carries_nonfinite = true,
        .also = {"sparse"}},
-      [](codec_settings const& s) -> std::variant<lossless<>, fixed32, fixed64> {
+      [](codec_settings const& s) -> std::variant<lossless_sparse<>, fixed32, fixed64> {
         sparse_strategies const strategies{
             .dense = s.yes("dense"), .packed = s.yes("packed"), .sketched = s.yes("sketched")};
         switch (int const bits = s.whole("fixed")) {
-          case 0: return lossless<>{strategies};
+          case 0: return lossless_sparse<>{strategies};
           case 32: return fixed32{strategies};
           case 64: return fixed64{strategies};
           default: throw std::invalid_argument("fixed is 0, 32 or 64, not " + std::to_string(bits));
@@ -181,7 +181,7 @@ template <class V> codec_entry<V> reproducible_entry() {
       [](codec_settings const&) { return reproducible<V>{}; });
 }
 
-/// Algorithms are those of codec lossless.
+/// Algorithms are those of codec lossless_sparse.
 inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
   using enum codec_key::kind;
   return {{.name = "top_k",
@@ -259,18 +259,18 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
   rows.push_back(reproducible_entry<V>());
   if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(lossless_entry<V>());
+    rows.push_back(lossless_sparse_entry<V>());
     rows.push_back(top_k_entry(rows.back().algorithms));
     rows.push_back(inceptionn_entry<V>());
   }
   if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
     rows.push_back(error_bounded_entry<V>());
-    rows.push_back(make_codec_entry<hcomp::lossless_dense<V>>(
-        {.name = "lossless_dense",
+    rows.push_back(make_codec_entry<hcomp::lossless<V>>(
+        {.name = "lossless",
          .about = "the bits of an uncompressed sum; what values share is sent once",
          .promise = sum_promise::exact,
          .carries_nonfinite = true},
-        [](codec_settings const&) { return hcomp::lossless_dense<V>(); }));
+        [](codec_settings const&) { return hcomp::lossless<V>(); }));
   }
   return rows;
 }

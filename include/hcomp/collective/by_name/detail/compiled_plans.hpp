@@ -8,7 +8,7 @@
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/codec/reproducible/reproducible.hpp>
 #include <hcomp/codec/sign/count.hpp>
@@ -59,8 +59,8 @@ HCOMP_COMPILE_PLANS(double, reproducible<double>)
 HCOMP_COMPILE_PLANS(inceptionn)
 HCOMP_COMPILE_PLANS(error_bounded<float>)
 HCOMP_COMPILE_PLANS(error_bounded<double>)
-HCOMP_COMPILE_PLANS(lossless_dense<float>)
-HCOMP_COMPILE_PLANS(lossless_dense<double>)
+HCOMP_COMPILE_PLANS(lossless<float>)
+HCOMP_COMPILE_PLANS(lossless<double>)
 HCOMP_COMPILE_PLANS(lossless_integers<std::int32_t>)
 HCOMP_COMPILE_PLANS(lossless_integers<std::int64_t>)
 

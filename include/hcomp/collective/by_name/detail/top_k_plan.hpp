@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <hcomp/codec/sparse/lossless.hpp>
+#include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
@@ -22,7 +22,7 @@
 
 namespace hcomp::detail {
 
-/// Like a plan with codec lossless, but of what is to be summed, x and what feedback adds to it, each
+/// Like a plan with codec lossless_sparse, but of what is to be summed, x and what feedback adds to it, each
 /// rank's largest values alone are encoded, exactly, as sparsifier selects them. What all_gather
 /// spreads is whole.
 /// Memory: beside the plan's 8 bytes per value.
@@ -36,7 +36,7 @@ class top_k_plan {
         select_(value_selection::of_share(share, asked.values)),
         all_(asked.values),
         selected_(asked.values),
-        plan_(asked.values, lossless<>{}, asked.transport, asked.executor, asked.options) {}
+        plan_(asked.values, lossless_sparse<>{}, asked.transport, asked.executor, asked.options) {}
 
   std::size_t values() const { return plan_.values(); }
   value_range shard() const { return plan_.shard(); }
@@ -107,7 +107,7 @@ class top_k_plan {
   host_executor* executor_;
   value_selection select_;
   std::vector<float> all_, selected_;
-  plan<lossless<>, any_transport, host_executor> plan_;
+  plan<lossless_sparse<>, any_transport, host_executor> plan_;
 };
 
 }  // namespace hcomp::detail

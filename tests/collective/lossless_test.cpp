@@ -1,6 +1,6 @@
 // build: sanitized
 /// @file
-/// Plans of lossless_dense: exact where floats are, the same bits on all ranks by every algorithm;
+/// Plans of lossless: exact where floats are, the same bits on all ranks by every algorithm;
 /// and its codes by executors.
 
 #include <doctest/doctest.h>
@@ -12,20 +12,20 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
-#include <support/lossless_dense.hpp>
+#include <support/lossless.hpp>
 #include <vector>
 
 using namespace hcomp;
 using namespace hcomp::testing;
 
-TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, by every algorithm",
-                   T, float, double) {
+TEST_CASE_TEMPLATE("lossless: sums are exact where sums of the type are, by every algorithm", T,
+                   float, double) {
   for (int const ranks : {1, 2, 5, 6})
     for (auto const& options : merging_algorithms(ranks)) {
       CAPTURE(ranks);
@@ -42,15 +42,14 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are exact where sums of the type are, b
       }
       auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
         host_executor executor;
-        plan sum(mine.size(), lossless_dense<T>(), transport, executor, options);
+        plan sum(mine.size(), lossless<T>(), transport, executor, options);
         sum.all_reduce(mine);
       });
       for (auto const& answer : found) CHECK(answer == expected);
     }
 }
 
-TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("lossless: all ranks have the same bits, of any values", T, float, double) {
   for (int const kind : {0, 1, 3, 4, 7})
     for (auto const& options : merging_algorithms(4)) {
       CAPTURE(kind);
@@ -61,7 +60,7 @@ TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values"
       may_pass.nonfinite = nonfinite_policy::propagate;
       auto const found = on_ranks(x, [&](in_process& transport, std::vector<T>& mine) {
         host_executor executor;
-        plan sum(mine.size(), lossless_dense<T>(), transport, executor, may_pass);
+        plan sum(mine.size(), lossless<T>(), transport, executor, may_pass);
         sum.all_reduce(mine);
       });
       for (auto const& answer : found) CHECK(same_values(answer, found[0]));
@@ -79,12 +78,12 @@ TEST_CASE_TEMPLATE("lossless_dense: all ranks have the same bits, of any values"
     }
 }
 
-TEST_CASE("lossless_dense: by name, and NaN refused on all ranks or passed") {
+TEST_CASE("lossless: by name, and NaN refused on all ranks or passed") {
   for (bool const pass : {false, true}) {
     auto const ended = outcomes_on(3, [&](in_process& transport) {
       host_executor executor;
       auto sum = make_plan<double>(
-          "lossless_dense", 1000, transport, executor,
+          "lossless", 1000, transport, executor,
           {.nonfinite = pass ? nonfinite_policy::propagate : nonfinite_policy::throw_error});
       std::vector<double> x(1000, 1.0);
       if (transport.rank() == 1) x[500] = std::numeric_limits<double>::infinity();
@@ -97,15 +96,15 @@ TEST_CASE("lossless_dense: by name, and NaN refused on all ranks or passed") {
 }
 
 TEST_CASE_TEMPLATE(
-    "variable_rate_coder of lossless_dense: the host's bytes and values, by any workers "
+    "variable_rate_coder of lossless: the host's bytes and values, by any workers "
     "and threads",
     T, float, double) {
-  check_coders(lossless_dense<T>(),
+  check_coders(lossless<T>(),
                [](std::size_t n, std::uint64_t seed) { return values_of_kind<T>(4, n, seed); });
 }
 
-TEST_CASE_TEMPLATE("variable_rate_coder of lossless_dense: damage is told as on the host", T, float,
+TEST_CASE_TEMPLATE("variable_rate_coder of lossless: damage is told as on the host", T, float,
                    double) {
-  lossless_dense<T> const codec;
+  lossless<T> const codec;
   check_damage(codec, values_of_kind<T>(4, 3000, 5));
 }

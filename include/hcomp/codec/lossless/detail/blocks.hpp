@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of lossless_dense: what is alike in the bits of their values.
+/// Blocks of lossless: what is alike in the bits of their values.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <hcomp/core/config.hpp>
 #include <type_traits>
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 inline constexpr std::size_t block_values = 64;
 
@@ -255,4 +255,4 @@ template <class T> struct value_block {
 /// In a chunk.
 inline constexpr std::size_t most_blocks = 16;
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless

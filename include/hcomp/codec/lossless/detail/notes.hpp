@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// What vectors find out about blocks of lossless_dense, and what follows from it.
+/// What vectors find out about blocks of lossless, and what follows from it.
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/simd.hpp>
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 // Notes of a block are
 // - `negative`, `not_zero`: bits of values
@@ -58,4 +58,4 @@ template <class T> [[gnu::always_inline]] inline void prefetch_block(void const*
 /// asked for much at once, and then for nothing: of doubles 1.5 times as long.
 inline constexpr std::size_t blocks_together = 4;
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless

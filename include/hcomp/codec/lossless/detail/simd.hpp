@@ -1,16 +1,16 @@
 #pragma once
 /// @file
-/// What lossless_dense does with whole blocks, as fast as a processor can.
+/// What lossless does with whole blocks, as fast as a processor can.
 
 #include <cstddef>
 #include <hcomp/codec/detail/lanes_512.hpp>
-#include <hcomp/codec/lossless_dense/detail/avx2.hpp>
-#include <hcomp/codec/lossless_dense/detail/avx512.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/avx2.hpp>
+#include <hcomp/codec/lossless/detail/avx512.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
 #include <hcomp/core/simd.hpp>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 /// Of whole blocks of a chunk. Up to 64 bytes behind payloads are read and written, too.
 template <class T> struct block_kernels {
@@ -31,5 +31,5 @@ template <class T> block_kernels<T> best_block_kernels() {
   return {put_blocks_avx2<T>, get_blocks_avx2<T>};
 }
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless
 #endif

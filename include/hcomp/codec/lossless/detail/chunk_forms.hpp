@@ -1,15 +1,15 @@
 #pragma once
 /// @file
-/// The forms of all blocks of a whole chunk of lossless_dense, checked at once by AVX2.
+/// The forms of all blocks of a whole chunk of lossless, checked at once by AVX2.
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
 #include <hcomp/core/simd.hpp>
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -45,5 +45,5 @@ template <class T>
 
 #pragma GCC diagnostic pop
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless
 #endif

@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// Whole blocks of lossless_dense by AVX2.
+/// Whole blocks of lossless by AVX2.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lanes_256.hpp>
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/detail/packed_lanes_256.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
-#include <hcomp/codec/lossless_dense/detail/notes.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/notes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
@@ -16,7 +16,7 @@
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -244,5 +244,5 @@ template <class T>
   return payload;
 }
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless
 #endif

@@ -1,16 +1,16 @@
 #pragma once
 /// @file
-/// Blocks of lossless_dense that several lanes of a warp have together.
+/// Blocks of lossless that several lanes of a warp have together.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/block_part.hpp>
 #include <hcomp/codec/detail/chunk_bits.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 /// A lane's values of a block, of which the payload is that of value_block.
 /// @tparam Place  block_part
@@ -192,4 +192,4 @@ template <class T, class Place> struct value_part {
   }
 };
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Values such as lossless_dense may get.
+/// Values such as lossless may get.
 
 #include <cmath>
 #include <cstddef>

@@ -1,14 +1,14 @@
-// lossless_dense on one thread, against reading the same values from memory (coded_vectors.hpp), and
+// lossless on one thread, against reading the same values from memory (coded_vectors.hpp), and
 // how many times smaller codes are than the vectors, of one rank and of the sum of two. Asked: 4.0
 // times as long as reading.
 //
-//   bench_lossless_dense --benchmark_repetitions=5 --benchmark_min_time=0.05
+//   bench_lossless --benchmark_repetitions=5 --benchmark_min_time=0.05
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/core/random.hpp>
 #include <memory>
 #include <string>
@@ -35,7 +35,7 @@ template <class T> std::vector<T> values_of(kind what, std::uint64_t seed) {
 }
 
 template <class T> void add(char const* level, std::vector<std::function<void()>>& report) {
-  using vectors = bench::coded_vectors<hcomp::lossless_dense<T>>;
+  using vectors = bench::coded_vectors<hcomp::lossless<T>>;
   struct {
     kind what;
     char const* name;
@@ -46,7 +46,7 @@ template <class T> void add(char const* level, std::vector<std::function<void()>
     if (sizeof(T) == 4 && what == kind::floats) continue;  // the gradient
     auto const s =
         std::make_shared<vectors>(vectors{name, {}, values_of<T>(what, 1), values_of<T>(what, 2)});
-    bench::add_coding<hcomp::lossless_dense<T>>(s, s->codec, level);
+    bench::add_coding<hcomp::lossless<T>>(s, s->codec, level);
     report.push_back([s, level] { bench::print_ratios(*s, level); });
   }
 }
@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   add<float>("floats", report);
   add<double>("doubles", report);
   int const failed =
-      bench::run(argc, argv, "Time of lossless_dense / time of reading; values per second");
+      bench::run(argc, argv, "Time of lossless / time of reading; values per second");
   for (auto const& line : report) line();
   return failed;
 }

@@ -1,6 +1,6 @@
 // max_simd: avx2 baseline
 /// @file
-/// lossless_dense: that values come back bit by bit, sums are those of the values, how long codes
+/// lossless: that values come back bit by bit, sums are those of the values, how long codes
 /// are, damage, and the format.
 
 #include <doctest/doctest.h>
@@ -10,26 +10,25 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/one_nan.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
-#include <hcomp/codec/lossless_dense/detail/simd.hpp>
-#include <hcomp/codec/lossless_dense/lossless_dense.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/simd.hpp>
+#include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
 #include <support/codes.hpp>
 #include <support/error_bounded.hpp>
+#include <support/lossless.hpp>
 #include <support/lossless_codes.hpp>
-#include <support/lossless_dense.hpp>
 #include <vector>
 
-using hcomp::lossless_dense;
+using hcomp::lossless;
 using namespace hcomp::testing;
 
 static constexpr std::size_t form_bytes = 2;  // of a block's form
 
-TEST_CASE_TEMPLATE("lossless_dense: values come back bit by bit, whatever they are", T, float,
-                   double) {
-  lossless_dense<T> const codec;
+TEST_CASE_TEMPLATE("lossless: values come back bit by bit, whatever they are", T, float, double) {
+  lossless<T> const codec;
   for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::size_t const n : {0, 1, 2, 63, 64, 65, 128, 1000, 1023, 1024, 1025, 5000}) {
       CAPTURE(kind);
@@ -39,8 +38,8 @@ TEST_CASE_TEMPLATE("lossless_dense: values come back bit by bit, whatever they a
     }
 }
 
-TEST_CASE_TEMPLATE("lossless_dense: sums are those of the values", T, float, double) {
-  lossless_dense<T> const codec;
+TEST_CASE_TEMPLATE("lossless: sums are those of the values", T, float, double) {
+  lossless<T> const codec;
   for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::size_t const n : {1, 64, 1000, 3000}) {
       CAPTURE(kind);
@@ -53,7 +52,7 @@ TEST_CASE_TEMPLATE("lossless_dense: sums are those of the values", T, float, dou
     }
 }
 
-TEST_CASE("lossless_dense: what is alike is there once") {
+TEST_CASE("lossless: what is alike is there once") {
   std::size_t const n = 1 << 14;
   std::vector<double> constant(n, -2.5), floats(n), counts(n), smooth(n), gradient(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -63,7 +62,7 @@ TEST_CASE("lossless_dense: what is alike is there once") {
     smooth[i] = 300 + 5 * std::sin(0.001 * at);
     gradient[i] = bounded_values::laplace(7, i);
   }
-  lossless_dense<double> const codec;
+  lossless<double> const codec;
   CHECK(ratio_of(codec, constant) > 45);  // 2 bytes of form, 8 of value for 64 values
   CHECK(ratio_of(codec, floats) > 2.1);
   CHECK(ratio_of(codec, counts) > 4.5);
@@ -71,12 +70,12 @@ TEST_CASE("lossless_dense: what is alike is there once") {
   CHECK(ratio_of(codec, gradient) > 1.09);
   CHECK(ratio_of(codec, std::vector<double>(n)) > 200);  // 2 bytes for 64 values, and the table
   std::vector<float> as_float(gradient.begin(), gradient.end());
-  CHECK(ratio_of(lossless_dense<float>(), as_float) > 1.11);
+  CHECK(ratio_of(lossless<float>(), as_float) > 1.11);
 }
 
-TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within their bytes", T, float,
+TEST_CASE_TEMPLATE("lossless: damaged codes are refused or read within their bytes", T, float,
                    double) {
-  lossless_dense<T> const codec;
+  lossless<T> const codec;
   check_refusals_of_codes(codec, form_bytes, {0, 4, 9},
                           [](int kind) { return values_of_kind<T>(kind, 1500, 3); });
   auto const refuses = [&](unsigned form) {
@@ -87,10 +86,10 @@ TEST_CASE_TEMPLATE("lossless_dense: damaged codes are refused or read within the
   CHECK(refuses(63 | 63 << 6));       // more bits than a value has
 }
 
-TEST_CASE_TEMPLATE("lossless_dense: whole chunks are checked at once as block by block", T, float,
+TEST_CASE_TEMPLATE("lossless: whole chunks are checked at once as block by block", T, float,
                    double) {
-  using form = hcomp::detail::lossless_dense::block_form<T>;
-  lossless_dense<T> const codec;
+  using form = hcomp::detail::lossless::block_form<T>;
+  lossless<T> const codec;
   auto const coder = codec.coder();
   constexpr std::size_t blocks = 16, n = 64 * blocks;
   std::vector<form> forms(blocks), sound;
@@ -118,7 +117,7 @@ TEST_CASE_TEMPLATE("lossless_dense: whole chunks are checked at once as block by
 #if defined(__x86_64__)
 namespace {
 
-using namespace hcomp::detail::lossless_dense;
+using namespace hcomp::detail::lossless;
 
 /// A block as any group makes it: its form, and its payload.
 template <class T> struct made_block {
@@ -240,14 +239,14 @@ template <class T> void check_blocks(std::vector<T> const& x, std::vector<T> con
 
 }  // namespace
 
-TEST_CASE("lossless_dense: below the level avx512 no block goes by vectors of 64 bytes") {
+TEST_CASE("lossless: below the level avx512 no block goes by vectors of 64 bytes") {
   auto const level = hcomp::best_simd_level();
   CHECK(has_block_kernels() == (level != hcomp::simd_level::baseline));
   bool const by_512 = best_block_kernels<float>().put == put_blocks_avx512<float>;
   CHECK((level == hcomp::simd_level::avx512 || !by_512));
 }
 
-TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, double) {
+TEST_CASE_TEMPLATE("lossless: blocks by vectors are the same", T, float, double) {
   for (int kind = 0; kind < kinds_of_values; ++kind)
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       CAPTURE(kind);
@@ -267,7 +266,7 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same", T, float, d
                      of_width<T>(value_bits - 1 - width, 0, seed % 4 == 0, seed + 50));
       }
 }
-TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are one behind the other", T, float, double) {
+TEST_CASE_TEMPLATE("lossless: blocks by vectors are one behind the other", T, float, double) {
   using form = block_form<T>;
   std::vector<T> x;
   std::vector<form> forms;
@@ -295,7 +294,7 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are one behind the other",
     }
   }
 }
-TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same where steps are long", T, float,
+TEST_CASE_TEMPLATE("lossless: blocks by vectors are the same where steps are long", T, float,
                    double) {
   std::uint64_t const part = value_block<T>::sign >> 4;  // of the magnitudes that there are
   for (std::uint64_t low = 1; low < 16; ++low)
@@ -315,8 +314,8 @@ TEST_CASE_TEMPLATE("lossless_dense: blocks by vectors are the same where steps a
 }
 #endif
 
-TEST_CASE_TEMPLATE("lossless_dense: the format is this", T, float, double) {
-  lossless_dense<T> const codec;
+TEST_CASE_TEMPLATE("lossless: the format is this", T, float, double) {
+  lossless<T> const codec;
   auto const all = fingerprint_of_codes(codec, kinds_of_values,
                                         [](int kind) { return values_of_kind<T>(kind, 1500, 9); });
   CHECK(all == (sizeof(T) == 4 ? 6832980651685656169u : 9673596639032915846u));

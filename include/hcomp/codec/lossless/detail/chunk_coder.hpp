@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of lossless_dense.
+/// Chunks of lossless.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,14 +8,14 @@
 #include <hcomp/codec/detail/blocks_coder.hpp>
 #include <hcomp/codec/detail/chunked_code.hpp>
 #include <hcomp/codec/detail/divided.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
-#include <hcomp/codec/lossless_dense/detail/chunk_forms.hpp>
-#include <hcomp/codec/lossless_dense/detail/format.hpp>
-#include <hcomp/codec/lossless_dense/detail/simd.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/chunk_forms.hpp>
+#include <hcomp/codec/lossless/detail/format.hpp>
+#include <hcomp/codec/lossless/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 /// Chunks by any group, and whole blocks by vectors where a CPU has them.
 template <class T> struct chunk_coder : blocks_coder<format<T>> {
@@ -123,4 +123,4 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
 #endif
 };
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless

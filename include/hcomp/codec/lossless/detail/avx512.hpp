@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// Whole blocks of lossless_dense by AVX-512 with VBMI.
+/// Whole blocks of lossless by AVX-512 with VBMI.
 
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/lanes_512.hpp>
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/detail/packed_lanes.hpp>
-#include <hcomp/codec/lossless_dense/detail/blocks.hpp>
-#include <hcomp/codec/lossless_dense/detail/notes.hpp>
+#include <hcomp/codec/lossless/detail/blocks.hpp>
+#include <hcomp/codec/lossless/detail/notes.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/simd.hpp>
@@ -17,7 +17,7 @@
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #include <immintrin.h>
 
-namespace hcomp::detail::lossless_dense {
+namespace hcomp::detail::lossless {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -285,5 +285,5 @@ template <class T>
   return payload;
 }
 
-}  // namespace hcomp::detail::lossless_dense
+}  // namespace hcomp::detail::lossless
 #endif

@@ -64,14 +64,14 @@ namespace hcomp {
 /// and per value in them, of the largest so far. Nothing else is allocated after the first call.
 /// @tparam Lane  what is added up: float, std::uint32_t or std::uint64_t, as for sparse_union
 /// Source: Li et al., arXiv 2402.07529, for sums that lose nothing and for sketches.
-template <class Lane = float> struct lossless {
+template <class Lane = float> struct lossless_sparse {
   static_assert(std::is_same_v<Lane, float> || std::is_same_v<Lane, std::uint32_t> ||
                     std::is_same_v<Lane, std::uint64_t>,
                 "lanes are float, std::uint32_t or std::uint64_t");
 
   using value_type = float;
   using lane_type = Lane;
-  static constexpr char const* name = "lossless";
+  static constexpr char const* name = "lossless_sparse";
   static constexpr std::uint8_t codec_id = std::is_same_v<Lane, float> ? codec_ids::lossless_float
                                            : sizeof(Lane) == 4         ? codec_ids::lossless_32
                                                                        : codec_ids::lossless_64;
@@ -86,6 +86,6 @@ template <class Lane = float> struct lossless {
   }
 };
 
-static_assert(Sparse<lossless<>>);
+static_assert(Sparse<lossless_sparse<>>);
 
 }  // namespace hcomp
