@@ -51,7 +51,7 @@ for rate in "${rates[@]}"; do
   run "$rate" identity "$hosts" "double: identity min=16KiB" "$@"
   run "$rate" lossless "$hosts" "double: lossless min=16KiB" "$@"
   run "$rate" reproducible "$hosts" "double: reproducible min=16KiB" "$@"
-  run "$rate" error_bounded_1e-4 "$hosts" "double: error_bounded 1e-4 min=16KiB" "$@"
-  run "$rate" error_bounded_1e-6 "$hosts" "double: error_bounded 1e-6 min=16KiB" "$@"
+  run "$rate" error_bounded_1e-4 "$hosts" "double: error_bounded:1e-4 min=16KiB" "$@"
+  run "$rate" error_bounded_1e-6 "$hosts" "double: error_bounded:1e-6 min=16KiB" "$@"
 done
 python3 "$top/examples/lammps/table.py" "$results"

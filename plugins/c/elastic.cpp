@@ -111,11 +111,11 @@ class elastic_connection final : public hcomp::c_api::connection {
     auto const make = [how, values, &executor](hcomp::any_transport& over) {
       hcomp::detail::kept_transport kept(over);
       return hcomp::any_plan<V>(
-          how.row_text(), std::move(kept),
+          how.entry_text(), std::move(kept),
           std::make_unique<hcomp::detail::some_plan<hcomp::drop_in::feedback_plan<V>>>(
               how, values, over, executor));
     };
-    return {how.row_text(), hcomp::detail::kept_transport(transport()),
+    return {how.entry_text(), hcomp::detail::kept_transport(transport()),
             std::make_unique<hcomp::detail::some_plan<lasting_sum<V>>>(values, *group_, make)};
   }
 

@@ -96,7 +96,7 @@ template <class V> class feedback_plan {
                 std::size_t segment_bytes = plan_options{}.segment_bytes)
       : codec_(registered_codecs<V>().at(how.codec)),
         transport_(transport),
-        plan_(make_plan<V>(how.row_text(), values, *transport_, executor,
+        plan_(make_plan<V>(how.entry_text(), values, *transport_, executor,
                            options(codec_, how, segment_bytes))) {}
 
   /// Sums x over all ranks, in place. Errors as for plan::all_reduce; NaN and infinity are
@@ -194,7 +194,7 @@ any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_tr
   else
     body = std::make_unique<hcomp::detail::some_plan<feedback_plan<V>>>(how, values, transport,
                                                                         executor, segment_bytes);
-  return {how.row_text(), std::move(over), std::move(body)};
+  return {how.entry_text(), std::move(over), std::move(body)};
 }
 
 }  // namespace hcomp::drop_in

@@ -42,7 +42,7 @@ thread_local int last_error_rank = -1;
 // ---- What is asked for
 
 /// @throws std::invalid_argument
-codec codec_spec_from(value_type type, std::string const& text) {
+codec_spec codec_spec_from(value_type type, std::string const& text) {
   std::string const quoted = "codec '" + text + "': ";
   std::string const clause = std::string(to_text(type)) + ": " + text;
   if (text.find_first_not_of(" \t\r\n") == text.npos)

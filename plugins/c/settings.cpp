@@ -357,12 +357,43 @@ bool covers(rule const& earlier, rule const& later) {
          earlier.max_bytes >= later.max_bytes && earlier.min_ranks <= later.min_ranks;
 }
 
+/// A rule behind its type, in words: codec, keys of the codec, keys of the rule. `thc:bits=4,transform=64` and
+/// `thc bits=4 transform=64` are the same. Names of before 0.1.0 are replaced by those of today.
+std::string with_todays_names(std::string_view rule) {
+  auto rest = trimmed(rule);
+  auto const first = cut(rest, spaces);
+  auto keys = find_codec(first) ? std::string_view{} : first;
+  std::string codec(find_codec(first) ? first : cut(keys, ":"));
+  std::vector<std::string> words;
+  while (!keys.empty()) words.emplace_back(cut(keys, ","));
+  if (first.ends_with(':') || first.ends_with(','))
+    words.emplace_back(first.substr(first.size() - 1));
+  while (!(rest = trimmed(rest)).empty()) words.emplace_back(cut(rest, spaces));
+
+  bool is_sparse = false;
+  for (auto& word : words) {
+    if (word == "algorithm=doubling") word = "algorithm=recursive_doubling";
+    if (word == "algorithm=owner") word = "algorithm=sampled";
+    if (word == "algorithm=hierarchical:doubling")
+      word = "algorithm=hierarchical:recursive_doubling";
+    if (word == "when=quicker") word = "when=faster";
+    for (std::string_view const key : {"fixed=", "dense=", "packed=", "sketched="})
+      is_sparse |= word.starts_with(key);
+  }
+  if (codec == "lossless" && is_sparse) codec = "lossless_sparse";
+  if (codec == "lossless_dense") codec = "lossless";
+  for (auto const& word : words) codec.append(" ").append(word);
+  return codec;
+}
+
 /// Adds the rules of a clause `type: codec ...`.
 /// @param made_by  names of the clauses that the rules come from
 void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::string>& made_by) {
   auto rest = where.text;
   auto const type = trimmed(cut(rest, ":"));
   rest = trimmed(rest);
+  auto const words = with_todays_names(rest);
+  rest = words;
   auto const name = cut(rest, spaces);
   auto types = types_called(type);
   if (types.empty())
@@ -371,15 +402,8 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   if (name.empty())
     where.refuse("a codec is missing behind the ':'; there are: " + codecs_for(types));
   auto const* const codec = find_codec(name);
-  if (!codec) {
-    auto keys = name;
-    auto const before = cut(keys, ":");
-    where.refuse("no codec is called '" + std::string(name) + "'; " +
-                 (find_codec(before)
-                      ? "settings of '" + std::string(before) + "' follow it after a space; "
-                      : std::string()) +
-                 "there are: " + codecs_for(types));
-  }
+  if (!codec)
+    where.refuse("no codec is called '" + std::string(name) + "'; there are: " + codecs_for(types));
   auto const all_types = types;
   std::erase_if(types, [&](value_type one) { return !codec->sums(one); });
   if (types.empty())
@@ -433,18 +457,14 @@ std::string_view to_text(value_type type) {
 }
 
 std::string codec_spec::text() const {
-  std::string text = codec;
+  auto text = entry_text();
   auto const add = [&](std::string_view key, std::string_view value) {
     text.append(" ").append(key).append("=").append(value);
   };
   auto const* const known = find_codec(codec);
-  for (auto rest = std::string_view(keys); !rest.empty();) {
-    auto const key = cut(rest, ",");
-    text.append(" ").append(key);
-  }
   if (known && known->wants_feedback()) add("feedback", yes_no(feedback));
-  if (known && known->row && how != algorithm{.kind = known->row->algorithms.front()})
-    add("algorithm", how.name());
+  if (known && known->row && algorithm != hcomp::algorithm{.kind = known->row->algorithms.front()})
+    add("algorithm", algorithm.name());
   if (turns != 1) add("turns", std::to_string(turns));
   if (threads != 1) add("threads", std::to_string(threads));
   return text;
@@ -541,7 +561,7 @@ std::string help() {
       "what\n"
       "                             none concerns\n"
       "  KEY=VALUE                  for the whole program\n"
-      "such as 'float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
+      "such as 'float: thc:bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
   auto const line = [&](std::string left, std::string_view right) {
     constexpr std::size_t width = 28;
     if (left.size() < width)

@@ -36,10 +36,10 @@ struct codec_spec {
   int turns = 1;                    ///< tensors that share one buffer, one after the other
   int threads = 1;                  ///< that encode and decode, per rank
 
-  /// As it would be asked for: "thc bits=4 feedback=yes".
+  /// As a rule has it: "thc:bits=4 feedback=yes".
   std::string text() const;
   /// As make_plan reads it: "thc:bits=4".
-  std::string row_text() const { return keys.empty() ? codec : codec + ":" + keys; }
+  std::string entry_text() const { return keys.empty() ? codec : codec + ":" + keys; }
   friend bool operator==(codec_spec const&, codec_spec const&) = default;
 };
 
@@ -58,14 +58,14 @@ struct rule {
   bool concerns(value_type t, std::size_t bytes, int ranks) const {
     return t == type && bytes >= min_bytes && bytes <= max_bytes && ranks >= min_ranks;
   }
-  /// "float: thc bits=4 feedback=yes min=1MiB".
+  /// "float: thc:bits=4 feedback=yes min=1MiB".
   std::string text() const;
   friend bool operator==(rule const&, rule const&) = default;
 };
 
 /// All of it. Equal on all ranks.
 ///
-///     float: thc bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
+///     float: thc:bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
 ///
 /// Clauses are separated by ';'. A clause `<type>: <codec> <key>=<value>...` is a rule for vectors
 /// of `float`, `double`, `int32`, `int64` or `all` (float and double, or float alone where the codec

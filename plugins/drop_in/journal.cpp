@@ -54,7 +54,7 @@ std::string version_text() {
   return fmt::format("{}.{}.{}", HCOMP_VERSION_MAJOR, HCOMP_VERSION_MINOR, HCOMP_VERSION_PATCH);
 }
 
-/// "thc bits=4, by rule '...'", or the reason alone where it names the way.
+/// "thc:bits=4, by rule '...'", or the reason alone where it names the way.
 std::string strategy_text(call_site const& site) {
   if (site.why.empty()) return site.strategy;
   if (site.why.find(site.strategy) != std::string::npos) return site.why;

@@ -17,7 +17,7 @@ struct call_site {
   std::string caller;    ///< "program+0x1234": the file that holds the code, and where in it
   std::string type;      ///< "float"
   int ranks = 0;         ///< of the communicator
-  std::string strategy;  ///< "thc bits=4", or "MPI" if it was passed on
+  std::string strategy;  ///< "thc:bits=4", or "MPI" if it was passed on
   std::string why;       ///< the reason for that way
 
   friend auto operator<=>(call_site const&, call_site const&) = default;

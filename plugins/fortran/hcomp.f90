@@ -3,7 +3,7 @@
 !>     use mpi_f08
 !>     use hcomp
 !>     type(hcomp_plan) :: sum
-!>     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc bits=4")
+!>     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc:bits=4")
 !>     call hcomp_all_reduce(sum, x)
 !>     call hcomp_plan_free(sum)
 !>
@@ -187,7 +187,7 @@ contains
     integer, intent(in) :: comm
     integer(c_int64_t), intent(in) :: values
     integer, intent(in) :: real_kind         !< kind(x)
-    character(len=*), intent(in) :: codec   !< "thc bits=4"
+    character(len=*), intent(in) :: codec   !< "thc:bits=4"
     integer, intent(out), optional :: code
     integer(c_int) :: value_bytes
 

@@ -4,7 +4,7 @@
 ///     hcomp_elastic* group;
 ///     hcomp_plan* plan;
 ///     hcomp_elastic_create("/shared/run-17", rank, size, 30000, &group);
-///     hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &sum);
+///     hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "thc:bits=4", &sum);
 ///     hcomp_all_reduce(sum, gradient, &report);  // the same on all who are left: report.weight of them
 ///     hcomp_elastic_now(group, &now);            // who is left: now.size, now.rank, now.lost
 ///

@@ -66,7 +66,7 @@ HCOMP_API int hcomp_plan_create_group(hcomp_group* group, size_t values, int typ
 
 /// How hcomp_group_all_reduce and hcomp_group_reduce_scatter sum. Collective; equal on all ranks.
 ///
-/// @param settings  rules as in HCOMP_CONFIG, such as "float: thc bits=4 min=1MiB". Vectors that no
+/// @param settings  rules as in HCOMP_CONFIG, such as "float: thc:bits=4 min=1MiB". Vectors that no
 ///                  rule concerns, and all halves are summed in full precision. NULL: no rules
 HCOMP_API int hcomp_group_set(hcomp_group* group, char const* settings);
 

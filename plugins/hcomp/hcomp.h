@@ -24,7 +24,7 @@ extern "C" {
 /// meanwhile.
 ///
 /// @param type    MPI_FLOAT or MPI_DOUBLE, or a Fortran name of theirs
-/// @param codec  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4",
+/// @param codec  codec and keys as in a rule of HCOMP_CONFIG: "thc:bits=4", "error_bounded:1e-4",
 ///                "identity algorithm=direct". With feedback=yes, which is what sign and thc have
 ///                unless told otherwise, the sum keeps what all_reduce lost and adds it next time.
 /// @param plan     where to write it; NULL is written if the call fails

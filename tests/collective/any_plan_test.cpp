@@ -89,6 +89,8 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
         "codec 'thc:bits=9': 'bits=9': bits is a whole number from 1 to 8");
   CHECK(text_of("thc:bits=2.5") ==
         "codec 'thc:bits=2.5': 'bits=2.5': bits is a whole number from 1 to 8");
+  CHECK(codec_from(registered_codecs<float>(), "thc bits=4 transform=64").text() ==
+        codec_from(registered_codecs<float>(), "thc:bits=4,transform=64").text());
   CHECK(text_of("lossless_sparse:dense=1") ==
         "codec 'lossless_sparse:dense=1': 'dense=1': dense is yes or no");
   CHECK(text_of("thc:level=3") ==

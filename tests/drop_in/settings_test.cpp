@@ -47,6 +47,32 @@ TEST_CASE("settings: an empty text has no rules, and nothing is taken from MPI")
   }
 }
 
+TEST_CASE("settings: a codec's keys follow it after a colon or a space, with the same meaning") {
+  for (auto const& [colon, space] : std::vector<std::pair<std::string, std::string>>{
+           {"thc:bits=4", "thc bits=4"},
+           {"thc:bits=4,transform=64", "thc bits=4 transform=64"},
+           {"error_bounded:1e-4", "error_bounded 1e-4"},
+           {"thc:bits=2 algorithm=direct min=1MiB", "thc bits=2 algorithm=direct min=1MiB"},
+           {"thc:bits=2,feedback=no", "thc bits=2 feedback=no"}})
+    CHECK(only_rule("float: " + colon) == only_rule("float: " + space));
+  CHECK(only_rule("float:thc:bits=4").sum.keys == "bits=4");
+  for (std::string const wrong : {"thc:", "thc:bits=4,", "thc:,bits=4", "thc::bits=4"})
+    CHECK_THROWS_AS(settings::from("float: " + wrong), std::invalid_argument);
+}
+
+TEST_CASE("settings: names of before 0.1.0 are those of today") {
+  for (auto const& [old, today] : std::vector<std::pair<std::string, std::string>>{
+           {"fp16 algorithm=doubling", "fp16 algorithm=recursive_doubling"},
+           {"sign algorithm=owner", "sign algorithm=sampled"},
+           {"fp16 algorithm=hierarchical:doubling",
+            "fp16 algorithm=hierarchical:recursive_doubling"},
+           {"fp16 when=quicker", "fp16 when=faster"},
+           {"lossless_dense", "lossless"},
+           {"lossless fixed=32", "lossless_sparse:fixed=32"},
+           {"lossless dense=no packed=no", "lossless_sparse:dense=no,packed=no"}})
+    CHECK(only_rule("float: " + old) == only_rule("float: " + today));
+}
+
 TEST_CASE("settings: every key ends where it belongs") {
   auto const thc = only_rule(
       "float: thc bits=3 feedback=no algorithm=torus:2x4 turns=5 threads=6 min=1MiB max=2GB "
@@ -174,7 +200,7 @@ TEST_CASE("settings: spaces and ways to write a size mean nothing") {
   auto const plain = settings::from("float: thc bits=4 min=1048576;double:none");
   CHECK(settings::from("\n float :thc\tmin=1MiB  bits=4\n ;; double:\tnone ; ") == plain);
   CHECK(settings::from("float: thc min=1024KiB; double: none").text() == plain.text());
-  CHECK(plain.text() == "float: thc bits=4 feedback=yes min=1MiB; double: none");
+  CHECK(plain.text() == "float: thc:bits=4 feedback=yes min=1MiB; double: none");
 }
 
 TEST_CASE("settings: sizes") {
@@ -283,7 +309,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
 }
 
 TEST_CASE("settings: a codec's text names what differs from its codec's own") {
-  CHECK(only_rule("float: thc").sum.text() == "thc bits=4 feedback=yes");
+  CHECK(only_rule("float: thc").sum.text() == "thc:bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
         "lossless_sparse algorithm=hierarchical:torus:2x2",
@@ -298,11 +324,11 @@ TEST_CASE("settings: a codec's text names what differs from its codec's own") {
   CHECK(only_rule("float: sign feedback=no algorithm=sampled").sum.text() ==
         "sign feedback=no algorithm=sampled");
   CHECK(only_rule("float: lossless_sparse").sum.text() == "lossless_sparse");
-  CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn E=10 threads=2");
-  CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded bound=0.001");
+  CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn:E=10 threads=2");
+  CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded:bound=0.001");
   CHECK(only_rule("float: thc 2 transform=1024").sum.text() ==
-        "thc bits=2 transform=1024 feedback=yes");
-  CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless_sparse fixed=32");
+        "thc:bits=2,transform=1024 feedback=yes");
+  CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless_sparse:fixed=32");
   CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
 }
 

@@ -5,13 +5,13 @@ Over MPI, by libhcomp.so of the MPI that mpi4py uses:
     from mpi4py import MPI
     import hcomp
 
-    with hcomp.Plan(MPI.COMM_WORLD, gradient.size, gradient.dtype, "thc bits=4") as mean:
+    with hcomp.Plan(MPI.COMM_WORLD, gradient.size, gradient.dtype, "thc:bits=4") as mean:
         mean.all_reduce(gradient, mean=True)
 
 or without MPI, by libhcomp_ucx.so:
 
     with hcomp.Group.from_directory("/shared/run-17", rank, size) as group:
-        with hcomp.Plan(group, gradient.size, gradient.dtype, "thc bits=4") as mean:
+        with hcomp.Plan(group, gradient.size, gradient.dtype, "thc:bits=4") as mean:
             mean.all_reduce(gradient, mean=True)
 
 ElasticGroup is for ranks of which some may be lost meanwhile, and others come.

@@ -40,7 +40,7 @@ class ElasticGroup(_library.Handle):
             group = hcomp.ElasticGroup(place, rank, 4)
         else:
             group = hcomp.ElasticGroup.join(place)
-        with group, hcomp.Plan(group, 1000, numpy.float32, "thc bits=4") as mean:
+        with group, hcomp.Plan(group, 1000, numpy.float32, "thc:bits=4") as mean:
             if rank < 0:
                 group.share(parameters, step)            # takes what the others have
             while step < 2000:

@@ -32,7 +32,7 @@ class Plan(_library.Handle):
              how many ranks a sum is
     values:  of every array, such as ``x.size``
     dtype:   float32 or float64
-    codec:  codec and keys as in a rule of HCOMP_CONFIG: "thc bits=4", "error_bounded 1e-4"
+    codec:  codec and keys as in a rule of HCOMP_CONFIG: "thc:bits=4", "error_bounded:1e-4"
     """
 
     def __init__(

@@ -111,12 +111,12 @@ template <class V> struct named_codec {
 };
 
 /// Reads `name`, `name:value` or `name:key=value,key=value`, such as "fp16", "error_bounded:1e-4" or
-/// "thc:bits=4,transform=64"; the key of a lone value is the codec's first.
+/// "thc:bits=4,transform=64"; the key of a lone value is the codec's first. Spaces separate as well: "thc bits=4".
 /// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
 ///                                the text says what there is
 template <class V>
 named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text) {
-  auto const colon = table.find(text) ? text.npos : text.find(':');
+  auto const colon = table.find(text) ? text.npos : text.find_first_of(": ");
   auto const& row = table.at(text.substr(0, colon));
   named_codec<V> found{&row, codec_settings(row)};
   try {
@@ -128,7 +128,7 @@ named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text)
       found.settings.set(key, value);
     };
     for (auto at = colon; at != text.npos;) {  // before a word
-      auto const end = text.find(',', at + 1);
+      auto const end = text.find_first_of(", ", at + 1);
       auto const word = text.substr(at + 1, end - at - 1);
       if (auto const equals = word.find('='); equals != word.npos)
         set(word.substr(0, equals), word.substr(equals + 1));

@@ -28,7 +28,7 @@ from ._elastic import ElasticTraining
 from ._hooks import HookState, hook
 from ._marsit import Marsit
 from ._shards import ShardState
-from ._state import HookReport, codec_words
+from ._state import HookReport
 
 #: PyTorch 1 has hooks, and no back ends but its own
 _has_back_ends = hasattr(torch._C._distributed_c10d, "Backend")
@@ -83,12 +83,12 @@ def compress(
 
     Collective, equal on all ranks. Other tensors and smaller ones are summed in full precision.
     group:   None for that of all ranks
-    codec:  codec and keys, "thc:bits=4" or as in HCOMP_CONFIG "thc bits=4 feedback=no"; None: full
+    codec:  codec and keys, "thc:bits=4" or as in HCOMP_CONFIG "thc:bits=4 feedback=no"; None: full
              precision for all
     """
     rule = None
     if codec is not None:
-        rule = f"all: {codec_words(codec)} min={min_bytes}"
+        rule = f"all: {codec} min={min_bytes}"
     backend_of(group).configure(rule)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Optional
 import torch
 
 from .. import ElasticGroup, HcompError, Report, Plan
-from ._state import codec_words, require_host
+from ._state import require_host
 
 Tensor = torch.Tensor
 
@@ -66,7 +66,7 @@ class ElasticTraining:
                 raise TypeError(f"hcomp.torch: a parameter of {p.dtype}; they are averaged in float32")
         large = [p for p in parameters if p.numel() >= min_values]
         small = [p for p in parameters if p.numel() < min_values]
-        chosen = ((large, codec_words(codec)), (small, "identity"))
+        chosen = ((large, codec), (small, "identity"))
         self._means = [_Mean(group, some, words) for some, words in chosen if some]
         if group.rank != 0:
             group.forget()

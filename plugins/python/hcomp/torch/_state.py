@@ -51,12 +51,6 @@ class _Figures:
     nonfinite: int = 0
 
 
-def codec_words(codec: str) -> str:
-    """A codec as HCOMP_CONFIG has it: "thc:bits=4,feedback=no" is "thc bits=4 feedback=no"."""
-    name, colon, keys = codec.partition(":")
-    return f"{name} {keys.replace(',', ' ')}" if colon else codec
-
-
 def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
     """Connections of hcomp between the ranks of a group of torch.distributed, which introduces them."""
     size = dist.get_world_size(group)
@@ -105,7 +99,7 @@ class SumState:
         self.warm_up = warm_up
         self.full_every = full_every
         self.steps = 0  #: that were asked for
-        self._words = codec_words(codec)
+        self._words = codec
         self._names = set(names)
         self._callback = callback
         self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
