@@ -25,15 +25,15 @@ promise promise_of(hcomp::codec_info const& codec, hcomp::codec_settings const& 
   // encoding, every addition and decoding round once; magnitudes add up along the way
   auto const rounds = [&](double wire) { return promise{(ranks + 1) * (wire + rounding<T>())}; };
   switch (codec.promise) {
-    case hcomp::sum_promise::exact: {
+    case hcomp::accuracy_class::exact: {
       // fixed point and sketches err by a share of the largest value, or of the norm
       auto const sparse = sparse_codec::from(codec, settings);
       if (sparse && (sparse->fixed > 0 || sparse->strategies.sketched)) return {};
       return rounds(rounding<T>());
     }
-    case hcomp::sum_promise::rounded:
+    case hcomp::accuracy_class::rounded:
       return rounds(codec.rounding > 0 ? codec.rounding : rounding<T>());
-    case hcomp::sum_promise::bounded: {
+    case hcomp::accuracy_class::error_bounded: {
       if (!codec.largest_error) return {};
       double const parts = mean ? ranks : 1;
       return {{}, false, [=, of_sum = codec.largest_error](hcomp::summed_value one) {
@@ -44,7 +44,7 @@ promise promise_of(hcomp::codec_info const& codec, hcomp::codec_settings const& 
                 return of_sum(settings, one) / parts + by_division;
               }};
     }
-    case hcomp::sum_promise::on_average: break;
+    case hcomp::accuracy_class::noisy: break;
   }
   return {std::nullopt, codec.has_magnitude()};
 }

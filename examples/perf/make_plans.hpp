@@ -32,7 +32,7 @@ template <class T> hcomp::codec_registry<T>& codecs() {
           {.name = std::string(peer),
            .about = "decompresses, adds and compresses again",
            .keys = {{"bits", hcomp::codec_key::kind::whole, 4, 32, {}, "of a value"}},
-           .promise = hcomp::sum_promise::on_average},
+           .promise = hcomp::accuracy_class::noisy},
           [](hcomp::codec_settings const& s) { return zfp_codec<T>{s.whole("bits")}; }));
 #endif
     return table;
@@ -49,7 +49,7 @@ template <class T> class plan_contender final : public contender<T> {
       : executor_(it.o.threads),
         values_sent_(2.0 * (transport.size() - 1) / transport.size() *
                      static_cast<double>(it.values)),
-        says_bits_(codec.row->promise == hcomp::sum_promise::bounded &&
+        says_bits_(codec.row->promise == hcomp::accuracy_class::error_bounded &&
                    how.kind != hcomp::algorithm_kind::aggregator && transport.size() > 1),
         plan_(hcomp::node::make_plan<T>(codec.text(), it.values, transport, executor_,
                                         {.algorithm = how})) {

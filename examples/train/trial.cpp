@@ -142,7 +142,7 @@ std::string trial::name() const {
     for (auto const& key : keys)
       if (auto const value = settings->get(key.name);
           value && (value != usual.settings.get(key.name) ||
-                    (usual.row->promise == hcomp::sum_promise::bounded && &key == &keys.front())))
+                    (usual.row->promise == hcomp::accuracy_class::error_bounded && &key == &keys.front())))
         text += fmt::format(", {}={}", key.name, key.text(*value));
   }
   if (!by_aggregators) return text;

@@ -34,12 +34,12 @@ std::string algorithms_of(codec_info const& codec) {
   return list(words);
 }
 
-std::string_view to_text(sum_promise promise) {
+std::string_view to_text(accuracy_class promise) {
   switch (promise) {
-    case sum_promise::exact: return "exact";
-    case sum_promise::rounded: return "rounded";
-    case sum_promise::bounded: return "within the bound";
-    case sum_promise::on_average: return "right over many sums";
+    case accuracy_class::exact: return "exact";
+    case accuracy_class::rounded: return "rounded";
+    case accuracy_class::error_bounded: return "error-bounded";
+    case accuracy_class::noisy: return "noisy";
   }
   return "?";
 }
@@ -49,8 +49,8 @@ std::string_view to_text(sum_promise promise) {
 std::string codec_table() {
   drop_in::add_codecs_from_environment();
   std::string text =
-      "| codec | values | what it does and costs | settings | algorithms | a sum is "
-      "| keeps NaN, infinity |\n|---|---|---|---|---|---|---|\n";
+      "| codec | value types | description | keys and defaults | algorithms | accuracy "
+      "| propagates NaN, infinity |\n|---|---|---|---|---|---|---|\n";
   auto const row = [&](codec_info const& codec, std::string_view values) {
     auto names = codec.also;
     names.insert(names.begin(), codec.name);

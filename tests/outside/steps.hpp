@@ -75,7 +75,7 @@ template <class T> hcomp::codec_entry<T> steps_row() {
       {.name = "steps",
        .about = "4 bytes a value; multiples of a step, summed exactly",
        .keys = {{"step", hcomp::codec_key::kind::real, 1e-6, 1, 1e-3, "between two values"}},
-       .promise = hcomp::sum_promise::bounded,
+       .promise = hcomp::accuracy_class::error_bounded,
        .largest_error =
            [](hcomp::codec_settings const& s, hcomp::summed_value const& v) {
              return v.ranks * s["step"] / 2 + v.magnitude * 0x1p-23;  // and a rounding to float

@@ -21,7 +21,7 @@ struct codec_ids {
   // messages of sparse sums: marks as bits or as a list, all lanes, or lanes without marks
   static constexpr std::uint8_t mapped = 21, dense = 22, values = 26, listed = 27;
   // what ranks agree on
-  static constexpr std::uint8_t lossless_float = 23, lossless_32 = 24, lossless_64 = 25;
+  static constexpr std::uint8_t sparse_float = 23, sparse_32 = 24, sparse_64 = 25;
 
   static constexpr std::uint8_t error_bounded = 28;
   static constexpr std::uint8_t uncompressed = 29;  ///< codes of variable rate, as values

@@ -351,7 +351,7 @@ template <Compressor C> struct decode_blocks {
     auto* const out = x + b * layout.block_values;
     if constexpr (!C::passes_nonfinite)
       if (becomes_nan(block)) return fill_with_nan(group, out, n);
-    codec.decode_block(group, block, n, out, result);
+    codec.decode_block(group, block, n, out, op);
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 
@@ -380,7 +380,7 @@ template <Compressor C> struct decode_blocks {
     auto const header = load_aligned<block_header>(block);
     around(at, range.count, x + at, [&] {
       codec.decode_piece(group, block, n, {header.key, 0, header.weight, header.index, nullptr},
-                         x + at, result, k);
+                         x + at, op, k);
     });
   }
 

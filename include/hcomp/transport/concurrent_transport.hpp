@@ -34,8 +34,8 @@ namespace hcomp {
 
 /// Who makes collectives that have been started go on.
 enum class progress_mode {
-  by_caller,  ///< `start`, `test` and `wait`, in the thread that calls them
-  by_thread  ///< a thread of its own, which sleeps in turns while nothing arrives: the transport must
+  caller,  ///< `start`, `test` and `wait`, in the thread that calls them
+  thread  ///< a thread of its own, which sleeps in turns while nothing arrives: the transport must
              ///< bear calls from it (with MPI: MPI_THREAD_SERIALIZED, if nobody else calls MPI
              ///< meanwhile, otherwise MPI_THREAD_MULTIPLE)
 };
@@ -167,18 +167,18 @@ class concurrent_transport {
   template <Transport T>
     requires(!std::same_as<T, concurrent_transport>)
   explicit concurrent_transport(T& transport, progress_mode mode = progress_mode::caller)
-      : inner_(transport), how_(how), idle_(how) {
+      : inner_(transport), mode_(mode), idle_(mode) {
     if (!inner_->can_test())
       throw std::invalid_argument(
           "concurrent_transport: the transport has no `test`, which it needs to go on with one "
           "collective while another one waits");
-    if (how_ == progress_mode::thread) thread_ = std::thread([this] { serve(); });
+    if (mode_ == progress_mode::thread) thread_ = std::thread([this] { serve(); });
   }
   concurrent_transport(concurrent_transport const&) = delete;
   concurrent_transport& operator=(concurrent_transport const&) = delete;
   /// Waits for what is under way.
   ~concurrent_transport() {
-    if (how_ == progress_mode::thread) {
+    if (mode_ == progress_mode::thread) {
       {
         std::lock_guard const lock(mutex_);
         quits_ = true;
@@ -200,7 +200,7 @@ class concurrent_transport {
   /// progress_mode::thread does, for a caller's thread beside others that calculate. At first it does not.
   /// @param after  of waiting, before the first sleep
   void set_sleeps(bool sleeps, std::chrono::nanoseconds after = std::chrono::nanoseconds(0)) {
-    idle_.set_sleeps(sleeps || how_ == progress_mode::thread, after);
+    idle_.set_sleeps(sleeps || mode_ == progress_mode::thread, after);
   }
 
   int rank() const { return inner_->rank(); }
@@ -254,12 +254,12 @@ class concurrent_transport {
   /// The collective that calls.
   collective* here() const {
     bool const may_be =
-        how_ == progress_mode::caller || std::this_thread::get_id() == thread_.get_id();
+        mode_ == progress_mode::caller || std::this_thread::get_id() == thread_.get_id();
     return may_be ? current_ : nullptr;
   }
   /// Nothing was started that has to go on while the caller waits.
   bool is_alone() const {
-    return how_ == progress_mode::caller && !current_ && under_way_.empty() && new_.empty();
+    return mode_ == progress_mode::caller && !current_ && under_way_.empty() && new_.empty();
   }
   void require_outside(char const* call) const {
     if (here())
@@ -267,7 +267,7 @@ class concurrent_transport {
                              std::string(call));
   }
   void require_place(char const* call) const {
-    if (how_ == progress_mode::thread && !here())
+    if (mode_ == progress_mode::thread && !here())
       throw std::logic_error(
           "concurrent_transport: " + std::string(call) +
           " by a collective that was not started, where a thread makes progress");
@@ -295,10 +295,10 @@ class concurrent_transport {
       new_.push_back(&one);
     }
     changed_.notify_all();
-    if (how_ == progress_mode::caller) step();
+    if (mode_ == progress_mode::caller) step();
   }
   bool test(collective const& one) {
-    if (how_ == progress_mode::caller)
+    if (mode_ == progress_mode::caller)
       while (!one.is_done && step()) {
       }
     std::lock_guard const lock(mutex_);
@@ -310,7 +310,7 @@ class concurrent_transport {
       if (one.is_done) return;
     }
     require_outside("wait");
-    if (how_ == progress_mode::thread) {
+    if (mode_ == progress_mode::thread) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return one.is_done; });
     } else {
@@ -391,7 +391,7 @@ class concurrent_transport {
   }
 
   detail::kept_transport inner_;
-  progress_mode how_;
+  progress_mode mode_;
   detail::idle_time idle_;
   std::vector<collective*> under_way_;  ///< in the order in which they go on
   collective* current_ = nullptr;       ///< that runs now

@@ -72,9 +72,9 @@ template <class Lane = float> struct lossless_sparse {
   using value_type = float;
   using lane_type = Lane;
   static constexpr char const* name = "lossless_sparse";
-  static constexpr std::uint8_t codec_id = std::is_same_v<Lane, float> ? codec_ids::lossless_float
-                                           : sizeof(Lane) == 4         ? codec_ids::lossless_32
-                                                                       : codec_ids::lossless_64;
+  static constexpr std::uint8_t codec_id = std::is_same_v<Lane, float> ? codec_ids::sparse_float
+                                           : sizeof(Lane) == 4         ? codec_ids::sparse_32
+                                                                       : codec_ids::sparse_64;
 
   sparse_strategies strategies =
       {};                   ///< of which sketches serve all_reduce alone, and not by `direct`

@@ -68,12 +68,12 @@ struct codec_key {
   }
 };
 
-/// What a codec promises of a sum.
-enum class sum_promise {
-  exact,       ///< the bits of some uncompressed sum
-  rounded,     ///< every encoding and every addition rounds to the precision of the code
-  bounded,     ///< no value of the sum is off by more than the codec says
-  on_average,  ///< single values are far off; errors vanish on average or by feedback: for training
+/// How accurate the result of a reduction is.
+enum class accuracy_class {
+  exact,          ///< bit-identical to an uncompressed sum in some order
+  rounded,        ///< every encoding and every addition rounds to the precision of the encoding
+  error_bounded,  ///< the error of every value is at most what the codec states
+  noisy,  ///< large error of each value: for training, with error feedback where the codec takes it
 };
 
 class codec_settings;
@@ -92,10 +92,10 @@ struct codec_info {
   std::string about = {};                       ///< what it does and costs, in a line
   std::vector<codec_key> keys = {};             ///< the first may be given without its name
   std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
-  sum_promise promise = sum_promise::rounded;
-  /// sum_promise::rounded: of a value, by which it is off each time; 0: as its type rounds.
+  accuracy_class promise = accuracy_class::rounded;
+  /// accuracy_class::rounded: of a value, by which it is off each time; 0: as its type rounds.
   double rounding = 0;
-  /// sum_promise::bounded: how far a value of a sum is off at most. None: nobody can say.
+  /// accuracy_class::error_bounded: how far a value of a sum is off at most. None: nobody can say.
   double (*largest_error)(codec_settings const&, summed_value const&) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
   bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory

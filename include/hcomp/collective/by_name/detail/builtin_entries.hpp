@@ -45,17 +45,18 @@ inline codec_key magnitude_key() {
           std::numeric_limits<float>::min(),
           std::numeric_limits<float>::max(),
           1,
-          "what a sign is worth"};
+          "decoded magnitude of a sign"};
 }
 inline std::vector<codec_key> thc_keys() {
   using enum codec_key::kind;
   thc_options const usual;
   return {
-      {"bits", whole, 1, 8, usual.bits, "of one rank's value"},
-      {"granularity", whole, 0, 255, usual.granularity, "steps over all levels; 0: as ranks allow"},
-      {"truncation", real, 1e-9, 0.5, usual.truncation, "share of a vector that is lost, at most"},
-      {"transform", whole, 64, 16384, usual.transform, "values rotated together"},
-      {"hop_bits", whole, 0, 14, usual.hop_bits, "most of a sum's value on its way; 0: any"}};
+      {"bits", whole, 1, 8, usual.bits, "per value of one rank"},
+      {"granularity", whole, 0, 255, usual.granularity,
+       "integer steps between the levels; 0: chosen by the number of ranks"},
+      {"truncation", real, 1e-9, 0.5, usual.truncation, "probability of clipping a rotated value"},
+      {"transform", whole, 64, 16384, usual.transform, "values per rotation"},
+      {"hop_bits", whole, 0, 14, usual.hop_bits, "limit per value of a partial sum; 0: none"}};
 }
 inline thc_options thc_options_of(codec_settings const& s) {
   return {.bits = s.whole("bits"),
@@ -101,12 +102,14 @@ template <class V> codec_entry<V> inceptionn_entry() {
   inceptionn_options const usual;
   return make_codec_entry<hcomp::inceptionn>(
       {.name = "inceptionn",
-       .about = "0 to 4 bytes a value; what is below 2^-E of the peak is lost",
-       .keys = {{"E", whole, 1, 14, usual.bound_exponent, "errors up to 2^-E of the largest value"},
-                {"fitted", yes_no, 0, 1, 1, "scaled by the largest value of every call"},
+       .about = "float codec of INCEPTIONN, 0.25 to 4.25 bytes per value; error up to 2^-E of the "
+                "peak per encoding",
+       .keys = {{"E", whole, 1, 14, usual.bound_exponent,
+                 "error exponent: up to 2^-E of the peak per encoding"},
+                {"fitted", yes_no, 0, 1, 1, "scaled by the peak of every call"},
                 {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
                 {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
-       .promise = sum_promise::bounded,
+       .promise = accuracy_class::error_bounded,
        .carries_nonfinite = true},
       [](codec_settings const& s) { return inceptionn_of(s); });
 }
@@ -115,17 +118,23 @@ template <class V> codec_entry<V> error_bounded_entry() {
   bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
   return make_codec_entry<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
-       .about = "bytes by content; no value of a sum is off by more than the bound",
+       .about = "variable rate; the error of every value of the result is at most the bound",
        .keys = {{"bound",
                  real,
                  is_float ? 0x1p-90 : 0x1p-890,
                  is_float ? 0x1p100 : 0x1p900,
                  {},
-                 "most that a value of the sum may be off"},
+                 "largest error of a value of the result"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
-                 "floats above 2^this steps are summed twice"},
-                {"rel", real, 0x1p-60, 1, {}, "bound by the largest value of a call", "bound"}},
-       .promise = sum_promise::bounded,
+                 "values above 2^N steps use the fallback"},
+                {"rel",
+                 real,
+                 0x1p-60,
+                 1,
+                 {},
+                 "the bound as a share of the largest value of a call",
+                 "bound"}},
+       .promise = accuracy_class::error_bounded,
        .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
       [](codec_settings const& s) { return error_bounded_of<V>(s); });
@@ -137,12 +146,13 @@ template <class V> codec_entry<V> lossless_sparse_entry() {
   using fixed64 = lossless_sparse<std::uint64_t>;
   return make_codec_entry<lossless_sparse<>, fixed32, fixed64>(
       {.name = "lossless_sparse",
-       .about = "the bits of an uncompressed sum; common zeros are not sent",
-       .keys = {{"fixed", whole, 0, 64, 0, "32 or 64 bits of fixed point; 0: floats"},
-                {"dense", yes_no, 0, 1, 1, "all values, where that is shortest"},
-                {"packed", yes_no, 0, 1, 1, "values that are not zero, packed"},
-                {"sketched", yes_no, 0, 1, 1, "or in a sketch"}},
-       .promise = sum_promise::exact,
+       .about =
+           "for vectors that are mostly zeros: sends only values that are not zero on some rank",
+       .keys = {{"fixed", whole, 0, 64, 0, "bits of fixed point, 32 or 64; 0: floats"},
+                {"dense", yes_no, 0, 1, 1, "allow dense messages"},
+                {"packed", yes_no, 0, 1, 1, "allow packed values"},
+                {"sketched", yes_no, 0, 1, 1, "allow sketches"}},
+       .promise = accuracy_class::exact,
        .carries_nonfinite = true,
        .also = {"sparse"}},
       [](codec_settings const& s) -> std::variant<lossless_sparse<>, fixed32, fixed64> {
@@ -174,8 +184,9 @@ template <class V> double largest_reproducible(codec_settings const&, summed_val
 template <class V> codec_entry<V> reproducible_entry() {
   return make_codec_entry<reproducible<V>>(
       {.name = "reproducible",
-       .about = "12 bytes a value, 16 of doubles; the same bits for any ranks and order",
-       .promise = sum_promise::bounded,
+       .about =
+           "12 bytes per float, 16 per double; bit-identical for any number and order of ranks",
+       .promise = accuracy_class::error_bounded,
        .largest_error = largest_reproducible<V>,
        .carries_nonfinite = true},
       [](codec_settings const&) { return reproducible<V>{}; });
@@ -185,10 +196,10 @@ template <class V> codec_entry<V> reproducible_entry() {
 inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
   using enum codec_key::kind;
   return {{.name = "top_k",
-           .about = "every rank's largest values, exactly, and where they are; for training",
-           .keys = {{"share", real, 1e-9, 1, 0.01, "of the values"}},
+           .about = "sends each rank's largest values and their indices; for training",
+           .keys = {{"share", real, 1e-9, 1, 0.01, "share of the values that each rank sends"}},
            .algorithms = std::move(algorithms),
-           .promise = sum_promise::on_average,
+           .promise = accuracy_class::noisy,
            .wants_feedback = true,
            .carries_nonfinite = true},
           [](codec_settings const&) {},
@@ -202,22 +213,21 @@ template <class V> std::vector<codec_entry<V>> rounding_entries() {
   std::vector<codec_entry<V>> rows;
   rows.push_back(
       make_codec_entry<identity<V>>({.name = "identity",
-                                     .about = "uncompressed values, to compare with",
-                                     .promise = sum_promise::rounded,
+                                     .about = "uncompressed, the baseline",
+                                     .promise = accuracy_class::rounded,
                                      .carries_nonfinite = true},
                                     [](codec_settings const&) { return identity<V>{}; }));
   rows.push_back(make_codec_entry<float_cast<float16, V>>(
       {.name = "fp16",
-       .about = "2 bytes a value; error 2^-11 of it a rounding, up "
-                "to 65504",
-       .promise = sum_promise::rounded,
+       .about = "2 bytes per value; relative error 2^-11 per rounding, up to 65504",
+       .promise = accuracy_class::rounded,
        .rounding = 0x1p-11,
        .also = {"float_cast:fp16"}},
       [](codec_settings const&) { return float_cast<float16, V>{}; }));
   rows.push_back(make_codec_entry<float_cast<bfloat16, V>>(
       {.name = "bf16",
-       .about = "2 bytes a value; error 2^-8 of it a rounding",
-       .promise = sum_promise::rounded,
+       .about = "2 bytes per value; relative error 2^-8 per rounding",
+       .promise = accuracy_class::rounded,
        .rounding = 0x1p-8,
        .also = {"float_cast:bf16"}},
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
@@ -227,34 +237,34 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
   auto rows = rounding_entries<V>();
   rows.push_back(make_codec_entry<hcomp::sign<V>>(
       {.name = "sign",
-       .about = "1 bit a value, the sign of a rank drawn at random; for training",
+       .about = "1 bit per value on every hop: the sign of one sampled rank; for training",
        .keys = {magnitude_key()},
-       .promise = sum_promise::on_average,
+       .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) {
         return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
   rows.push_back(make_codec_entry<sign_count<V>>(
       {.name = "sign_count",
-       .about = "1 bit a value of a rank, counts of signs in a sum; for majority votes",
+       .about = "1 bit per value of a rank, counts of signs on later hops; for majority votes",
        .keys = {magnitude_key()},
-       .promise = sum_promise::on_average,
+       .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
   rows.push_back(make_codec_entry<hcomp::thc<V>>(
       {.name = "thc",
-       .about = "1 to 8 bits a value of a rank, more of a sum; for training",
+       .about = "1 to 8 bits per value of a rank, more for partial sums; for training",
        .keys = thc_keys(),
-       .promise = sum_promise::on_average,
+       .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
   rows.push_back(make_codec_entry<uniform_thc<V>>(
       {.name = "uniform_thc",
-       .about = "thc with equidistant levels, for which nothing is looked up",
+       .about = "thc with equidistant levels, without table lookups",
        .keys = thc_keys(),
-       .promise = sum_promise::on_average,
+       .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
   rows.push_back(reproducible_entry<V>());
@@ -267,8 +277,8 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
     rows.push_back(error_bounded_entry<V>());
     rows.push_back(make_codec_entry<hcomp::lossless<V>>(
         {.name = "lossless",
-         .about = "the bits of an uncompressed sum; what values share is sent once",
-         .promise = sum_promise::exact,
+         .about = "variable rate, floats and doubles; bit-identical to an uncompressed sum",
+         .promise = accuracy_class::exact,
          .carries_nonfinite = true},
         [](codec_settings const&) { return hcomp::lossless<V>(); }));
   }
@@ -279,8 +289,8 @@ template <class V> std::vector<codec_entry<V>> integer_entries() {
   std::vector<codec_entry<V>> rows;
   rows.push_back(make_codec_entry<hcomp::lossless_integers<V>>(
       {.name = "lossless_integers",
-       .about = "exact sums of integers; 64 values in the bits they differ in",
-       .promise = sum_promise::exact,
+       .about = "variable rate, exact sums of integers",
+       .promise = accuracy_class::exact,
        .carries_nonfinite = true},
       [](codec_settings const&) { return hcomp::lossless_integers<V>(); }));
   return rows;
