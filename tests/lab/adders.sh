@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# Sums of THC on hosts of the lab: by the ranks themselves, by hcomp-aggregator as a process, and by it in
-# the kernel.
+# Compares three implementations of THC all-reduce on nodes of the lab: the ranks themselves,
+# hcomp-aggregator as a process, and hcomp-aggregator in the kernel (XDP).
 #
 #   tests/lab/adders.sh BUILD
 #
-# BUILD has plugins/hcomp-aggregator, examples/perf/hcomp_perf.mpich and tests/lab. These can be set:
+# BUILD contains plugins/hcomp-aggregator, examples/perf/hcomp_perf.mpich and tests/lab. Variables
+# and their defaults:
 #
-#   RATE=1gbit           of all links, as lab.sh has it
-#   WORKERS="4 8"        a host for each, and one for the aggregator
-#   SIZE=16M             of the vectors
-#   ARGUMENTS="-n 5"     more for hcomp_perf
+#   RATE=1gbit           rate of all links, as in lab.sh
+#   WORKERS="4 8"        numbers of workers; each has a node, the aggregator has another one
+#   SIZE=16M             size of the vectors
+#   ARGUMENTS="-n 5"     further arguments of hcomp_perf
 #
-# Rows are those of hcomp_perf, with what its cost model expects; of transport udp are those by the
-# aggregator, whose CPU seconds for all calls follow: of its process, and of the kernel's programs. It needs
-# what lab.sh needs, and sets kernel.bpf_stats_enabled for its time.
+# Prints the rows of hcomp_perf, with the predictions of its cost model; rows with transport udp
+# use the aggregator. Then follow the CPU seconds of all calls: of the aggregator's process, and
+# of its programs in the kernel. Requires what lab.sh requires; sets kernel.bpf_stats_enabled
+# while it runs.
 set -euo pipefail
 export HCOMP_LAB=adders-$$ HCOMP_LAB_TOOLS=${HCOMP_LAB_TOOLS:-${1-}/tests/lab}
 # shellcheck source=tests/lab/aggregator_host.sh

@@ -1,19 +1,21 @@
 #!/usr/bin/env bash
-# hcomp-aggregator in its modes, on hosts of the lab: a table.
+# Measures the modes of hcomp-aggregator on nodes of the lab and prints a table.
 #
 #   tests/lab/aggregator.sh BUILD
 #
-# BUILD has plugins/hcomp-aggregator and tests/bench/bench_aggregator. These can be set:
+# BUILD contains plugins/hcomp-aggregator and tests/bench/bench_aggregator. Variables and their
+# defaults:
 #
-#   RATE=1gbit           of all links, as lab.sh has it
-#   WORKERS="4 8"        a host for each, and one for the aggregator
-#   WINDOWS="16 32 64"   packets of a worker without an answer: the fastest is in the table
+#   RATE=1gbit           rate of all links, as in lab.sh
+#   WORKERS="4 8"        numbers of workers; each has a node, the aggregator has another one
+#   WINDOWS="16 32 64"   unanswered packets per worker; the table shows the fastest window
 #   MODES="process generic xdp"
 #   VALUES=1048576 ROUNDS=20
 #
-# A sum is that of one packet's values, of all workers. CPU seconds: of the aggregator's process, of the
-# programs in the kernel with the sending of what they answer, and of the whole machine, workers
-# included. It needs what lab.sh needs, and sets kernel.bpf_stats_enabled for its time.
+# One reduction covers the values of one packet, from all workers. CPU seconds: of the
+# aggregator's process; of its programs in the kernel, including the sending of answers; of the
+# whole machine, including workers. Requires what lab.sh requires; sets kernel.bpf_stats_enabled
+# while it runs.
 set -euo pipefail
 export HCOMP_LAB=aggregator-$$
 # shellcheck source=tests/lab/aggregator_host.sh
@@ -24,7 +26,7 @@ needs_programs aggregator.sh "$command" "$worker"
 values=${VALUES:-1048576}
 rounds=${ROUNDS:-20}
 
-# CPU seconds so far.
+# CPU seconds of the machine since boot.
 machine_seconds() { awk '/^cpu / { print ($2 + $3 + $4 + $7 + $8) / 100 }' /proc/stat; }
 
 measure() {  # measure MODE WORKERS WINDOW: seconds lost process kernel machine
@@ -46,7 +48,7 @@ measure() {  # measure MODE WORKERS WINDOW: seconds lost process kernel machine
     awk -v a="$before" -v b="$after" 'BEGIN { print b - a }')"
 }
 
-echo "workers mode window ms_per_round sums_per_second lost process_s kernel_s machine_s"
+echo "workers mode window ms_per_round reductions_per_second lost process_s kernel_s machine_s"
 for workers in ${WORKERS:-4 8}; do
   "$here/lab.sh" up --hosts $((workers + 1)) --rate "${RATE:-1gbit}" >&2
   for mode in ${MODES:-process generic xdp}; do

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# hcomp-aggregator on a host of the lab, and the CPU time that it takes. A script sources this once
-# $HCOMP_LAB is set; kernel.bpf_stats_enabled, which counts the time of the kernel's programs, is set to
-# its end, when the lab goes down, too.
+# Runs hcomp-aggregator on a node of the lab and measures its CPU time. Source this after setting
+# $HCOMP_LAB. It sets kernel.bpf_stats_enabled, which measures programs in the kernel; at the end
+# of the script it restores that value and removes the lab.
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 folder=$(mktemp -d)
@@ -19,13 +19,13 @@ needs_programs() {  # needs_programs SCRIPT PROGRAM...
   local program
   for program in "${@:2}"; do
     [[ -x $program ]] || {
-      echo "usage: $1 BUILD (there is no program '$program')" >&2
+      echo "usage: $1 BUILD ('$program' is no program)" >&2
       exit 2
     }
   done
 }
 
-# Sets aggregator_id, of its process.
+# Sets aggregator_id to the PID of the aggregator.
 start_aggregator() {  # start_aggregator COMMAND HOST process|generic|xdp
   local options=()
   case $3 in
@@ -33,7 +33,7 @@ start_aggregator() {  # start_aggregator COMMAND HOST process|generic|xdp
     generic) options=(--mode xdp --interface eth0 --generic) ;;
     xdp) options=(--mode xdp --interface eth0) ;;
     *)
-      echo "there is no mode '$3': process, generic and xdp are" >&2
+      echo "there is no mode '$3'; the modes are process, generic, xdp" >&2
       exit 2
       ;;
   esac
@@ -41,10 +41,10 @@ start_aggregator() {  # start_aggregator COMMAND HOST process|generic|xdp
   "$here/lab.sh" exec "$2" "$1" "${options[@]}" >"$folder/said" &
   aggregator_id=$!
   until grep -q listens "$folder/said"; do
-    kill -0 "$aggregator_id" 2>/dev/null || exit 1  # it has said why
+    kill -0 "$aggregator_id" 2>/dev/null || exit 1  # it has printed the reason
     sleep 0.05
   done
-  # The command is below the one that enters the lab.
+  # The aggregator is a descendant of the process that enters the lab.
   until grep -q '^hcomp-aggregato$' "/proc/$aggregator_id/comm"; do
     aggregator_id=$(pgrep -P "$aggregator_id")
   done
@@ -55,7 +55,7 @@ end_aggregator() {
   wait
 }
 
-# CPU seconds so far of the aggregator's process.
+# CPU seconds of the aggregator's process since its start.
 process_seconds() { awk '{ print ($14 + $15) / 100 }' "/proc/$aggregator_id/stat"; }
-# What it has said of its programs in the kernel, once it has ended.
+# Statistics of its programs in the kernel, which it prints at its end.
 kernel_programs() { sed -n 's/^in the kernel: //p' "$folder/said"; }

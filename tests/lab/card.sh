@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# The four systems of INCEPTIONN's paper in a lab whose hosts have cards with its engine, simulated: a table.
+# Measures the four systems of the INCEPTIONN paper in a lab whose nodes have simulated network
+# cards with INCEPTIONN's engine, and prints a table.
 #
 #   tests/lab/card.sh TOOLS PROGRAM
 #
-# TOOLS is where lab.sh finds switch and libhcomp_lab_card.so, PROGRAM is hcomp_lab_card_exchange. These can be
-# set:
+# TOOLS contains switch and libhcomp_lab_card.so; PROGRAM is hcomp_lab_card_exchange. Variables
+# and their defaults:
 #
 #   HOSTS=4 RATE=10mbit BOUND=10 VALUES=100000 ROUNDS=2
 #
-# WA: one host adds what all send, and answers; INC: a ring; C: gradients are compressed by the cards. Programs
-# send floats by TCP; with C their sockets have the type of service 0x28. Every result is compared with that of
-# the software's codec in the same places, bit for bit. Bits are those of a value that has left a compressor,
-# cycles those of the clock per 8 values, there and in the decompressor. The model, on a processor, is slower than
-# a link of 100 Mbit/s: choose a RATE that it keeps up with.
+# WA: one node adds and answers; INC: a ring; +C: the cards compress gradients. Programs send
+# floats over TCP; with +C their sockets have the type of service 0x28. Every result is compared
+# bit for bit with the result of the software codec applied at the same places. The columns are
+# milliseconds, packets, bits per compressed value, and clock cycles per 8 values in the
+# compressor and in the decompressor. The simulation is slower than a link of 100 Mbit/s: choose a
+# RATE that it reaches.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 (($# == 2)) || {
@@ -25,10 +27,10 @@ values=${VALUES:-100000}
 bound=${BOUND:-10}
 trap '"$here/lab.sh" down' EXIT
 
-measure() {  # measure NAME WAY BOUND
+measure() {  # measure NAME ALGORITHM BOUND
   local pids=() rank folder
   folder=$(mktemp -d)
-  # A card counts from its lab's beginning.
+  # Cards count from the creation of the lab: a new lab for every measurement.
   "$here/lab.sh" up --hosts "$hosts" --rate "${RATE:-10mbit}" --card "$bound" >/dev/null
   for ((rank = 0; rank < hosts; ++rank)); do
     "$here/lab.sh" exec "$rank" "$program" --rank "$rank" --hosts "$hosts" --way "$2" --bound "$3" \

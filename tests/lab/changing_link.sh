@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# On links that change, an automatic_plan beside fixed codecs, or sums by the drop-in library's rules with
-# when=faster beside plain ones: a table, and figures.
+# Measures adaptation to links whose rate changes and prints a table: an automatic_plan beside
+# fixed codecs, or the preloaded library's when=faster beside MPI's own all-reduce.
 #
 #   tests/lab/changing_link.sh PROGRAM [<its arguments>]
 #
-# PROGRAM is bench_changing_link.openmpi or .mpich of a build, or bench_drop_in.openmpi or .mpich, with the
-# argument quicker and with PRELOAD. These can be set:
+# PROGRAM is bench_changing_link.openmpi or .mpich of a build; or, with PRELOAD,
+# bench_drop_in.openmpi or .mpich with the argument quicker. Variables and their defaults:
 #
-#   RATES="10mbit none 1gbit 100mbit none 10mbit 1gbit none"   of all links, one after the other
-#   EACH=6                                                     seconds of each
-#   HOSTS=4
-#   PRELOAD=file                                               the libhcomp_pmpi.so of the same MPI
+#   RATES="10mbit none 1gbit 100mbit none 10mbit 1gbit none"   rates of all links in turn
+#   EACH=6                                                     seconds per rate
+#   HOSTS=4                                                    nodes
+#   PRELOAD=file                                               libhcomp_pmpi.so of the same MPI
 #
-# It needs what lab.sh needs.
+# Requires what lab.sh requires.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ -x $(command -v -- "${1-}") ]] || {
@@ -22,7 +22,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 read -ra rates <<<"${RATES:-10mbit none 1gbit 100mbit none 10mbit 1gbit none}"
 each=${EACH:-6}
 [[ $each =~ ^[1-9][0-9]{0,4}$ && ${#rates[@]} -gt 0 ]] || {
-  echo "changing_link.sh: EACH is '$each', which takes whole seconds, and RATES '${RATES-}', which takes rates of lab.sh" >&2
+  echo "changing_link.sh: EACH is '$each' and RATES '${RATES-}'; EACH takes seconds, 1 to 99999, RATES rates of lab.sh" >&2
   exit 2
 }
 mpi=openmpi
@@ -34,7 +34,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true; "$here/lab.sh" down; rm -rf "$folder"
 "$here/lab.sh" up --hosts "${HOSTS:-4}" --rate "${rates[0]}"
 echo "${rates[0]}" >"$folder/rate"
 command=("$@")
-# Behind the lab's own library, which MPICH needs.
+# Preloaded after the lab's own library, which MPICH needs.
 # shellcheck disable=SC2016  # for the inner shell
 [[ -z ${PRELOAD-} ]] ||
   command=(bash -c 'LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$0 exec "$@"' "$PRELOAD" "$@")

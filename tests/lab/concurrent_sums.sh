@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Several sums beside a computation, on links of the lab: a table.
+# Measures concurrent nonblocking all-reduces, overlapped with computation, on links of the lab;
+# prints a table.
 #
 #   tests/lab/concurrent_sums.sh PROGRAM [<its arguments>]
 #
-# PROGRAM is bench_concurrent_sums.openmpi or .mpich of a build. These can be set:
+# PROGRAM is bench_concurrent_sums.openmpi or .mpich of a build. Variables and their defaults:
 #
-#   RATE=1gbit   of all links, as lab.sh has it
-#   HOSTS=2      of one rank each
+#   RATE=1gbit   rate of all links, as in lab.sh
+#   HOSTS=2      nodes, one rank each
 #
-# It needs what lab.sh needs.
+# Requires what lab.sh requires.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 [[ -x $(command -v -- "${1-}") ]] || {

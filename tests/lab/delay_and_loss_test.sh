@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317  # functions are called by check and await
-# Links delay and lose what they were asked to, and with the same seed lose the same frames.
+# Links have the requested delay and loss; equal seeds lose equal frames.
 # shellcheck source=support.sh
 source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
 
 command -v ping >/dev/null || {
-  echo "Skipped: there is no ping; on Debian the package iputils-ping has it"
+  echo "Skipped: there is no ping; on Debian install the package iputils-ping"
   exit 77
 }
 
@@ -15,15 +15,15 @@ round_trip_ms() {  # the median of 51
 
 up --hosts 2 --rate 100mbit --delay 1ms
 took=$(round_trip_ms)
-check "1 ms each way is a round trip of 2 to 3 ms: $took ms" between 2 "$took" 3
+check "a delay of 1 ms gives a round trip of 2 to 3 ms: $took ms" between 2 "$took" 3
 lab down
 up --hosts 2 --rate 100mbit
 took=$(round_trip_ms)
-check "no delay is a round trip of less than 1 ms: $took ms" between 0 "$took" 1
+check "no delay gives a round trip below 1 ms: $took ms" between 0 "$took" 1
 lab down
 
-# A round trip of two frames, each lost with probability p, fails with q = 1 - (1 - p)^2; of n, n q
-# fail, with a standard error of sqrt(n q (1 - q)).
+# A round trip has two frames, each lost with probability p. It fails with q = 1 - (1 - p)^2. Of n
+# round trips n q fail, with a standard error of sqrt(n q (1 - q)).
 pings=1500
 lost_pings() {  # lost_pings SEED
   up --hosts 2 --rate none --loss 5% --seed "$1" >&2
@@ -40,7 +40,7 @@ within_five_errors() {
 }
 
 first=$(lost_pings 1)
-check "5 % lost each way, within 5 standard errors: $first of $pings" within_five_errors "$first"
+check "5 % loss per direction, within 5 standard errors: $first of $pings lost" within_five_errors "$first"
 again=$(lost_pings 1)
-check "the same seed loses the same frames: $first and $again" test "$first" = "$again"
+check "equal seeds lose equal numbers of frames: $first and $again" test "$first" = "$again"
 finish

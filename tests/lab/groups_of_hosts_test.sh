@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Groups of the Python package whose ranks are on two hosts, several on each: exact sums, bytes that cross
-# the links, and a rank that dies.
+# Groups of the Python package with several ranks on each of two nodes: exact all-reduce, bytes on
+# the links, and a rank that fails.
 #
 #   groups_of_hosts_test.sh <python with numpy> <groups_of_hosts.py>
 source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
@@ -8,7 +8,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
 up --hosts 2 --rate none
 places=$(mktemp -d)
 
-# run_ranks WHAT HOST...: a rank on every host that is named
+# run_ranks WHAT HOST...: starts one rank per HOST
 run_ranks() {
   local what=$1 rank=0 host pids=() status=0
   shift
@@ -22,9 +22,9 @@ run_ranks() {
 }
 
 python=$1 program=$2
-check "exact sums, and who sends them" run_ranks sums 0 1 0 1 0
-check "sums by codecs, and who sends them" run_ranks codecs 0 1 0 1 0
-check "parts of ranks in blocks of hosts" run_ranks blocks 0 0 1 1
-check "a rank that dies is named" run_ranks death 0 1 0 1 0
+check "exact all-reduce, and which ranks send" run_ranks sums 0 1 0 1 0
+check "compressed all-reduce, and which ranks send" run_ranks codecs 0 1 0 1 0
+check "shards of ranks that are placed in blocks" run_ranks blocks 0 0 1 1
+check "errors name the failed rank" run_ranks death 0 1 0 1 0
 rm -r "$places"
 finish

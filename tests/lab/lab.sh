@@ -1,30 +1,31 @@
 #!/usr/bin/env bash
-# A lab: hosts on one machine that see each other only through links of a chosen rate, delay, loss.
+# Emulated networks on one machine: nodes, each with a link of a given rate, delay and packet loss.
 #
-#   lab.sh up [OPTIONS]             make a lab
-#   lab.sh exec HOST COMMAND...     run a command on a host: host0, host1, ... (or 0, 1, ...)
+#   lab.sh up [OPTIONS]             create a lab
+#   lab.sh exec HOST COMMAND...     run a command on a node: host0, host1, ... (or 0, 1, ...)
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
-#                                   mpirun across the hosts, ranks dealt out in turns
-#   lab.sh bytes                    what every host sent, received and lost so far, and what its card did
-#   lab.sh rate R                   change the rate of all links, whatever runs on them; not with
-#                                   delay or loss, nor to another congestion control
-#   lab.sh down                     remove the lab and all that runs in it
+#                                   mpirun over all nodes, ranks assigned round-robin
+#   lab.sh bytes                    print bytes sent, bytes received and frames lost per node, and
+#                                   the counters of the cards
+#   lab.sh rate R                   change the rate of all links at run time; not in a lab with
+#                                   delay, loss or cards; keeps the congestion control
+#   lab.sh down                     remove the lab and end all its processes
 #   lab.sh with [OPTIONS] -- COMMAND...
-#                                   up, COMMAND, down, also after Ctrl-C or a failure; COMMAND is
-#                                   openmpi|mpich ... as for run, exec HOST ..., or any program,
-#                                   which finds the lab's name in HCOMP_LAB
-# Options of up and with:
-#   --hosts N       hosts, 1 to 200 (4)
-#   --rate R        of every link, each way: 100mbit, 2.5gbit, 500kbit, none (100mbit)
-#   --delay D       from a host to another, on top of sending: 1ms, 250us (none)
-#   --loss P        of the frames from a host to another: 0.1% (none)
-#   --card E        a card on every host: payloads of packets with type of service 0x28, which are floats,
-#                   are compressed on the links by INCEPTIONN's engine, simulated, with bound 2^-E (none)
-#   --seed N        which frames are lost; the same seed loses the same ones (1)
-#   --tcp NAME      congestion control: reno, bbr, ... (what was best for the rate)
-# Options of all:
-#   --name NAME     which lab, for several at a time (HCOMP_LAB, or else lab)
-#   --tools FOLDER  where CMake built switch and the library for MPICH
+#                                   up, COMMAND, down; down also after Ctrl-C or a failure. COMMAND
+#                                   is openmpi|mpich ... as for run, exec HOST ..., or any program;
+#                                   it finds the name of the lab in HCOMP_LAB
+# Options of up and with (defaults in brackets):
+#   --hosts N       number of nodes, 1 to 200 (4)
+#   --rate R        rate of every link, per direction: 100mbit, 2.5gbit, 500kbit, none (100mbit)
+#   --delay D       one-way delay between nodes, added to the time of sending: 1ms, 250us (none)
+#   --loss P        share of frames lost between nodes: 0.1% (none)
+#   --card E        a simulated network card with INCEPTIONN's engine on every node: compresses the
+#                   floats of packets with type of service 0x28, with error bound 2^-E (none)
+#   --seed N        seed of the losses; equal seeds lose equal frames (1)
+#   --tcp NAME      congestion control: reno, bbr, ... (the best one measured for the rate)
+# Options of all commands:
+#   --name NAME     name of the lab, for several labs at a time (HCOMP_LAB, or else lab)
+#   --tools FOLDER  build folder with the switch and the library for MPICH
 #                   (HCOMP_LAB_TOOLS, or else build/tests/lab of this clone)
 #
 # For example:
@@ -32,33 +33,33 @@
 #   lab.sh up --hosts 8 --delay 1ms --loss 0.1%
 #   lab.sh run mpich -n 8 PROGRAM; lab.sh bytes; lab.sh down
 #
-# The rate counts whole Ethernet frames, with their headers of 14 bytes. Of a link of 100 Mbit/s, TCP
-# hands 95.6 Mbit/s to programs: 1448 of 1514 bytes. Every host has a link of its own to one switch.
-# With delay, loss or cards the switch is a process, which fills a core at 2 Gbit/s of all links together, and
-# with what cards compress at 0.1 Gbit/s.
+# The rate counts whole Ethernet frames, with their headers of 14 bytes. On a link of 100 Mbit/s,
+# TCP delivers 95.6 Mbit/s of payload: 1448 of 1514 bytes. Every node has one link to one switch.
+# With delay, loss or cards the switch is a process. It fills one core at 2 Gbit/s over all links
+# together, and at 0.1 Gbit/s of traffic that cards compress.
 #
-# Every host has its own name, address (host0 is 10.77.0.1), shared memory and /sys; files are those
-# of the machine. MPI and UCX are told to use TCP alone, so that ranks of one host use it as well.
-# What is set already in the environment, e.g. UCX_TLS or OMPI_MCA_pml, stays.
+# Every node has its own hostname, address (host0 is 10.77.0.1), shared memory and /sys. Nodes
+# share the file system of the machine. MPI and UCX use only TCP, also between ranks of one node.
+# Variables that are already set, e.g. UCX_TLS or OMPI_MCA_pml, keep their values.
 #
-# Needs root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN; where users may make namespaces,
-# "unshare -Ur lab.sh with ..." needs neither.
-# Exit status: 0; that of the command; 1 it failed; 2 it was called wrongly; 77 this machine cannot
-# have labs.
+# Requires root, in a container with CAP_SYS_ADMIN and CAP_NET_ADMIN. Where users may create
+# namespaces, "unshare -Ur lab.sh with ..." requires neither.
+#
+# Exit status: 0; the status of the command; 1 failure; 2 wrong usage; 77 this machine cannot run
+# labs.
 set -euo pipefail
 
-# How it works. A lab is the process namespace of one process, its keeper, which has a network and a
-# mount namespace of its own, too; every host adds a network, a mount, a name and a shared memory
-# namespace to it. Nothing has a name outside, so when the keeper ends, for whatever reason, the
-# kernel ends all processes of the lab, and all else vanishes with them. Until `up` is through, and
-# all along under `with`, the keeper ends when a pipe from there closes. All that can be left is the
-# state folder.
+# Design. A lab is the PID namespace of one process, the keeper, which also has a network and a
+# mount namespace. Every node adds a network, a mount, a UTS and an IPC namespace. No namespace is
+# named outside of the lab: when the keeper ends, for any reason, the kernel ends all processes of
+# the lab and frees its namespaces. Until `up` has finished, and during `with`, the keeper ends
+# when a pipe from the calling process closes. Only the state folder can remain.
 
 self=$(readlink -f "${BASH_SOURCE[0]}")
 PATH+=:/usr/sbin:/sbin
 most_hosts=200
 
-# ---- Words to the user ---------------------------------------------------------------------------
+# ---- Messages ------------------------------------------------------------------------------------
 die() {  # die STATUS SENTENCE...
   local status=$1
   shift
@@ -84,7 +85,7 @@ seed=1
 tcp=""
 lab_options="--hosts --rate --delay --loss --card --seed --tcp"
 
-# take_options ALLOWED WORD...: what comes after the options is in `rest`.
+# take_options ALLOWED WORD...: sets the options; puts the remaining words into `rest`.
 take_options() {
   local allowed="$1 --name --tools"
   shift
@@ -102,7 +103,8 @@ take_options() {
   rest=("$@")
 }
 
-# measure OPTION TEXT UNIT=FACTOR...: 2.5gbit in bits is 2500000000, in `measured`; none is 0.
+# measure OPTION TEXT UNIT=FACTOR...: converts TEXT and sets `measured`: 2.5gbit is 2500000000,
+# none is 0.
 measure() {
   local option=$1 text=$2 pair fraction units
   shift 2
@@ -132,7 +134,7 @@ check_name() {
     wrong_call "the lab's name is '$name'; it takes 1 to 32 letters, digits, - and _"
 }
 
-# check_rate OPTION RATE: sets `bits`, a second; 0 without a limit
+# check_rate OPTION RATE: sets `bits` per second; 0 for no limit
 check_rate() {
   measure "$1" "$2" kbit=1000 mbit=1000000 gbit=1000000000
   bits=$measured
@@ -144,7 +146,7 @@ check_lab_options() {
   hosts=$((10#$hosts))
   in_range --hosts "$hosts" "$hosts" 1 $most_hosts "1 to $most_hosts"
   [[ $seed =~ ^[0-9]{1,18}$ ]] || wrong_call "--seed is '$seed'; it takes a number of up to 18 digits"
-  [[ $tcp =~ ^[a-z0-9_]*$ ]] || wrong_call "--tcp is '$tcp'; it takes a name as reno or bbr"
+  [[ $tcp =~ ^[a-z0-9_]*$ ]] || wrong_call "--tcp is '$tcp'; it takes a name, e.g. reno or bbr"
   check_rate --rate "$rate"
   measure --delay "$delay" us=1 ms=1000 s=1000000
   delay_us=$measured
@@ -161,9 +163,9 @@ check_lab_options() {
   choose_queue
 }
 
-# How much a link may send at once and keep waiting, and the congestion control. At 100 Mbit/s reno
-# and 5 ms of queue vary least; at 1 Gbit/s bbr and 8 ms deliver the rate, where an all-reduce with
-# reno is a third slower.
+# Sets the burst and the queue length of a link, and the congestion control. At 100 Mbit/s, reno
+# with a queue of 5 ms has the smallest variation. At 1 Gbit/s, bbr with 8 ms delivers the rate;
+# an all-reduce with reno takes a third longer.
 choose_queue() {
   local best=bbr allowed
   burst=$((bits / 7600))  # bytes in 1.05 ms
@@ -174,16 +176,16 @@ choose_queue() {
   fi
   ((burst > 16384)) || burst=16384
   ((limit > 65536)) || limit=65536
-  limit=$((limit + bits * delay_us / 4000000))  # what is under way must have room as well
+  limit=$((limit + bits * delay_us / 4000000))  # room for the frames in flight
   allowed=$(</proc/sys/net/ipv4/tcp_allowed_congestion_control)
   [[ " $allowed " == *" $best "* ]] || best=${allowed%% *}
   tcp=${tcp:-$best}
   [[ " $allowed " == *" $tcp "* ]] ||
-    die 1 "--tcp is '$tcp'; this kernel lets namespaces choose among: $allowed" \
-      "sysctl net.ipv4.tcp_allowed_congestion_control lets them choose others"
+    die 1 "--tcp is '$tcp'; this kernel allows in namespaces: $allowed" \
+      "'sysctl net.ipv4.tcp_allowed_congestion_control' sets the allowed ones"
 }
 
-# ---- Where labs are kept -------------------------------------------------------------------------
+# ---- State folder --------------------------------------------------------------------------------
 find_base() {
   local folder
   for folder in /run "${XDG_RUNTIME_DIR-}"; do
@@ -192,14 +194,14 @@ find_base() {
       return
     fi
   done
-  # Nothing can be made; what somebody else made can still be named.
+  # No lab can be created here; error messages can still name labs of other users.
   base=/run/hcomp-lab
 }
 
-started() {  # started PID: when it did; a number that is used again has another time
+started() {  # started PID: its start time, which tells a reused PID from the old one
   local stat
   { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
-  # The name of the program is in brackets and may hold spaces.
+  # The program name is in parentheses and may contain spaces.
   read -ra stat <<<"${stat##*) }"
   [[ ${stat[0]} != Z ]] && echo "${stat[19]}"
 }
@@ -211,20 +213,20 @@ keeper_lives() {  # sets `keeper`
     [[ $(started "$keeper") == "$since" ]]
 }
 
-# An ending process waits for those of its lab, but has no words any more.
+# A keeper that is ending waits for the processes of its lab; its command line is already empty.
 lab_works() { keeper_lives && [[ -n $(tr -d '\0' <"/proc/$keeper/cmdline") ]]; }
 
-# Who makes or removes a lab waits for others who do, until `lock` is closed.
+# Creating and removing labs is exclusive: takes a lock, which closing `lock` releases.
 take_turn() {
   exec {lock}<"$base"
-  flock -w 30 "$lock" || die 1 "others have been making or removing a lab for 30 s; try again"
+  flock -w 30 "$lock" || die 1 "another process has been creating or removing a lab for 30 s; try again"
 }
 
 remove_lab() {
   local tries
   if keeper_lives; then
-    kill -9 "$keeper" 2>/dev/null || ! keeper_lives ||  # it may have ended meanwhile
-      die 1 "the lab '$name' cannot be ended as user $EUID; its owner can"
+    kill -9 "$keeper" 2>/dev/null || ! keeper_lives ||  # it may have ended in the meantime
+      die 1 "user $EUID may not end the lab '$name'; its owner may"
     for ((tries = 0; tries < 500; tries++)); do
       keeper_lives || break
       sleep 0.01
@@ -236,18 +238,18 @@ remove_lab() {
 
 need_lab() {
   lab_works ||
-    die 1 "there is no lab '$name' in $base; 'lab.sh up --name $name' makes one"
+    die 1 "there is no lab '$name' in $base; 'lab.sh up --name $name' creates it"
   # shellcheck source=/dev/null
   source "$state/settings"
 }
 
-# ---- What this machine can do --------------------------------------------------------------------
+# ---- Requirements --------------------------------------------------------------------------------
 need_programs() {
   local pair
   for pair in {ip,bridge,tc}=iproute2 {unshare,nsenter,flock,setpriv}=util-linux mount=mount \
     hostname=hostname; do
     [[ -x $(command -v "${pair%=*}") ]] ||
-      die 77 "no program '${pair%=*}' was found in $PATH; on Debian the package ${pair#*=} has it"
+      die 77 "no program '${pair%=*}' was found in $PATH; on Debian install the package ${pair#*=}"
   done
 }
 
@@ -255,16 +257,17 @@ need_rights() {
   local said probe='ip link add hcomp0 type bridge && ip link add hcomp1 type veth peer name hcomp2'
   ((bits == 0)) || probe+=' && tc qdisc add dev hcomp1 root tbf rate 1mbit burst 16kb limit 64kb'
   said=$(unshare --net --mount --uts --ipc --pid --fork true 2>&1) ||
-    die 77 "a lab needs network, mount, name and process namespaces; making them as user $EUID gave:" \
+    die 77 "a lab needs network, mount, UTS, IPC and PID namespaces; creating them as user $EUID failed:" \
       "  $said" \
       "run it as root; in a container, give it CAP_SYS_ADMIN and CAP_NET_ADMIN"
   if ((delay_us + loss_ppm + card_bound > 0)); then
     said=$({ : </dev/net/tun && : >/dev/net/tun; } 2>&1) ||
-      die 77 "--delay $delay, --loss $loss and --card $card need /dev/net/tun; opening it gave:" "  ${said##*: }" \
-        "in a container, give it this device (docker run --device /dev/net/tun)"
+      die 77 "--delay $delay, --loss $loss and --card $card need /dev/net/tun; opening it failed:" \
+        "  ${said##*: }" \
+        "in a container, add this device (docker run --device /dev/net/tun)"
   else
     said=$(unshare --net sh -c "$probe" 2>&1) ||
-      die 77 "a lab needs a bridge, veth pairs and the tbf queue of the kernel; making them gave:" \
+      die 77 "a lab needs a bridge, veth pairs and the tbf queue of the kernel; creating them failed:" \
         "  $said" \
         "give CAP_NET_ADMIN, or use a kernel with bridge, veth and sch_tbf"
   fi
@@ -272,8 +275,8 @@ need_rights() {
 
 need_tool() {  # need_tool FILE TARGET
   [[ -e $tools/$1 ]] ||
-    die 1 "there is no $1 in $tools" \
-      "'cmake --build build --target $2' makes it; --tools or HCOMP_LAB_TOOLS say where it is"
+    die 1 "$1 was not found in $tools" \
+      "'cmake --build build --target $2' builds it; --tools or HCOMP_LAB_TOOLS name its folder"
   tools=$(readlink -f "$tools")
 }
 
@@ -284,13 +287,13 @@ up() {
   need_rights
   ((delay_us + loss_ppm + card_bound == 0)) || need_tool switch hcomp_lab_switch
   ((card_bound == 0)) || need_tool libhcomp_lab_card.so hcomp_lab_card
-  mkdir -p "$base" || die 77 "the folder $base for the state of labs cannot be made"
+  mkdir -p "$base" || die 77 "the state folder $base cannot be created"
 
-  # One at a time looks for a name and takes it.
+  # Looking a name up and taking it is one step under the lock.
   take_turn
   if lab_works; then
     die 1 "there is a lab '$name' already: $(cat "$state/words")" \
-      "'lab.sh down --name $name' removes it; --name makes another one beside it"
+      "'lab.sh down --name $name' removes it; another --name creates a second lab"
   fi
   remove_lab
   mkdir -p "$state/tmp"
@@ -315,7 +318,7 @@ up() {
     exec setsid unshare --net --mount --uts --ipc --pid --fork --kill-child --propagation slave \
       "$self" --as-keeper --name "$name" 2>"$state/log" {lock}>&-
   }
-  # The variables go when the coprocess does.
+  # Bash unsets the variables of the coprocess when it ends: copy them.
   local from=${keeper_pipe[0]}
   hold=${keeper_pipe[1]}
   while read -r -t 60 word text <&"$from"; do
@@ -325,7 +328,7 @@ up() {
     esac
   done
   [[ $word == ready ]] ||
-    die 1 "making the lab of $words failed:" "$(sed 's/^/  /' "$state/log")"
+    die 1 "creating the lab of $words failed:" "$(sed 's/^/  /' "$state/log")"
   trap - EXIT
   exec {lock}<&- {from}<&-
 }
@@ -333,10 +336,10 @@ up() {
 address() { echo "10.77.0.$(($1 + 1))"; }
 hardware() { printf '02:77:00:00:00:%02x' $(($1 + 1)); }
 
-# ---- Inside: the keeper and the hosts -------------------------------------------------------------
+# ---- Inside the lab: the keeper and the nodes ----------------------------------------------------
 be_keeper() {
   local i pid news
-  # Of the machine's /proc: the number outside.
+  # /proc is still that of the machine: the PID outside of the lab.
   read -r pid _ </proc/self/stat
   echo "pid $pid"
   # shellcheck source=/dev/null
@@ -364,7 +367,7 @@ be_keeper() {
   echo "${pids[*]}" >"$state/pids"
 
   echo ready
-  # Either "stay", or the end of who made this lab, and so of the lab.
+  # Reads "stay", or end of file when the process that created the lab ends: then the lab ends, too.
   read -r _ || exit 0
   exec </dev/null >/dev/null
   while :; do read -r _ <&"$news" || true; done
@@ -375,14 +378,14 @@ hosts_report() {
   for ((i = 0; i < hosts; i++)); do
     for ((tries = 20; tries > 0; tries--)); do
       ! read -r -t 1 _ <&"$1" || continue 2
-      [[ -e $state/settings ]] || exit 1  # who made this lab was killed, and it is down
+      [[ -e $state/settings ]] || exit 1  # the creating process was killed, and the lab is removed
     done
-    echo "only $i of $hosts hosts came up within 20 s" >&2
+    echo "only $i of $hosts nodes came up within 20 s" >&2
     exit 1
   done
 }
 
-# Nothing but what programs send shall be on the links.
+# Links carry only the traffic of programs: no IPv6 router discovery.
 be_quiet() {
   local of
   for of in default all; do
@@ -406,8 +409,8 @@ be_host() {
   exec sleep infinity
 }
 
-# ---- The network between the hosts ----------------------------------------------------------------
-on_network() {  # on_network I COMMAND...: with the network of host I
+# ---- The network between the nodes ---------------------------------------------------------------
+on_network() {  # on_network I COMMAND...: in the network namespace of node I
   nsenter --net="/proc/${pids[$1]}/ns/net" "${@:2}"
 }
 
@@ -423,13 +426,13 @@ join_by_bridge() {
   done
 }
 
-limit_link() {  # limit_link I: both ways, of host I
+limit_link() {  # limit_link I: both directions of the link of node I
   local queue=(root tbf rate "${bits}bit" burst "${burst}b" limit "${limit}b")
   tc qdisc replace dev "port$1" "${queue[@]}"
   on_network "$1" tc qdisc replace dev eth0 "${queue[@]}"
 }
 
-change_rate() {  # change_rate RATE: of all links that are there
+change_rate() {  # change_rate RATE: of all links
   local i pids words
   read -ra pids <"$state/pids"
   check_rate "the rate" "$1"
@@ -438,7 +441,7 @@ change_rate() {  # change_rate RATE: of all links that are there
     if ((bits > 0)); then
       limit_link "$i"
     else
-      tc qdisc del dev "port$i" root 2>/dev/null || true # where there is none
+      tc qdisc del dev "port$i" root 2>/dev/null || true # no queue to delete
       on_network "$i" tc qdisc del dev eth0 root 2>/dev/null || true
     fi
   done
@@ -459,7 +462,7 @@ join_by_switch() {
 
 give_addresses() {
   local i neighbours=""
-  # Known beforehand: no questions on the links.
+  # Static neighbour entries: no ARP on the links.
   for ((i = 0; i < hosts; i++)); do
     neighbours+="neighbour replace $(address "$i") lladdr $(hardware "$i") dev eth0"$'\n'
   done
@@ -473,28 +476,28 @@ END
   done
 }
 
-# ---- Commands on hosts ---------------------------------------------------------------------------
-# number_of HOST: host2 is 2, in `host`.
+# ---- Commands on nodes ---------------------------------------------------------------------------
+# number_of HOST: sets `host`; 2 for host2.
 number_of() {
   host=${1#host}
   [[ $host =~ ^[0-9]{1,3}$ && $((10#$host)) -lt $hosts ]] ||
-    wrong_call "no host is called '$1'; the lab '$name' has host0 to host$((hosts - 1))"
+    wrong_call "there is no node '$1'; the lab '$name' has host0 to host$((hosts - 1))"
   host=$((10#$host))
 }
 
-# From outside: what follows runs among the processes of the lab, and is told to end when this is
+# From outside: runs this script again inside the lab; it gets SIGTERM when the calling process is
 # killed.
 enter_lab() {
   exec nsenter --target "$keeper" --pid --net --mount --wdns="$PWD" \
     setpriv --pdeathsig TERM "$self" "$@"
 }
 
-# From inside. MPI starts its daemons by this as if by rsh, on the first host and from there.
+# From inside. MPI launchers use this as their rsh: they start daemons from the first node.
 enter_host() {
   local pids
   read -ra pids <"$state/pids"
   [[ -d /proc/${pids[$1]} ]] ||
-    die 1 "host$1 of the lab '$name' has ended; 'lab.sh down --name $name' removes the others"
+    die 1 "host$1 of the lab '$name' has ended; 'lab.sh down --name $name' removes the lab"
   exec nsenter --target "${pids[$1]}" --net --mount --uts --ipc --wdns="$PWD" "${@:2}"
 }
 
@@ -529,25 +532,27 @@ ask_switch() {
 }
 
 # ---- run -----------------------------------------------------------------------------------------
-# find_launcher WORDS PROGRAM...: the first of these whose version has the words, in `launcher`.
+# find_launcher WORDS PROGRAM...: sets `launcher` to the first program whose --version contains
+# WORDS.
 find_launcher() {
   local words=$1
   shift
   for launcher; do
     [[ "$("$launcher" --version 2>/dev/null </dev/null || true)" != *"$words"* ]] || return 0
   done
-  die 77 "none of $* was found to be of $mpi (its version would say '$words')"
+  die 77 "no launcher of $mpi was found; tried $*, whose --version must contain '$words'"
 }
 
-# of_this_mpi OTHER LIBRARY PROGRAM: started by another MPI's mpirun, every rank thinks it is alone.
+# of_this_mpi OTHER LIBRARY PROGRAM: refuses a program built with the OTHER MPI, whose ranks would
+# each be a job of one rank.
 of_this_mpi() {
   local path
   path=$(command -v -- "$3") || wrong_call "there is no program '$3'"
   [[ "$(ldd "$path" 2>/dev/null || true)" != *"$2"* ]] ||
-    wrong_call "$3 was built with $1, but 'run $mpi' was asked for"
+    wrong_call "$3 was built with $1, but 'run $mpi' was called"
 }
 
-# Unless the environment says otherwise.
+# default NAME VALUE: exports it unless the environment already has NAME.
 default() { [[ -n ${!1+set} ]] || export "$1=$2"; }
 
 run() {
@@ -567,7 +572,7 @@ run() {
   (($# > 0)) || wrong_call "'run $mpi' needs a program"
   slots=$(((ranks + hosts - 1) / hosts))
 
-  # Ranks share the machine's few cores and its memory, which hosts do not.
+  # Only TCP: nodes share the memory of the machine, real nodes do not.
   default UCX_TLS tcp,self
   default UCX_NET_DEVICES eth0
   default HCOMP_UCX_TLS "$UCX_TLS"
@@ -613,8 +618,8 @@ with() {
   trap 'exit 129' HUP
   trap 'exit 130' INT
   trap 'exit 143' TERM
-  # In the background, so that signals are heard at once; but with the input and the signals of the
-  # foreground.
+  # In the background, so that traps run at once; with the standard input and the signal handling
+  # of a foreground process.
   HCOMP_LAB=$name HCOMP_LAB_TOOLS=$tools \
     env --default-signal=INT,QUIT "${called[@]}" <&0 {hold}>&- &
   child=$!
@@ -623,13 +628,13 @@ with() {
 
 end_with() {
   trap '' HUP INT TERM
-  disown -a  # else bash tells that it was killed
+  disown -a  # else bash reports that it was killed
   kill "$child" 2>/dev/null || true
   take_turn
   remove_lab
 }
 
-# ---- What was asked ------------------------------------------------------------------------------
+# ---- Command line --------------------------------------------------------------------------------
 command=${1-}
 (($# == 0)) || shift
 find_base
@@ -655,7 +660,7 @@ case $command in
     ;;
   rate)
     take_options "" "$@"
-    ((${#rest[@]} == 1)) || wrong_call "'rate' needs one rate, as 100mbit or none"
+    ((${#rest[@]} == 1)) || wrong_call "'rate' needs one rate, e.g. 100mbit or none"
     check_rate "the rate" "${rest[0]}"
     ;;
   --as-rate) take_options "" "$@" ;;
@@ -697,7 +702,7 @@ case $command in
   rate)
     need_lab
     [[ ! -e $state/switch ]] ||
-      die 1 "the lab '$name' has delay or loss: its rate stays what it is"
+      die 1 "the lab '$name' has delay, loss or cards; its rate cannot be changed"
     enter_lab --as-rate --name "$name" "${rest[0]}"
     ;;
   down)

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
-# Measures every codec on every network of a matrix of labs, and writes the report.
+# Measures every codec on a matrix of emulated networks, and writes a report.
 #
 #   tests/lab/matrix.sh [<arguments for hcomp_perf>]     e.g. -n 10, or --codec identity,fp16
 #
-# The networks are all combinations of these, which can be set:
+# The networks are all combinations of these variables (defaults shown):
 #
-#   RATES="100mbit 1gbit"  HOSTS="2 4 8"  DELAYS="none 1ms"  LOSSES="none 0.1%"  MPIS="openmpi mpich"
+#   RATES="100mbit 1gbit" HOSTS="2 4 8" DELAYS="none 1ms" LOSSES="none 0.1%" MPIS="openmpi mpich"
 #
-# The figures of each are in results/lab/, the report on all is results/lab.html. Both MPI libraries run
-# on the same lab, one after the other. All of it takes about half an hour; for a first look:
+# Results per network are in results/lab/, the report on all networks is results/lab.html. Both
+# MPI libraries run on the same lab, one after the other. The whole matrix takes about half an
+# hour; a first impression:
 #
 #   HOSTS=4 DELAYS=none LOSSES=none tests/lab/matrix.sh -e 1M
 #
-# Interrupted, it ends all that it has started, reports on the networks so far, and exits with
+# Interrupted, it ends all processes that it started, reports on the networks so far, and exits with
 # 128 + signal.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -27,7 +28,7 @@ build=$top/build
 results=$top/results
 
 export HCOMP_LAB=matrix
-"$lab" with --hosts 2 -- true # says at once why there can be no lab
+"$lab" with --hosts 2 -- true # fails at once where no lab can run
 trap '"$lab" down' EXIT
 
 bash "$top/cmake/setup.sh" tests
@@ -61,7 +62,7 @@ for rate in "${rates[@]}"; do
         label=
         [[ $delay == none ]] || label+=", $delay"
         [[ $loss == none ]] || label+=", $loss lost"
-        echo "== $rate, $count hosts$label"
+        echo "== $rate, $count nodes$label"
         "$lab" up --hosts "$count" --rate "$rate" --delay "$delay" --loss "$loss"
         for mpi in "${mpis[@]}"; do
           file=$results/lab/$rate-$count-$delay-${loss%\%}-$mpi.json

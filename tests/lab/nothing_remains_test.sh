@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317  # functions are called by check and await
-# Whatever is interrupted or killed: after `down` nothing of a lab remains, and SIGINT needs no `down`.
+# After an interruption or SIGKILL, `down` removes everything of a lab; after SIGINT no `down` is
+# needed.
 # shellcheck source=support.sh
 source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
 
-# What the machine's own network has.
+# The network configuration of the machine itself.
 network() {
   ip -o link show
   tc qdisc show
@@ -14,7 +15,7 @@ network_before=$(network)
 state=/run/hcomp-lab/$HCOMP_LAB
 [[ -w /run ]] || state=${XDG_RUNTIME_DIR-}/hcomp-lab/$HCOMP_LAB
 
-# Every process of a lab is in its process namespace, whichever namespaces it has else.
+# All processes of a lab are in its PID namespace.
 note_lab() {
   local keeper
   read -r keeper _ <"$state/keeper"
@@ -42,7 +43,7 @@ start() {
   client=$!
 }
 kill_client() {
-  disown "$client"  # else bash tells about it
+  disown "$client"  # else bash reports it
   kill -KILL "$client" 2>/dev/null || true
 }
 sleeps() { [[ $(processes) == *"sleep 1234"* ]]; }
@@ -55,10 +56,10 @@ lossy=(--hosts 3 --delay 1ms --loss 1%)
 
 up "${lossy[@]}"
 note_lab
-check "a lab that is up has a switch" test "$(processes | grep -c switch)" -gt 0
+check "a lab with loss has a switch process" test "$(processes | grep -c switch)" -gt 0
 lab down
 check "nothing remains after down" nothing_remains
-check "down again is no error" lab down
+check "a second down is no error" lab down
 
 for signal in INT TERM HUP; do
   start with "${lossy[@]}" -- exec host1 sleep 1234
@@ -66,14 +67,14 @@ for signal in INT TERM HUP; do
   kill -s "$signal" "$client"
   status=0
   wait "$client" || status=$?
-  check "with ends by SIG$signal: status $status" test $status = $((128 + $(kill -l $signal)))
+  check "with ends on SIG$signal: status $status" test $status = $((128 + $(kill -l $signal)))
   check "nothing remains after SIG$signal to with" nothing_remains
 done
 
 start with "${lossy[@]}" -- exec host1 sleep 1234
 await_sleep
 kill_client
-check "with is killed, and all processes of its lab end" await no_processes
+check "with is killed: all processes of its lab end" await no_processes
 lab down
 check "nothing remains after SIGKILL to with, and down" nothing_remains
 
@@ -83,17 +84,17 @@ start exec host1 sleep 1234
 await sleeps
 kill_client
 doze() { ! sleeps; }
-check "exec is killed, and its command ends" await doze
+check "exec is killed: its command ends" await doze
 start exec host1 sleep 1234
 await sleeps
 disown "$client"
 kill -KILL "$(cut -d ' ' -f 1 "$state/keeper")"
-check "the first process of a lab is killed, and the others end" await no_processes
+check "the keeper of a lab is killed: all other processes end" await no_processes
 up --hosts 2
 lab down
-check "a lab that was killed is in nobody's way" nothing_remains
+check "a killed lab does not block a new one" nothing_remains
 
-# Killed while it makes a lab, at different times.
+# up is killed at different times.
 for seconds in 0.03 0.1 0.2; do
   start up "${lossy[@]}"
   sleep $seconds
@@ -107,8 +108,8 @@ up --hosts 2
 note_lab
 up --hosts 2 --name "$HCOMP_LAB-2"
 lab down
-check "two labs: one ends" await no_processes
-check "two labs: the other does not" lab exec --name "$HCOMP_LAB-2" host1 true
+check "two labs: down ends one" await no_processes
+check "two labs: the other one runs on" lab exec --name "$HCOMP_LAB-2" host1 true
 lab down --name "$HCOMP_LAB-2"
-check "nothing remains of either" nothing_remains
+check "nothing remains of both" nothing_remains
 finish

@@ -1,33 +1,35 @@
 #!/usr/bin/env bash
-# What the drop-in library's shadow mode says of a rule, beside what then happens with the rule: a table.
+# Compares the predictions of the preloaded library's shadow mode with measured times; prints a
+# table.
 #
 #   tests/lab/prediction.sh BUILD
 #
-# BUILD has what these make:
+# BUILD contains the results of:
 #
-#   cmake --build BUILD --target hcomp_lab_switch hcomp_lab_mpich hcomp_pmpi_openmpi hcomp_pmpi_mpich \
-#     hcomp_lab_sums.openmpi hcomp_lab_sums.mpich
+#   cmake --build BUILD --target hcomp_lab_switch hcomp_lab_mpich hcomp_pmpi_openmpi \
+#     hcomp_pmpi_mpich hcomp_lab_sums.openmpi hcomp_lab_sums.mpich
 #
-# On each of the lab's networks a program that sums vectors runs as it is, with HCOMP_SHADOW, and with the
-# rule. These can be set:
+# On each network of the lab a program that all-reduces vectors runs without hcomp, with
+# HCOMP_SHADOW, and with the rule. Variables and their defaults:
 #
 #   RATES="100mbit 1gbit"  HOSTS="2 4"  MPIS="openmpi mpich"
-#   RULES="double:error_bounded 1e-3;double:lossless;float:thc;float:fp16;int64:lossless_integers"
-#   VALUES=100000   in a vector; by itself as many as a link carries bits in a millisecond, 1000000 without a
-#                   limit. Of shorter sums that follow a pause a link carries much at once, see lab.sh
-#   CALLS=40        of the program, and SHADOW=20 where they are only tried
-#   REPEAT=3        runs of each kind, of which the median counts
-#   TABLE=file      where the figures go, too
+#   RULES="double:error_bounded:1e-3;double:lossless;float:thc;float:fp16;int64:lossless_integers"
+#   VALUES=100000   per vector; default: the bits that a link carries in a millisecond, 1000000
+#                   without a limit. Shorter all-reduces after a pause pass in the burst of a
+#                   link, see lab.sh
+#   CALLS=40        calls per run; SHADOW=20 calls per run in shadow mode
+#   REPEAT=3        runs of each kind; their median counts
+#   TABLE=file      also writes the rows to this file
 #
-# A row has milliseconds of a call: MPI's own and by the rule, as the shadow mode says and as they then
-# are, and how many times faster a call becomes. The last line says by how much that was predicted wrong at
-# most, and the exit status is 1 if it was more than 20 %. The first call of a run does not count. It needs
-# what lab.sh needs, and a machine on which nothing else runs.
+# A row has the milliseconds per call with MPI and with the rule, predicted and measured, and the
+# speed-up, predicted and measured. The last line has the largest error of a predicted speed-up;
+# above 20 % the exit status is 1. The first call of a run does not count. Requires what lab.sh
+# requires, and an otherwise idle machine.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 build=${1-}
 [[ -d $build/plugins ]] || {
-  echo "usage: prediction.sh BUILD (there is no folder '$build/plugins')" >&2
+  echo "usage: prediction.sh BUILD ('$build/plugins' is no folder)" >&2
   exit 2
 }
 build=$(readlink -f "$build")
@@ -42,7 +44,7 @@ export HCOMP_LAB=prediction-$$ HCOMP_LAB_TOOLS=$build/tests/lab
 folder=$(mktemp -d)
 trap '"$here/lab.sh" down; rm -rf "$folder"' EXIT
 
-# values_at RATE: as many as a link carries bits in a millisecond
+# values_at RATE: the bits that a link carries in a millisecond
 values_at() {
   local -A kilobits=([k]=1 [m]=1000 [g]=1000000)
   if [[ $1 =~ ^([0-9]+)([kmg])bit$ ]]; then
@@ -52,7 +54,7 @@ values_at() {
   fi
 }
 
-# run MPI HOSTS TYPE CALLS [COMMAND...]: seconds of a call, as the program measures them
+# run MPI HOSTS TYPE CALLS [COMMAND...]: prints the seconds per call that the program measured
 run() {
   "$here/lab.sh" run "$1" -n "$2" "${@:5}" "$build/tests/lab/hcomp_lab_sums.$1" "$3" "$values" "$4" |
     awk -v calls="$4" '/^[0-9.]+$/ { print $1 / (calls - 1) }'
@@ -63,7 +65,7 @@ for rate in "${rates[@]}"; do
   for count in "${hosts[@]}"; do
     "$here/lab.sh" up --hosts "$count" --rate "$rate" >&2
     for mpi in "${mpis[@]}"; do
-      # Behind the lab's own library, which MPICH needs.
+      # Preloaded after the lab's own library, which MPICH needs.
       # shellcheck disable=SC2016  # for the inner shell
       with=(bash -c 'LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$0 exec "$@"'
         "$build/plugins/$mpi/libhcomp_pmpi.so" env)
@@ -78,7 +80,7 @@ for rate in "${rates[@]}"; do
             "HCOMP_REPORT=json:$folder/report$k.json" >/dev/null 2>>"$folder/said"
           run "$mpi" "$count" "$type" "$calls" "${with[@]}" "HCOMP_CONFIG=$rule" >>"$folder/on"
         done
-        python3 "$here/prediction.py" row "$rate, $count hosts" "$mpi" "$rule" "$folder"
+        python3 "$here/prediction.py" row "$rate, $count nodes" "$mpi" "$rule" "$folder"
       done
     done
     "$here/lab.sh" down

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317  # functions are called by check and await
-# Links deliver their rate: TCP hands 1448 of 1514 bytes of it to programs, within 5 %.
+# Links deliver their rate: the TCP payload is 1448 of 1514 bytes of it, within 5 %.
 # shellcheck source=support.sh
 source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
 
 command -v iperf3 >/dev/null || {
-  echo "Skipped: there is no iperf3; on Debian the package iperf3 has it"
+  echo "Skipped: there is no iperf3; on Debian install the package iperf3"
   exit 77
 }
 
@@ -28,13 +28,13 @@ delivers_after_change() {  # delivers_after_change FROM TO
   carries "$2"
 }
 
-carries() {  # carries MBIT WORDS...: the lab, which then goes
+carries() {  # carries MBIT WORDS...: measures the rate, removes the lab
   local mbit=$1 turn runs middle
-  # Other work on the machine can slow a run down; a link that is wrong stays wrong.
+  # Three attempts: other work on the machine can slow one down; a wrong link fails all.
   for turn in 1 2 3; do
     runs=$(for _ in 1 2 3; do payload_mbit; done)
     middle=$(median <<<"$runs")
-    echo "$mbit Mbit/s ${*:2}, turn $turn: $(xargs <<<"$runs") Mbit/s of payload"
+    echo "$mbit Mbit/s ${*:2}, attempt $turn: $(xargs <<<"$runs") Mbit/s of payload"
     ! within_five_percent "$middle" "$mbit" || break
   done
   lab down

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # shellcheck disable=SC2317  # functions are called by check and await
-# The lab says what is wrong: wrong calls, a name that is taken, and machines that cannot have labs.
+# Error messages of lab.sh: wrong usage, a name already in use, machines that cannot run labs.
 # shellcheck source=support.sh
 source "$(dirname "${BASH_SOURCE[0]}")/support.sh"
 
@@ -37,13 +37,13 @@ wrong "'rate' needs one rate" rate
 wrong "the rate is '7'; it takes none or a number with one of the units kbit, mbit, gbit" rate 7
 wrong "'down' was called with 'all'" down all
 
-check "there is help" refuses 0 "lab.sh up [OPTIONS]" lab --help
+check "--help prints the usage" refuses 0 "lab.sh up [OPTIONS]" lab --help
 check "no lab, no exec" refuses 1 "there is no lab '$HCOMP_LAB'" lab exec host0 true
 check "no lab, no rate" refuses 1 "there is no lab '$HCOMP_LAB'" lab rate 10mbit
 check "no lab, no run" refuses 1 "there is no lab '$HCOMP_LAB'" lab run openmpi true
 check "no lab, nothing to remove" refuses 0 "" lab down
 
-# Somebody without rights may not even read this clone.
+# A user without rights may not be able to read this clone: use a copy.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"; leave' EXIT
 cp "$here/lab.sh" "$copy"
@@ -51,18 +51,18 @@ chmod -R a+rX "$copy"
 nobody=()
 ((EUID != 0)) || nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
 check "no rights" refuses 77 "as user " "${nobody[@]}" "$copy/lab.sh" up
-check "a lab needs rights to be made by with, too" \
+check "with needs the same rights" \
   refuses 77 "CAP_SYS_ADMIN" "${nobody[@]}" "$copy/lab.sh" with -- true
 
 lab up --hosts 2 --rate none || {
   ((failures == 0)) || finish
   exit 77
 }
-check "a name is taken" refuses 1 "there is a lab '$HCOMP_LAB' already: 2 hosts" lab up
-check "no such host" refuses 2 "has host0 to host1" lab exec host2 true
+check "a name is already in use" refuses 1 "there is a lab '$HCOMP_LAB' already: 2 hosts" lab up
+check "no such node" refuses 2 "has host0 to host1" lab exec host2 true
 check "no such MPI" refuses 2 "knows the MPIs openmpi and mpich" lab run lam true
 check "no such number of ranks" refuses 2 "-n was followed by '0'" lab run openmpi -n 0 true
-check "a command's status is passed on" refuses 5 "" lab exec host1 bash -c 'exit 5'
+check "exec returns the exit status of its command" refuses 5 "" lab exec host1 bash -c 'exit 5'
 lab down
 
 without="mount --bind /dev/null"

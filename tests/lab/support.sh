@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What the tests of the lab share. A test sources this, makes labs called $HCOMP_LAB, checks, and ends
-# with finish.
+# Shared functions of the lab tests. A test sources this file, creates labs named $HCOMP_LAB,
+# calls check, and ends with finish.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,7 +9,7 @@ failures=0
 
 lab() { "$here/lab.sh" "$@"; }
 
-# Where no lab can be made, the test is skipped: lab.sh has said why.
+# Skips the test where no lab can run; lab.sh has printed the reason.
 up() { lab up "$@" || exit $?; }
 
 leave() {
@@ -19,7 +19,7 @@ leave() {
 }
 trap leave EXIT
 
-check() {  # check WHAT COMMAND...
+check() {  # check DESCRIPTION COMMAND...
   if "${@:2}"; then
     echo "ok: $1"
   else
