@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs the main job: training on four ranks, compared over codecs.
+# Sets up, builds and runs the training job on four MPI ranks, and compares codecs.
 #
 #   examples/run.sh [<arguments for train>]     e.g. --seeds 3, --model embedding, or --help
 #
-# RANKS=8 changes the number of ranks.
+# RANKS=8 changes the number of ranks. Results and plot are in results/.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -13,7 +13,7 @@ results=$top/results
 
 bash "$top/cmake/setup.sh" main
 
-# Quiet unless it fails.
+# quietly COMMAND...: prints the output only if COMMAND fails.
 quietly() {
   local log=$build/${1##*/}.log
   "$@" >"$log" 2>&1 </dev/null || {
@@ -36,8 +36,8 @@ if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
   data=(--data "$text")
 fi
 
-# The launcher of the MPI that the program was built with. The variables let Open MPI run as root in a
-# container and with more ranks than cores; MPICH does not read them.
+# The launcher belongs to the MPI that the program was built with. The variables allow Open MPI to
+# run as root in a container, and with more ranks than cores; MPICH ignores them.
 launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none

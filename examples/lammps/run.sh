@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Debian's LAMMPS, unchanged, on emulated hosts: its sums as MPI makes them and by hcomp's preloaded library.
+# Runs Debian's LAMMPS, not recompiled, on emulated nodes: with MPI's own all-reduce and with
+# hcomp's preloaded library. Prints a table.
 #
 #   examples/lammps/run.sh [<variables for LAMMPS>]     e.g. -var steps 300
 #
-# HOSTS=4 and RATES="100mbit 1gbit" choose the network. Prints a table; what every run wrote is in
-# results/lammps/. It needs root, as tests/lab/lab.sh does.
+# HOSTS=4 and RATES="100mbit 1gbit" set the number of nodes and the link rates. The output of
+# every run is in results/lammps/. Requires root, as tests/lab/lab.sh does.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -33,7 +34,7 @@ library=$build/plugins/openmpi/libhcomp_pmpi.so
 export HCOMP_LAB=lammps-$$ OMP_NUM_THREADS=1
 trap '"$lab" down' EXIT
 
-# run <rate> <name> <ranks> <rule> [<variables>]: into results/lammps/<rate>/<name>/
+# run <rate> <name> <ranks> <rule> [<variables>]: writes into results/lammps/<rate>/<name>/
 run() {
   local folder=$results/$1/$2 preload=()
   mkdir -p "$folder"
@@ -45,9 +46,9 @@ run() {
   "$lab" down
 }
 for rate in "${rates[@]}"; do
-  echo "$hosts hosts, links of $rate"
+  echo "$hosts nodes, links of $rate"
   run "$rate" off "$hosts" "" "$@"
-  run "$rate" off_on_fewer_ranks $((hosts - 1)) "" "$@" # rounds otherwise: what is as good
+  run "$rate" off_on_fewer_ranks $((hosts - 1)) "" "$@" # rounds differently
   run "$rate" identity "$hosts" "double: identity min=16KiB" "$@"
   run "$rate" lossless "$hosts" "double: lossless min=16KiB" "$@"
   run "$rate" reproducible "$hosts" "double: reproducible min=16KiB" "$@"

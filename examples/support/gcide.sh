@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the file with the text that models of language learn, the dictionary GCIDE of Debian's package
-# dict-gcide. Where that is not installed, it is only unpacked into a folder: installed, it would bring
-# a server along.
+# Prints the path of the text that language models learn: the dictionary GCIDE of Debian's package
+# dict-gcide. If the package is not installed, the script unpacks it into <folder>: installing it
+# would also install a server.
 #
 #   examples/support/gcide.sh <folder>
 set -euo pipefail
@@ -15,7 +15,7 @@ if [[ ! -e $1/$text ]]; then
   mkdir -p "$1"
   cd "$1"
   { apt-get download dict-gcide && dpkg-deb -x dict-gcide_*.deb .; } >gcide.log 2>&1 </dev/null || {
-    echo "examples/support/gcide.sh: the package dict-gcide was not fetched:" >&2
+    echo "examples/support/gcide.sh: downloading the package dict-gcide failed:" >&2
     tail -n 40 gcide.log >&2
     exit 1
   }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Sets up PyTorch and hcomp in a virtual environment, and compares methods of training a GPT.
+# Installs PyTorch and hcomp into a virtual environment, trains a GPT and compares methods.
 #
 #   examples/torch/run.sh [<arguments for compare.py>] [-- <arguments for gpt.py>]
 #   examples/torch/run.sh --help
 #
-# Without arguments: four ranks, five methods, two seeds, 300 steps. The first time it fetches 3 GB
-# and builds hcomp's libraries. The results are in results/torch.
+# Without arguments: four ranks, five methods, two seeds, 300 steps. The first run downloads 3 GB
+# and builds hcomp's libraries. Results are in results/torch.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -26,10 +26,10 @@ bash "$top/cmake/setup.sh" torch
 bash "$top/tests/torch/setup.sh"
 
 venv=$top/build/torch
-installed=$venv/hcomp-installed # a file of that time
+installed=$venv/hcomp-installed # its time is that of the installation
 newer() { find "$top/include" "$top/plugins" -newer "$installed" -type f -print -quit; }
 if [[ ! -e $installed || -n $(newer) ]]; then
-  echo "building hcomp for Python, and installing it into build/torch"
+  echo "building the Python package hcomp and installing it into build/torch"
   "$venv/bin/python" -m pip install --disable-pip-version-check --force-reinstall --no-deps \
     "$top/plugins/python" >"$venv/hcomp.log" 2>&1 </dev/null || {
     echo "examples/torch/run.sh: pip failed:" >&2
@@ -40,6 +40,6 @@ if [[ ! -e $installed || -n $(newer) ]]; then
 fi
 text=$(bash "$top/examples/support/gcide.sh" "$venv")
 
-export OMP_NUM_THREADS=1 # in a rank; torchrun says so in many words where it is not set
+export OMP_NUM_THREADS=1 # per rank; torchrun prints a warning if it is not set
 exec "$venv/bin/python" "$top/examples/torch/compare.py" --results "$top/results/torch" \
   "${for_compare[@]}" -- --data "$text" "$@"
