@@ -1,26 +1,28 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests, in three builds; closes with one summary by ctest.
+# Sets up, builds and runs all tests, in three builds; ends with one ctest summary.
 #
 #   tests/run.sh [--quick | --full] [--torch] [--wheels] [-- <arguments for ctest>]
 #   tests/run.sh --help
 #
-# Without --quick and --full, tests that find most with sanitizers are only in that build: those that say
-# "build: sanitized", and tests/mpi and tests/ucx by Open MPI, there on 1 and 3 ranks. A few cases that take
-# a minute of a processor are left out: they ask HCOMP_TEST_ONCE.
+# Without --quick and --full, the sanitized build alone runs the tests that find most with
+# sanitizers: tests marked "build: sanitized", and tests/mpi and tests/ucx with Open MPI on 1 and
+# 3 ranks. Cases that take a minute of CPU time are left out (they read HCOMP_TEST_ONCE).
 #
-# --quick   only the g++ build, with all tests; without it also clang with address+undefined sanitizers,
-#           and the thread sanitizer
-# --full    what is released: all tests in the g++ build, too, which compiles examples and benchmarks as
-#           people do, with -O3 and for all GPU architectures; without it with -O1 and for one
-# --torch   installs Debian's PyTorch and fetches PyPI's into build/torch, once (tests/torch/setup.sh).
-#           Without it, and where PyPI cannot be reached, their tests are skipped. Implies --wheels
-# --wheels  fetches PyPI's MPICH 5 and Open MPI 5 into build/mpi_wheels, once (tests/pmpi/setup.sh), and builds
-#           the drop-in library for the ABI of MPI 5; the same holds for their tests, and for that of sums over
-#           Open MPI 5 that go on when a rank is lost
+# --quick   only the g++ build, with all tests; default: also clang with address and undefined-
+#           behaviour sanitizers, and the thread sanitizer
+# --full    as released: all tests in the g++ build, too, with examples and benchmarks compiled
+#           with -O3 and for all GPU architectures; default: -O1 and one architecture
+# --torch   installs Debian's PyTorch and downloads PyPI's into build/torch, once
+#           (tests/torch/setup.sh). Without it, or if PyPI cannot be reached, the tests of PyTorch
+#           are skipped. Implies --wheels
+# --wheels  downloads PyPI's MPICH 5 and Open MPI 5 into build/mpi_wheels, once
+#           (tests/pmpi/setup.sh), and builds the preloaded library for the ABI of MPI 5. Without
+#           it, or if PyPI cannot be reached, their tests are skipped, and that of elastic
+#           all-reduce over Open MPI 5
 #
-# The builds are the presets tests (with --full release), asan and tsan of CMakePresets.json. A build that
-# fails is a failed test of the summary. Interrupted, it ends all that it has started, and exits with
-# 128 + signal.
+# The builds are the presets tests (with --full: release), asan and tsan of CMakePresets.json. A
+# failed build is a failed test of the summary. Interrupted, the script ends all processes that it
+# started and exits with 128 + signal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
-# Prints the CPU seconds that programs with hcomp take to compile: the best of three runs each.
+# Prints the CPU seconds to compile programs that use hcomp: the best of three runs each.
 #
 #   tests/bench/compile_time.sh [<include folder>]
 #
-# CXX names the compiler, g++ by default. To compare with another version, name its include folder.
-# CPU time changes less on a busy machine than wall time, but it does change: use a quiet one.
+# CXX names the compiler (default: g++). To compare with another version, pass its include folder.
+# CPU time varies less than wall time on a busy machine, but it does vary: use an idle machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 include=${1-include}
 [[ -e $include/hcomp/hcomp.hpp ]] || {
-  echo "compile_time: there is no hcomp/hcomp.hpp in '$include'" >&2
+  echo "compile_time: '$include' has no hcomp/hcomp.hpp" >&2
   exit 2
 }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 TIMEFORMAT='%U %S'
 
-# measure <what> <compiler option>...: of the program on standard input
+# measure <name> <compiler option>...: compiles the program on standard input
 measure() {
   cat >"$folder/program.cpp"
   local best="" used
@@ -33,7 +33,8 @@ measure() {
   printf '%-62s %6.2f s\n' "$1" "$best"
 }
 
-# with_plans <declarations>: a program that makes these plans over threads and uses each once
+# with_plans <declarations>: prints a program that creates these plans over threads and calls each
+# once
 with_plans() {
   echo '#include <hcomp/hcomp.hpp>'
   echo 'void program(hcomp::in_process& transport, hcomp::host_executor& executor, std::span<float> x) {'
@@ -50,9 +51,9 @@ any='hcomp::automatic_plan<float> plan(x.size(), transport, executor, {}, hcomp:
 {
   printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \
     memory mutex optional span stdexcept string thread tuple variant vector
-} | measure 'the standard library alone, -O2' -O2
+} | measure 'standard library only, -O2' -O2
 echo '#include <hcomp/hcomp.hpp>' | measure '#include <hcomp/hcomp.hpp>, -O2' -O2
-# with_plans once with headers alone, and once as hcomp::compiled has it
+# both <name> <declarations>: measures with_plans header-only and with hcomp::compiled
 both() {
   with_plans "$2" | measure "$1, -O2" -O2
   with_plans "$2" | measure "$1, -O2, with hcomp::compiled" -O2 -DHCOMP_COMPILED

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Prints how fast codecs are at every SIMD level that the processor has, as a table in Markdown: 10^9
-# values per second on one thread, and in brackets the shares of reading these values from memory; from
-# the least to the most over the kinds of values of bench_error_bounded, bench_lossless and
+# Prints the speed of codecs at every SIMD level of the processor, as a Markdown table: 10^9
+# values per second on one thread, and in parentheses that speed relative to reading the values
+# from memory. A range covers the kinds of values of bench_error_bounded, bench_lossless_dense and
 # bench_reproducible.
 #
 #   tests/bench/simd_levels.sh <build folder> [<option of the benchmarks>...]
 #
-# Without options these are --benchmark_repetitions=5 --benchmark_min_time=0.05. It takes a few minutes;
-# nothing else should run meanwhile.
+# Default options: --benchmark_repetitions=5 --benchmark_min_time=0.05. Takes a few minutes on an
+# otherwise idle machine.
 set -euo pipefail
 
 (($# > 0)) || {
@@ -18,13 +18,14 @@ build=$1
 shift
 for benchmark in error_bounded lossless reproducible; do
   [[ -x $build/tests/bench/bench_$benchmark ]] || {
-    echo "simd_levels: there is no '$build/tests/bench/bench_$benchmark'; cmake --build '$build' --target bench_$benchmark makes it" >&2
+    echo "simd_levels: '$build/tests/bench/bench_$benchmark' does not exist; cmake --build '$build' --target bench_$benchmark builds it" >&2
     exit 2
   }
 done
 (($# > 0)) || set -- --benchmark_repetitions=5 --benchmark_min_time=0.05
 
-# figures <benchmark> <level> <option>...: its lines, or nothing if the processor lacks the level
+# figures <benchmark> <level> <option>...: prints the results; nothing if the processor lacks the
+# level
 figures() {
   local filter="(encode|decode|merge) .*/($2|floats|doubles|fallback|)/memory" lines line
   lines=$(HCOMP_MAX_SIMD=$2 "$build/tests/bench/bench_$1" --benchmark_filter="$filter" "${@:3}")
@@ -46,19 +47,21 @@ function text(range,  from, to) {
   return from == to ? from : from " to " to
 }
 function cell(of) { return text(of "speed") " (" text(of "share") ")" }
-# The columns of paired.hpp: what is done with which values, of which kind, time / time of reading, speed.
+# Columns printed by paired.hpp: operation and values, kind of values, time / time of reading,
+# speed.
 $3 ~ /^(encode|decode|merge) / {
   split(substr($3, 1, 27), figure, " "); split(substr($3, 43), number, " ")
   kind = substr($3, 28, 9); sub(/ +$/, "", kind)
-  if (kind == "") kind = figure[2] ~ /^double/ ? "doubles" : "floats"  # of bench_reproducible
-  codec = $1 (kind == $2 ? " of floats" : kind == "fallback" ? "_fallback of floats" : " of " kind)
+  # bench_reproducible prints no kind
+  if (kind == "") kind = figure[2] ~ /^double/ ? "doubles" : "floats"
+  codec = $1 (kind == $2 ? " of floats" : kind == "fine" ? "_fine of floats" : " of " kind)
   if (!seen[codec]++) codecs[++count] = codec
   measured[codec, $2] = 1
   widen(codec $2 figure[1] "speed", number[3] + 0)
   widen(codec $2 figure[1] "share", 1 / number[1])
 }
 END {
-  print "| codec | at most | encode | decode | add codes |\n|---|---|---|---|---|"
+  print "| codec | SIMD level | encode | decode | merge |\n|---|---|---|---|---|"
   levels = split("avx512 avx2 baseline", level, " ")
   for (i = 1; i <= count; ++i)
     for (k = 1; k <= levels; ++k) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Runs torch_collectives.py on hosts of a lab with links of a rate, or on this host alone.
+# Runs torch_collectives.py on nodes of a lab with links of a given rate, or on this machine only.
 #
-#   tests/bench/torch_collectives.sh [--rate RATE] [--delay DELAY] [--ranks N] [OPTIONS of torch_collectives.py]
+#   tests/bench/torch_collectives.sh [--rate RATE] [--delay DELAY] [--ranks N] [OPTIONS]
 #
-# RATE, DELAY: as tests/lab/lab.sh has them, such as 1gbit, 1ms; rate "none" (no lab): N processes of this
-# host, 4 unless given. Needs the PyTorch of tests/torch/setup.sh, a build of hcomp_c_ucx, and root for a lab.
+# OPTIONS: of torch_collectives.py. RATE, DELAY: as in tests/lab/lab.sh, e.g. 1gbit, 1ms; rate
+# "none": no lab, N processes on this machine. N: default 4. Requires PyTorch
+# (tests/torch/setup.sh), a build of hcomp_c_ucx, and root for a lab.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 python=${HCOMP_TORCH_PYTHON:-$top/build/torch/bin/python}
@@ -21,7 +22,7 @@ while [[ $# -gt 0 ]]; do
     *) rest+=("$1"); shift ;;
   esac
 done
-[[ -x $python ]] || { echo "torch_collectives.sh: there is no $python; run tests/torch/setup.sh" >&2; exit 1; }
+[[ -x $python ]] || { echo "torch_collectives.sh: $python does not exist; run tests/torch/setup.sh" >&2; exit 1; }
 export PYTHONPATH=$top/plugins/python OMP_NUM_THREADS=1 WORLD_SIZE=$ranks MASTER_PORT=29517
 if [[ $rate == none ]]; then
   export MASTER_ADDR=127.0.0.1

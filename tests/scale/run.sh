@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Simulates all-reduces on clusters of 64 to 1,024 hosts and draws the picture.
+# Simulates all-reduce on clusters of 64 to 1,024 nodes and draws the plot.
 #
 #   tests/scale/run.sh [<arguments for scale>]     e.g. --values 300000, or --latency 2
 #
-# RANKS="64 128" and GBITS="100" choose clusters and links. The figures are in results/scale/, the
-# picture is results/scale.svg. 1,024 hosts need 8.6 GB of memory, which go with --values.
+# RANKS="64 128" and GBITS="100" set the cluster sizes and the link rates. Results are in
+# results/scale/, the plot is results/scale.svg. 1,024 nodes need 8.6 GB of memory, in proportion
+# to --values.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -28,8 +29,8 @@ echo "building in ${build##*/}/"
 }
 program=$build/tests/scale
 
-# Measured before, so that clusters of one size have the same machines at every bandwidth. What owner
-# selection takes depends on the number of ranks.
+# Codec costs are measured first: clusters of one size then have the same nodes at every
+# bandwidth. The cost of algorithm sampled depends on the number of ranks.
 for hosts in "${ranks[@]}"; do
   "$program/scale" --measure "$results/scale/costs-$hosts.json" --ranks "$hosts"
 done
@@ -38,7 +39,7 @@ figures=()
 for gbit in "${gbits[@]}"; do
   echo "links of $gbit Gbit/s"
   for hosts in "${ranks[@]}"; do
-    # --rendezvous: a thousand times a thousand messages under way would take 4 GB and many minutes
+    # --rendezvous: without it 1000 x 1000 messages in flight take 4 GB and many minutes
     one=("$program/scale" --costs "$results/scale/costs-$hosts.json" --ranks "$hosts"
       --bandwidth "$gbit" --rendezvous "$@")
     file=$results/scale/${gbit}gbit-$hosts
@@ -48,4 +49,4 @@ for gbit in "${gbits[@]}"; do
   done
 done
 "$program/scale_plot" "$results/scale.svg" "${figures[@]}"
-echo "drawn: results/scale.svg"
+echo "plot: results/scale.svg"
