@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """Counts habits of bad prose, per folder: the counts may only fall.
 
-Prose is: Markdown pages outside code blocks, comments of C, C++, CUDA, Fortran, Python, CMake and shell files,
-and Python docstrings. Three things are counted: the habits of HABITS below, comment lines over 100 columns, and
-paragraphs over 80 words. tests/architecture/prose_counts.txt holds the allowed counts. A higher count is an error,
-and so is a lower one until --update stores it.
+Prose is: Markdown pages outside code blocks; comments of C, C++, CUDA, Fortran, Python, CMake and
+shell files; Python docstrings. Three things are counted: the habits of HABITS below, comment lines
+over 100 columns, and paragraphs over 80 words. tests/architecture/prose_counts.txt has the allowed
+counts. A higher count is an error. A lower one is an error, too, until --update stores it.
 
-Rows are folders: two levels, and three in include/hcomp, kernels/hcomp and plugins/hcomp. README.md has a row of
-its own. So have public docstrings: `///` in headers of include, kernels and plugins/hcomp outside detail folders.
-Once one of these two rows is 0, it stays 0.
+Rows are folders: two levels, and three in include/hcomp, kernels/hcomp and plugins/hcomp. README.md
+has a row of its own. Public docstrings share a row: `///` in headers of include, kernels and
+plugins/hcomp outside detail folders. Once a count of these two rows is 0, it stays 0.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from dataclasses import dataclass, field
@@ -34,19 +33,24 @@ MAX_SHOWN = 20  # findings of one row in an error
 
 # Words before "sums" that make it a noun. Without one of these, "sums" may be the verb.
 BEFORE_NOUN = (
-    r"the|of|all|these|those|such|their|its|our|many|several|few|fewer|more|most|both|two|three|four|\d+|"
-    r"no|some|own|whose|between|among|in|for|by|with|from|to|on|over|after|before|than|beside|behind|"
-    r"started|running|sparse|dense|hierarchical|elastic|nonblocking|first|later|earlier|next|last|long|"
-    r"longer|short|shorter|small|large|other|further|single|compressed|mpi's|ranks|device"
+    r"the|of|all|these|those|such|many|several|few|fewer|more|most|both|two|three|four|\d+|some|"
+    r"between|among|in|for|by|with|from|to|on|over|after|before|than|beside|behind|started|running|"
+    r"sparse|dense|hierarchical|elastic|nonblocking|first|later|earlier|next|last|long|longer|"
+    r"short|shorter|small|large|other|further|single|compressed|mpi's"
+)
+# Words after "sums" at the start of a sentence that make it a noun. "Sums `x`" has the verb.
+AFTER_NOUN = (
+    r"of|are|that|which|by|in|over|on|with|without|under|and|or|take|go|begin|start|run|may|can|"
+    r"need|have|whose|from|between|do|will|go|wait|use"
 )
 
-# (name, regex). Letters of both cases match. Code spans are gone before: a habit in code is a name.
+# (name, regex). Letters of both cases match. Code spans are removed first: there it is a name.
 HABITS = [(name, re.compile(regex, re.IGNORECASE)) for name, regex in (
     # The pronoun: name the caller, rank or user.
     ("whoever", r"\bwhoever\b"),
     # A pronoun whose noun is elsewhere: "other ranks", "other codecs".
     ("others", r"\bothers\b"),
-    # "as such as X has": name the property. Only "has" or "have" in the same clause, after "such as".
+    # Names the property by its owner. Only "has" or "have" in the clause of "such as" count.
     ("such as ... has", r"\bsuch as\b[^.;:,()]{1,60}?\b(?:has|have)\b"),
     # A relative clause on "of": start a new sentence.
     ("of which", r"\bof which\b"),
@@ -68,10 +72,11 @@ HABITS = [(name, re.compile(regex, re.IGNORECASE)) for name, regex in (
     ("ways", r"(?<!both )(?<![-\w])ways\b"),
     # For "seems", "reads", "checks". "looks up" is a search.
     ("looks", r"\blooks\b(?! up)"),
-    # A clause for a noun, "what the page says". Only with says or has within 50 letters, in the same clause.
-    ("what ... says/has", r"\bwhat\b[^.;:,()?]{0,50}?\b(?:says?|said|has)\b"),
+    # A clause for a noun: name the page, the message, the value. Questions do not count.
+    ("what ... says/has", r"\bwhat [^.;:,()?]{2,50}? (?:says?|said|has)\b(?![^.]*\?)"),
     # The noun for all-reduces. Sums of values or squares, partial and prefix sums are arithmetic.
-    ("sums", rf"(?:(?:^|(?<=[.:;(!?] ))sums|(?<![-\w])(?:{BEFORE_NOUN}) sums)\b"
+    ("sums", rf"(?:(?:^|(?<=[.:;(!?] ))sums(?= (?:{AFTER_NOUN})\b)|"
+             rf"(?<![-\w])(?:{BEFORE_NOUN}) sums)\b"
              r"(?! (?:of )?(?:squares|products|values|floats|doubles|integers|bits|words|digits))"),
 )]
 
@@ -106,15 +111,16 @@ class Paragraph:
 
 # ---- Lines to paragraphs -------------------------------------------------------------------------
 FENCE = re.compile(r"\s*(?:```|~~~)")
-ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|\s*[@\\](?:param|tparam|returns?|throws?|note|file|brief|pre|post)\b")
+ITEM = re.compile(r"\s*(?:[-*+•]|\d+[.)])\s+|"
+                  r"\s*[@\\](?:param|tparam|returns?|throws?|note|file|brief|pre|post)\b")
 NO_PROSE = re.compile(r"\s*(?:[-=_*#~/ +|:]*|clang-format (?:on|off)|NOLINT.*|SPDX-.*)$")
 
 
 def paragraphs(lines: list[tuple[int, str]], is_docstring: bool = False) -> Iterator[Paragraph]:
     """Paragraphs of numbered lines of Markdown, or of what is written like it in comments.
 
-    Items of lists, headings and rows of tables are paragraphs. In comments, lines set in by three more
-    blanks than those before begin one, too.
+    Items of lists, headings and rows of tables are paragraphs. In comments, a line that is indented
+    by three more blanks than the first one begins another.
     """
     fenced = False
     current: Paragraph | None = None
@@ -164,16 +170,19 @@ class Comment(NamedTuple):
 
 
 C_TOKENS = re.compile(
-    r"""//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\b\d[\w.']*|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
+    r"""//[^\n]*|/\*.*?\*/|R"([^(\s]*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|"""
+    r"""\b\d[\w.']*|'(?:\\.|[^'\\\n])+'""", re.DOTALL)
 PYTHON_TOKENS = re.compile(
     r'''#[^\n]*|""".*?"""|\'\'\'.*?\'\'\'|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*\'''', re.DOTALL)
-CMAKE_TOKENS = re.compile(r'#\[(=*)\[.*?\]\1\]|#[^\n]*|\[(=*)\[.*?\]\2\]|"(?:\\.|[^"\\])*"|\\.', re.DOTALL)
+CMAKE_TOKENS = re.compile(
+    r'#\[(=*)\[.*?\]\1\]|#[^\n]*|\[(=*)\[.*?\]\2\]|"(?:\\.|[^"\\])*"|\\.', re.DOTALL)
 FORTRAN_TOKENS = re.compile(r"""![^\n]*|"[^"\n]*"|'[^'\n]*'""")
+END_OF_BLOCK = re.compile(r"(?:\*/|\]=*\]|\"\"\"|''')$")
 SHELL_COMMENT = re.compile(r"(?:^|(?<=[ \t;]))#(?!!)[^\n]*", re.MULTILINE)
 
 
 def comments(text: str, tokens: re.Pattern[str], marker: re.Pattern[str]) -> Iterator[Comment]:
-    """Lines of comments among tokens; `marker` is what a comment begins with, of code strings do not."""
+    """Lines of comments: tokens that begin with `marker`. Other tokens are strings and numbers."""
     at, line = 0, 1
     for token in tokens.finditer(text):
         begins = marker.match(token[0])
@@ -186,16 +195,14 @@ def comments(text: str, tokens: re.Pattern[str], marker: re.Pattern[str]) -> Ite
         if tokens is SHELL_COMMENT and (before.count('"') % 2 or before.count("'") % 2):
             continue
         is_alone = not before.strip()
+        if begins[0] in ('"""', "'''") and not is_alone:
+            continue  # a string, not a docstring
         if begins[0].startswith(("//", "!")) or token[0].count("\n") == 0:
-            body = token[0][begins.end():]
-            if begins[0].startswith("/*"):
-                body = body[:-2]
+            body = END_OF_BLOCK.sub("", token[0][begins.end():])
             yield Comment(line, at - start, begins[0], body, is_alone)
             continue
         # Blocks: /* */, #[[ ]] and docstrings, with or without a * at every line.
-        if begins[0][0] in "\"'" and before.strip():
-            continue  # an ordinary string of many lines
-        body = re.sub(r"(?:\*/|\]=*\]|\"\"\"|''')$", "", token[0][begins.end():])
+        body = END_OF_BLOCK.sub("", token[0][begins.end():])
         for i, part in enumerate(body.split("\n")):
             inner = re.sub(r"^\s*\*(?: |$)", "", part) if i and begins[0][0] == "/" else part
             if i and inner is part:
@@ -209,7 +216,8 @@ def comment_paragraphs(found: list[Comment], docstring: str | None) -> Iterator[
     while i < len(found):
         first = found[i]
         end = i + 1
-        while (end < len(found) and found[end].is_alone and found[end].line == found[end - 1].line + 1
+        while (end < len(found) and found[end].is_alone
+               and found[end].line == found[end - 1].line + 1
                and (found[end].marker, found[end].column) == (first.marker, first.column)):
             end += 1
         lines = [(c.line, c.text) for c in found[i:end]]
@@ -219,13 +227,14 @@ def comment_paragraphs(found: list[Comment], docstring: str | None) -> Iterator[
 
 LANGUAGES = (
     # (names of files, tokens, what a comment begins with)
-    (re.compile(r"\.(?:hpp|cpp|cu|cuh|c|h|inc)$"), C_TOKENS, re.compile(r"//[/!]?<?|/\*[*!]?<?")),
+    (re.compile(r"\.(?:hpp|cpp|cu|cuh|c|h)$"), C_TOKENS, re.compile(r"//[/!]?<?|/\*[*!]?<?")),
     (re.compile(r"\.py$"), PYTHON_TOKENS, re.compile(r"#|\"\"\"|'''")),
     (re.compile(r"(?:\.cmake|CMakeLists\.txt)$"), CMAKE_TOKENS, re.compile(r"#(?:\[=*\[)?")),
-    (re.compile(r"\.f90$"), FORTRAN_TOKENS, re.compile(r"![><]?")),
+    (re.compile(r"\.(?:f90|inc)$"), FORTRAN_TOKENS, re.compile(r"![><]?")),
     (re.compile(r"(?:\.sh|^\.ci/run)$"), SHELL_COMMENT, re.compile(r"#")),
 )
-HEADER_WITH_DOCSTRINGS = re.compile(r"(?:include|kernels|plugins/hcomp)/(?!.*\bdetail/).*\.(?:hpp|h|cuh)$")
+HEADER_WITH_DOCSTRINGS = re.compile(
+    r"(?:include|kernels|plugins/hcomp)/(?!.*\bdetail/).*\.(?:hpp|h|cuh)$")
 
 
 def row_of(path: str, is_docstring: bool) -> str:
@@ -244,7 +253,7 @@ LINK = re.compile(r"\]\([^)\s]*\)")
 
 
 def sentence(text: str, start: int, end: int) -> str:
-    first = max(text.rfind(". ", 0, start), text.rfind("| ", 0, start), text.rfind(": ", 0, start))
+    first = max(text.rfind(before, 0, start) for before in (". ", ": ", "| "))
     last = re.compile(r"\.(?: |$)|\|").search(text, end)
     found = text[first + 2 if first >= 0 else 0:last.end() if last else len(text)].strip(" |")
     return found if len(found) < 240 else found[:240] + " ..."
@@ -256,8 +265,9 @@ def findings_of(paragraph: Paragraph, path: str) -> Iterator[Finding]:
     text = LINK.sub(lambda m: "]" + " " * (len(m[0]) - 1), text)
     for name, regex in HABITS:
         for match in regex.finditer(text):
-            yield Finding(0, path, paragraph.line_of(match.start()), paragraph.line_of(match.end() - 1),
-                          f"'{name}' in: {sentence(paragraph.text, match.start(), match.end())}")
+            first, end = match.span()
+            yield Finding(0, path, paragraph.line_of(first), paragraph.line_of(end - 1),
+                          f"'{name}' in: {sentence(paragraph.text, first, end)}")
     if paragraph.counts_words:
         words = sum(1 for word in text.split() if re.search(r"\w", word))
         if words > MAX_WORDS:
@@ -267,7 +277,7 @@ def findings_of(paragraph: Paragraph, path: str) -> Iterator[Finding]:
 
 
 def findings(root: Path) -> dict[str, list[Finding]]:
-    """All findings by row. A row is there for every folder with prose."""
+    """All findings by row. Every folder with prose has a row."""
     rows: dict[str, list[Finding]] = {}
     for path in source_tree.files(root):
         found: list[Paragraph]
@@ -285,13 +295,14 @@ def findings(root: Path) -> dict[str, list[Finding]]:
                 columns = len(lines[comment.line - 1])
                 # A line that is one word, an address, cannot be broken.
                 if columns > MAX_COLUMNS and " " in comment.text.strip():
-                    row = row_of(path, docstring is not None and comment.marker.startswith(docstring))
-                    rows.setdefault(row, []).append(
-                        Finding(1, path, comment.line, comment.line,
-                                f"a comment ends in column {columns}, at most {MAX_COLUMNS} are allowed"))
+                    is_docstring = docstring is not None and comment.marker.startswith(docstring)
+                    rows.setdefault(row_of(path, is_docstring), []).append(Finding(
+                        1, path, comment.line, comment.line,
+                        f"a comment ends in column {columns}, at most {MAX_COLUMNS} are allowed"))
             found = list(comment_paragraphs(of_file, docstring))
         for paragraph in found:
-            rows.setdefault(row_of(path, paragraph.is_docstring), []).extend(findings_of(paragraph, path))
+            row = row_of(path, paragraph.is_docstring)
+            rows.setdefault(row, []).extend(findings_of(paragraph, path))
     return rows
 
 
@@ -300,8 +311,11 @@ Counts = dict[str, tuple[int, int, int]]
 
 
 def counts_of(found: dict[str, list[Finding]]) -> Counts:
-    return {row: tuple(sum(f.kind == kind for f in found[row]) for kind in range(3))  # type: ignore[misc]
-            for row in sorted(found)}
+    counts: Counts = {}
+    for row, of_row in sorted(found.items()):
+        habits, lines, long_ones = (sum(f.kind == kind for f in of_row) for kind in range(3))
+        counts[row] = (habits, lines, long_ones)
+    return counts
 
 
 def read_counts(root: Path) -> Counts | None:
@@ -329,7 +343,7 @@ def write_counts(root: Path, counts: Counts) -> None:
 
 # ---- What is new ---------------------------------------------------------------------------------
 def changed_lines(root: Path) -> dict[str, list[tuple[int, int]]] | None:
-    """Ranges of lines changed since the counts were stored, by path; None without a history."""
+    """Ranges of lines changed since the counts were stored, by path. None without a history."""
     try:
         base = source_tree.git(root, "log", "-1", "--format=%H", "--", COUNTS).strip()
         if not base:
@@ -351,8 +365,11 @@ def changed_lines(root: Path) -> dict[str, list[tuple[int, int]]] | None:
 
 def show(found: list[Finding], changed: dict[str, list[tuple[int, int]]] | None) -> str:
     """Findings on changed lines; all of them where that leaves none."""
-    new = [f for f in found if changed is not None
-           and any(f.line <= last and first <= f.last_line for first, last in changed.get(f.path, []))]
+    def is_new(f: Finding) -> bool:
+        ranges = (changed or {}).get(f.path, [])
+        return any(f.line <= last and first <= f.last_line for first, last in ranges)
+
+    new = [f for f in found if is_new(f)]
     shown = new or found
     text = "" if new else "  the history does not show which are new; all of them:\n"
     text += "".join(f"  {f.path}:{f.line}: {f.text}\n" for f in shown[:MAX_SHOWN])
@@ -367,7 +384,7 @@ def check(root: Path, found: dict[str, list[Finding]], stored: Counts) -> int:
     now = counts_of(found)
     for row in sorted(now.keys() | stored.keys()):
         if row not in stored:
-            print(f"{row}: not in {COUNTS}; store the counts of a new folder: {COMMAND} --update")
+            print(f"{row}: not in {COUNTS}; store the new folder's counts: {COMMAND} --update")
             failed = True
             continue
         for kind, name in enumerate(KINDS):
@@ -379,12 +396,13 @@ def check(root: Path, found: dict[str, list[Finding]], stored: Counts) -> int:
                 print(show([f for f in found[row] if f.kind == kind], changed), end="")
             elif is_now < allowed:
                 failed = True
-                print(f"{row}: {is_now} {name}, {allowed} are stored; lower the stored count: {COMMAND} --update")
+                print(f"{row}: {is_now} {name}, {allowed} are stored; "
+                      f"lower the stored count: {COMMAND} --update")
         if row not in now:
             failed = True
             print(f"{row}: no prose there; remove the stored row: {COMMAND} --update")
     total = [sum(c[kind] for c in now.values()) for kind in range(3)]
-    print(f"{len(now)} rows: " + ", ".join(f"{total[kind]} {name}" for kind, name in enumerate(KINDS)))
+    print(f"{len(now)} rows: " + ", ".join(f"{n} {name}" for n, name in zip(total, KINDS)))
     return 1 if failed else 0
 
 
@@ -396,10 +414,10 @@ def update(root: Path, now: Counts, stored: Counts | None, accepts_moves: bool) 
             stays_zero = row in (README, DOCSTRINGS) and before == 0
             if counts[kind] > before and (stays_zero or not accepts_moves):
                 refused = True
-                print(f"{row}: {counts[kind]} {name}, {before} are stored; counts only fall", file=sys.stderr)
+                print(f"{row}: {counts[kind]} {name}, {before} are stored; counts only fall")
     if refused:
-        print(f"nothing was stored; {COMMAND} shows the places, --accept-moves is for text moved between folders",
-              file=sys.stderr)
+        print(f"nothing was stored; {COMMAND} shows the places; "
+              "--accept-moves is for text that has moved between folders")
         return 1
     write_counts(root, now)
     print(f"{len(now)} rows stored in {COUNTS}")
@@ -407,12 +425,13 @@ def update(root: Path, now: Counts, stored: Counts | None, accepts_moves: bool) 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent, help="source tree")
-    parser.add_argument("--update", action="store_true", help="store counts that have fallen, and new folders")
+    parser = source_tree.argument_parser(__doc__)
+    parser.add_argument("--update", action="store_true",
+                        help="store counts that have fallen, and new folders")
     parser.add_argument("--accept-moves", action="store_true",
-                        help="with --update: store higher counts, too, after text has moved between folders")
-    parser.add_argument("--list", metavar="PATH", help="print all findings of a file, folder or row")
+                        help="with --update: store higher counts, too, after text has moved")
+    parser.add_argument("--list", metavar="PATH",
+                        help="print all findings of a file, folder or row")
     arguments = parser.parse_args()
     root = arguments.root
     if arguments.accept_moves and not arguments.update:

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 SKIPPED = 77  # exit status of a check that cannot run here
+
+
+def argument_parser(description: str) -> argparse.ArgumentParser:
+    """A parser with --root, the source tree: by default that of the script."""
+    parser = argparse.ArgumentParser(description=description,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent,
+                        help="source tree")
+    return parser
 
 
 def skip(why: str) -> None:
@@ -19,8 +30,8 @@ def skip(why: str) -> None:
 def git(root: Path, *arguments: str) -> str:
     """The output of a git command. Raises RuntimeError with git's own message.
 
-    Only a repository whose top folder is `root` counts: an unpacked archive inside another repository
-    has no history.
+    Only a repository whose top folder is `root` counts. An unpacked archive inside another
+    repository has no history.
     """
     if not (root / ".git").exists():
         raise RuntimeError(f"{root} is not the top folder of a git repository")
@@ -36,7 +47,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def files(root: Path) -> list[str]:
-    """Paths below `root`, sorted: what git does not ignore; without git all but folders of builds."""
+    """Sorted paths below `root` that git does not ignore; without git all outside build folders."""
     try:
         listed = git(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
         found = {path for path in listed.split("\0") if path and (root / path).is_file()}
@@ -44,6 +55,6 @@ def files(root: Path) -> list[str]:
         found = set()
         for folder, folders, names in os.walk(root):
             folders[:] = [f for f in folders
-                          if f not in (".git", "results", "__pycache__") and not f.startswith("build")]
+                          if not re.match(r"(\.git|results|__pycache__|build.*)$", f)]
             found.update(os.path.relpath(os.path.join(folder, name), root) for name in names)
     return sorted(found)
