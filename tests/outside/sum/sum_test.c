@@ -19,7 +19,7 @@ static void require(int holds, int line) {
 #define REQUIRE(condition) require((condition), __LINE__)
 
 int main(int argc, char** argv) {
-  hcomp_sum* sum = NULL;
+  hcomp_plan* sum = NULL;
   int i;
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   for (i = 0; i < values; ++i) x[i] = 0.3f;
   for (i = 0; i < values; ++i) y[i] = 0.3;
   if (argc > 1) { /* what it says of a file that is none */
-    REQUIRE(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "fp16", &sum) ==
+    REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "fp16", &sum) ==
             HCOMP_INVALID_ARGUMENT);
     REQUIRE(strstr(hcomp_last_error(), argv[1]) != NULL);
     if (rank == 0) printf("%s\n", hcomp_last_error());
@@ -35,15 +35,15 @@ int main(int argc, char** argv) {
     return 0;
   }
 
-  REQUIRE(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "steps 0.25", &sum) == HCOMP_OK);
+  REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "steps 0.25", &sum) == HCOMP_OK);
   REQUIRE(hcomp_all_reduce(sum, x, NULL) == HCOMP_OK);
   for (i = 0; i < values; ++i) REQUIRE(x[i] == 0.25f * (float)ranks);
-  REQUIRE(hcomp_free(&sum) == HCOMP_OK);
-  REQUIRE(hcomp_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "steps step=0.125", &sum) == HCOMP_OK);
+  REQUIRE(hcomp_plan_free(&sum) == HCOMP_OK);
+  REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "steps step=0.125", &sum) == HCOMP_OK);
   REQUIRE(hcomp_all_reduce(sum, y, NULL) == HCOMP_OK);
   for (i = 0; i < values; ++i) REQUIRE(y[i] == 0.25 * ranks);
-  REQUIRE(hcomp_free(&sum) == HCOMP_OK);
-  REQUIRE(hcomp_create(MPI_COMM_WORLD, values, MPI_FLOAT, "steps 3", &sum) != HCOMP_OK);
+  REQUIRE(hcomp_plan_free(&sum) == HCOMP_OK);
+  REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "steps 3", &sum) != HCOMP_OK);
   REQUIRE(strstr(hcomp_last_error(), "step is a number from 1e-06 to 1") != NULL);
 
   for (i = 0; i < values; ++i) x[i] = 0.3f;
