@@ -168,6 +168,8 @@ void fallback(error_bounded_options const& options, floats const& x, floats cons
       require(same(z, floats(x.size(), 5.0f)), "a damaged code changes nothing");
     bytes both;
     if (!refuses([&] { both = sum_of(sum, one); })) codec.check(both, x.size());
+    // Otherwise both headers may have another number of values, for which `both` has no capacity.
+    if (refuses([&] { codec.check(all[1], x.size()); })) continue;
     if (!refuses([&] { both = sum_of(all[0], all[1]); })) codec.check(both, x.size());
   }
 }

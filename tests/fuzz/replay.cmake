@@ -1,7 +1,8 @@
 # cmake -DPROGRAM=<fuzz program> -DARCHIVE=<name>.tar.xz -DFOLDER=<scratch folder> -P replay.cmake
 #
-# Unpacks the inputs of ARCHIVE into FOLDER and runs PROGRAM on them, then on 10000 inputs in total that it
-# derives from them with a fixed seed. Fails where the program fails, or reads fewer inputs than ARCHIVE has.
+# Unpacks the inputs of ARCHIVE into FOLDER and runs PROGRAM on 10000 inputs: these, and others derived from
+# them with a fixed seed. -use_cmp=0 because the operands of comparisons contain addresses, which differ from
+# run to run. Fails where PROGRAM fails, or reads fewer inputs than ARCHIVE has.
 cmake_minimum_required(VERSION 3.25)
 
 file(REMOVE_RECURSE ${FOLDER})
@@ -15,7 +16,8 @@ message("${count} inputs in ${ARCHIVE}")
 
 list(JOIN inputs , inputs)  # as files: libFuzzer would write new inputs into a folder
 execute_process(
-  COMMAND ${PROGRAM} -runs=10000 -seed=1 -max_len=2500 -artifact_prefix=${FOLDER}/ -seed_inputs=${inputs}
+  COMMAND ${PROGRAM} -runs=10000 -seed=1 -use_cmp=0 -max_len=2500 -artifact_prefix=${FOLDER}/
+    -seed_inputs=${inputs}
   RESULT_VARIABLE status ERROR_VARIABLE log ECHO_ERROR_VARIABLE)
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} failed: ${status}")
