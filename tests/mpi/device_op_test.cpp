@@ -1,7 +1,6 @@
 // ranks: 1 3
 #include <doctest/doctest.h>
 #include <mpi.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -19,6 +18,7 @@
 #include <string>
 #include <support/data.hpp>
 #include <support/guarded_executor.hpp>
+#include <support/process.hpp>
 #include <thread>
 #include <vector>
 
@@ -84,24 +84,14 @@ struct broken_executor : guarded_executor {
 
 /// What `f` prints to stderr when it runs in a process of its own, until that ends.
 std::string last_words(std::function<void()> const& f) {
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  pid_t const child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    dup2(ends[1], 2);
-    f();
-    _exit(0);
-  }
-  close(ends[1]);
-  std::string text;
-  char part[256];
-  for (ssize_t n; (n = read(ends[0], part, sizeof part)) > 0;)
-    text.append(part, static_cast<std::size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 1 ? text : "it went on";
+  testing::child_process child(
+      [&] {
+        f();
+        return 0;
+      },
+      STDERR_FILENO);
+  auto const text = child.rest();
+  return child.wait() == 1 ? text : "it went on";
 }
 
 }  // namespace

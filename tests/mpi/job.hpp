@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -18,9 +18,11 @@
 #include <hcomp/core/error.hpp>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <support/lost_ranks.hpp>
+#include <support/process.hpp>
 #include <support/scratch_directory.hpp>
 #include <vector>
 
@@ -71,12 +73,11 @@ class job {
     seen.values = values;
   }
   ~job() {
-    if (launcher_ > 0) {  // still running
-      ::kill(-launcher_, SIGKILL);
-      waitpid(launcher_, nullptr, 0);
+    if (launcher_ && launcher_->is_running()) {
+      ::kill(-launcher_->id(), SIGKILL);
+      for (int rank = 0; rank < seen.size; ++rank)
+        if (seen.ranks[rank].id > 0) ::kill(seen.ranks[rank].id, SIGKILL);
     }
-    for (int rank = 0; rank < seen.size; ++rank)
-      if (!has_ended && seen.ranks[rank].id > 0) ::kill(seen.ranks[rank].id, SIGKILL);
     munmap(&seen, sizeof seen);
   }
   job(job const&) = delete;
@@ -90,28 +91,22 @@ class job {
     words.push_back(std::to_string(seen.size));
     words.push_back(std::filesystem::read_symlink("/proc/self/exe"));
     words.insert(words.end(), {"--rank", how_, place_.path() / "ledger"});
-    std::vector<char*> arguments;
-    for (auto& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    launcher_ = fork();
-    if (launcher_ == 0) {
+    launcher_.emplace([&] {
       setpgid(0, 0);
       // What killed ranks leave of Open MPI's shared memory goes with the job, too.
       setenv("OMPI_MCA_btl_sm_backing_directory", place_.path().c_str(), 1);
       int const output = ::open((place_.path() / "output").c_str(), O_WRONLY | O_CREAT, 0600);
       int const input = ::open("/dev/null", O_RDONLY);
       dup2(input, 0), dup2(output, 1), dup2(output, 2);
-      execvp(arguments[0], arguments.data());
-      _exit(127);
-    }
-    must(launcher_ > 0, "a process can be started");
-    setpgid(launcher_, launcher_);
+      return hcomp::testing::execute(words);
+    });
+    setpgid(launcher_->id(), launcher_->id());
   }
   /// Until a rank has taken so many steps.
   bool await_steps(int rank, int steps) {
     auto const& one = seen.ranks[rank];
     for (double const start = now(); one.steps < steps; usleep(200))
-      if (one.how != ending::none || now() - start > 30 || !is_running()) return false;
+      if (one.how != ending::none || now() - start > 30 || !launcher_->is_running()) return false;
     return true;
   }
   void lose(int rank) {
@@ -121,9 +116,9 @@ class job {
   }
   /// The launcher's end. False: it hangs.
   bool end(double seconds) {
-    for (double const start = now(); is_running(); usleep(1000))
-      if (now() - start > seconds) return false;
-    return true;
+    auto const ended = launcher_->wait_for(std::chrono::duration<double>(seconds));
+    status = ended.value_or(0);
+    return ended.has_value();
   }
   std::string output() const {
     std::ifstream file(place_.path() / "output");
@@ -135,20 +130,11 @@ class job {
 
  public:
   ledger& seen;
-  int status = 0;  ///< of the launcher that has ended, as of waitpid
+  int status = 0;  ///< of the launcher, once it has ended
 
  private:
-  bool is_running() {
-    if (launcher_ > 0 && waitpid(launcher_, &status, WNOHANG) == launcher_) {
-      launcher_ = 0;
-      has_ended = true;
-    }
-    return launcher_ > 0;
-  }
-
   std::string how_;
-  pid_t launcher_ = 0;
-  bool has_ended = false;
+  std::optional<hcomp::testing::child_process> launcher_;
 };
 
 /// A rank's body, which ends well or not.

@@ -2,9 +2,6 @@
 /// Does the PTX machine find what it is there for? Tiny kernels with a mistake each, which it has to
 /// name, or whose result has to be wrong; and right ones that look alike, of which it must say nothing.
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <dlfcn.h>
 
 #include <bit>
@@ -15,7 +12,8 @@
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <string>
-#include <support/ptx/stats.hpp>
+#include <support/process.hpp>
+#include <support/ptx/figures.hpp>
 #include <vector>
 
 namespace {
@@ -377,27 +375,15 @@ constexpr trial trials[] = {
 
 /// Runs one in a process of its own. What that says is the result; its exit status goes into `failed`.
 std::string outcome_of(trial const& one, bool& failed) {
-  int ends[2];
-  if (pipe(ends) != 0) std::abort();
-  std::fflush(stdout);
-  pid_t const child = fork();
-  if (child == 0) {
-    dup2(ends[1], STDERR_FILENO);
-    close(ends[0]);
-    close(ends[1]);
-    bool const is_right = one.run();
-    if (!is_right) std::fprintf(stderr, "%s\n", wrong);
-    std::exit(is_right ? 0 : 1);
-  }
-  close(ends[1]);
-  std::string text;
-  char piece[4096];
-  for (ssize_t n = 0; (n = read(ends[0], piece, sizeof(piece))) > 0;)
-    text.append(piece, static_cast<std::size_t>(n));
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
-  failed = !WIFEXITED(status) || WEXITSTATUS(status) != 0;
+  hcomp::testing::child_process child(
+      [&]() -> int {
+        bool const is_right = one.run();
+        if (!is_right) std::fprintf(stderr, "%s\n", wrong);
+        std::exit(is_right ? 0 : 1);  // not _exit: the machine checks at the end
+      },
+      STDERR_FILENO);
+  auto const text = child.rest();
+  failed = child.wait() != 0;
   return text;
 }
 

@@ -5,10 +5,10 @@
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <cuda_runtime.h>
 #include <doctest/doctest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdio>
+
+#include "process.hpp"
 
 namespace hcomp::testing {
 
@@ -28,7 +28,6 @@ bool is_skipped() {
   if (without && usable)
     std::printf("Skipped: %d usable GPUs; this is about machines that have none\n", devices);
   if (!without && !usable) std::printf("Skipped: no usable GPU: %s\n", cudaGetErrorString(found));
-  std::fflush(stdout);
   return usable == without;
 }
 
@@ -36,9 +35,6 @@ bool is_skipped() {
 
 int main(int argc, char** argv) {
   // By a child: where a process has called CUDA, those that it forks cannot, and tests fork ranks.
-  pid_t const asking = fork();
-  if (asking == 0) _exit(is_skipped() ? 77 : 0);
-  int answer = 0;
-  if (asking < 0 || waitpid(asking, &answer, 0) != asking || !WIFEXITED(answer)) return 1;
-  return WEXITSTATUS(answer) != 0 ? WEXITSTATUS(answer) : doctest::Context(argc, argv).run();
+  int const answer = hcomp::testing::child_process([] { return is_skipped() ? 77 : 0; }).wait();
+  return answer != 0 ? answer : doctest::Context(argc, argv).run();
 }

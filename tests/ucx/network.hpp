@@ -33,11 +33,7 @@ inline bool enter_own_network() {
 
 /// In a child process: `action` decides the answer.
 template <class Action> bool in_child(Action action) {
-  std::fflush(nullptr);
-  pid_t const id = fork();
-  if (id == 0) _exit(action() ? 0 : 1);
-  int status = 1;
-  return id > 0 && waitpid(id, &status, 0) == id && status == 0;
+  return child_process([&] { return action() ? 0 : 1; }).wait() == 0;
 }
 
 /// With the right to, and the tools.

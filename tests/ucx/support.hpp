@@ -5,8 +5,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +22,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/lost_ranks.hpp>
+#include <support/process.hpp>
 #include <vector>
 
 extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();  // in builds with sanitizers
@@ -34,6 +33,7 @@ inline constexpr int max_ranks = 8;
 /// A test that takes longer hangs.
 inline constexpr double hang_seconds = 100;
 
+using hcomp::testing::child_process;
 using hcomp::testing::ending;
 using hcomp::testing::must;
 using hcomp::testing::now;
@@ -185,7 +185,6 @@ using rank_body = std::function<void(member&)>;
 using fault_script = std::function<void(director&)>;
 
 [[noreturn]] inline void be_rank(int rank, int size, store& shared, rank_body const& body) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
   std::signal(SIGABRT, [](int) {  // it hangs
     if (__sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
     _exit(EXIT_FAILURE);
@@ -218,13 +217,11 @@ using fault_script = std::function<void(director&)>;
 inline std::vector<outcome> run_ranks(int size, rank_body const& body,
                                       fault_script const& script = {}) {
   store& shared = *store::create();
-  std::fflush(nullptr);
+  std::vector<child_process> ranks;
   std::vector<pid_t> ids;
   for (int rank = 0; rank < size; ++rank) {
-    pid_t const id = fork();
-    if (id == 0) be_rank(rank, size, shared, body);
-    if (id < 0) std::perror("fork");
-    ids.push_back(id);
+    ranks.emplace_back([&]() -> int { be_rank(rank, size, shared, body); });
+    ids.push_back(ranks.back().id());
   }
   director directing(shared, ids);
   if (script) script(directing);
@@ -233,29 +230,21 @@ inline std::vector<outcome> run_ranks(int size, rank_body const& body,
   double const start = now();  // of all: a hang of many ranks is not to be waited for many times
   for (std::size_t rank = 0; rank < ids.size(); ++rank) {
     if (directing.lost[rank]) continue;
-    int status = 0;
-    pid_t ended = 0;
-    while ((ended = waitpid(ids[rank], &status, WNOHANG)) == 0 && now() - start < hang_seconds)
-      usleep(500);
+    auto const status =
+        ranks[rank].wait_for(std::chrono::duration<double>(hang_seconds - (now() - start)));
     results[rank] = shared.places[rank].result;
-    results[rank].clean_exit = ended == ids[rank] && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    directing.lost[rank] = ended == 0;
-    if (ended == 0) {  // it may say where
-      kill(ids[rank], SIGABRT);
+    results[rank].clean_exit = status == 0;
+    if (!status) {  // it may say where
+      ranks[rank].send(SIGABRT);
       usleep(1'000'000);
     }
     if (!results[rank].clean_exit) {
       std::string const text =
-          (ended == 0 ? "hangs; " : "ended with wait status " + std::to_string(status) + "; ") +
-          std::string(results[rank].text);
+          (status ? "ended with " + hcomp::testing::status_text(*status) : "hangs") + "; " +
+          results[rank].text;
       std::snprintf(results[rank].text, sizeof results[rank].text, "%s", text.c_str());
     }
   }
-  for (std::size_t rank = 0; rank < ids.size(); ++rank)
-    if (directing.lost[rank]) {
-      kill(ids[rank], SIGKILL);
-      waitpid(ids[rank], nullptr, 0);
-    }
   if (!directing.failure.empty())
     for (auto& it : results) {
       it.how = ending::none;

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <hcomp/aggregation.hpp>
@@ -20,7 +19,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <sstream>
 #include <string>
 #include <udp/aggregator_process.hpp>
 #include <udp/worker_processes.hpp>
@@ -195,15 +193,13 @@ TEST_CASE("hcomp-aggregator: killed and started anew, and the workers go on with
 
 TEST_CASE("hcomp-aggregator: what cannot be is refused with its values") {
   auto const run = [](std::string const& options) {
-    auto const file = files::temp_directory_path() /
-                      ("hcomp_aggregator_test_" + std::to_string(::getpid()) + ".txt");
-    int const status =
-        std::system((HCOMP_AGGREGATOR " " + options + " > " + file.string() + " 2>&1").c_str());
-    std::ifstream in(file);
-    std::stringstream text;
-    text << in.rdbuf();
-    files::remove(file);
-    return std::to_string(WEXITSTATUS(status)) + " " + text.str();
+    child_process command(
+        [&] {
+          return execute({"sh", "-c", HCOMP_AGGREGATOR " " + options + " 2>&1"});
+        },
+        STDOUT_FILENO);
+    auto const text = command.rest();
+    return std::to_string(command.wait()) + " " + text;
   };
   CHECK(run("--listen nowhere") == "1 hcomp-aggregator: udp: address 'nowhere'; it is HOST:PORT\n");
   CHECK(run("--listen 127.0.0.1:0 --report /nowhere/x") ==

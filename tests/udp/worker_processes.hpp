@@ -3,11 +3,7 @@
 /// Workers of an aggregator as processes, which a test can kill.
 
 #include <doctest/doctest.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -15,8 +11,6 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
-#include <exception>
 #include <functional>
 #include <hcomp/aggregation.hpp>
 #include <hcomp/codec/thc/thc.hpp>
@@ -25,6 +19,7 @@
 #include <span>
 #include <string>
 #include <support/mean_of_blocks.hpp>
+#include <support/process.hpp>
 #include <thread>
 #include <vector>
 
@@ -55,16 +50,16 @@ class worker_processes {
   };
 
   explicit worker_processes(std::string const& aggregator) : all_(make_board()) {
-    for (int rank = 0; rank < count; ++rank) {
-      pid_t const id = ::fork();
-      if (id == 0) be_worker(aggregator, rank);
-      ids_[static_cast<std::size_t>(rank)] = id;
-    }
+    for (int rank = 0; rank < count; ++rank)
+      workers_.emplace_back([&] {
+        work(aggregator, rank);
+        return 0;
+      });
   }
   worker_processes(worker_processes const&) = delete;
   worker_processes& operator=(worker_processes const&) = delete;
   ~worker_processes() {
-    for (int rank = 0; rank < count; ++rank) kill(rank);
+    workers_.clear();
     ::munmap(&all_, sizeof(board));
   }
 
@@ -83,21 +78,8 @@ class worker_processes {
   }
 
   void end_after(int rounds) { all_.end = rounds; }
-  bool has_ended_well(int rank) {
-    int status = 0;
-    pid_t& id = ids_[static_cast<std::size_t>(rank)];
-    bool const has_ended = id > 0 && ::waitpid(id, &status, 0) == id;
-    id = -1;
-    return has_ended && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  }
-  /// SIGKILL.
-  void kill(int rank) {
-    pid_t& id = ids_[static_cast<std::size_t>(rank)];
-    if (id <= 0) return;
-    ::kill(id, SIGKILL);
-    ::waitpid(id, nullptr, 0);
-    id = -1;
-  }
+  bool has_ended_well(int rank) { return workers_[static_cast<std::size_t>(rank)].wait() == 0; }
+  void kill(int rank) { workers_[static_cast<std::size_t>(rank)].kill(SIGKILL); }
 
   /// Kills the last worker; the others end after three more rounds, whose sums wait for their deadlines.
   /// @return the round in which it was killed
@@ -143,16 +125,6 @@ class worker_processes {
     return *new (memory) board{};
   }
 
-  [[noreturn]] void be_worker(std::string const& aggregator, int rank) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is killed leaves nothing behind
-    try {
-      work(aggregator, rank);
-    } catch (std::exception const& why) {
-      std::fprintf(stderr, "worker %d: %s\n", rank, why.what());
-      ::_exit(1);
-    }
-    ::_exit(0);
-  }
   void work(std::string const& aggregator, int rank) {
     using namespace std::chrono_literals;
     std::vector<std::vector<float>> x;
@@ -188,7 +160,7 @@ class worker_processes {
   }
 
   board& all_;
-  std::array<pid_t, count> ids_{};
+  std::vector<child_process> workers_;
 };
 
 }  // namespace hcomp::testing
