@@ -13,7 +13,7 @@
 #include <hcomp/gpu/error.hpp>
 #include <string>
 #include <support/process.hpp>
-#include <support/ptx/figures.hpp>
+#include <support/ptx/stats.hpp>
 #include <vector>
 
 namespace {
