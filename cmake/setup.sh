@@ -12,7 +12,7 @@ main=(
   g++ cmake ninja-build pkg-config              # build
   libopenmpi-dev openmpi-bin libucx-dev         # communication
   libeigen3-dev libcli11-dev nlohmann-json3-dev libfmt-dev zlib1g-dev libzfp-dev  # the examples
-  gnuplot-nox dataset-fashion-mnist             # what the main job draws and learns
+  python3-matplotlib dataset-fashion-mnist      # what the main job draws and learns
 )
 lammps=(
   lammps iproute2 python3-minimal               # emulated hosts, and a table of what they did

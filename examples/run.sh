@@ -3,7 +3,10 @@
 #
 #   examples/run.sh [<arguments for train>]     e.g. --seeds 3, --model embedding, or --help
 #
-# RANKS=8 changes the number of ranks. Results and plot are in results/.
+# The results are in results/train.json, the picture is results/train.svg (--model embedding:
+# results/embedding.*). Interrupted, it draws the results so far and exits with 128 + signal.
+#
+# RANKS=8 changes the number of ranks.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -42,5 +45,18 @@ launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
-exec "$launcher" -n "$ranks" "$build/examples/train/train" \
-  --json "$results/$name.json" --plot "$results/$name.svg" "${data[@]}" "$@"
+
+# Draws what this run has written.
+touch "$build/started"
+draw() {
+  [[ ! $results/$name.json -nt $build/started ]] ||
+    "$top/examples/support/plot.py" "$results/$name.json" -o "$results/$name.svg"
+}
+# shellcheck source=../tests/support/interruptible.sh
+source "$top/tests/support/interruptible.sh"
+when_interrupted() { draw || true; }
+status=0
+run "$launcher" -n "$ranks" "$build/examples/train/train" --json "$results/$name.json" \
+  "${data[@]}" "$@" || status=$?
+draw || ((status)) || status=1
+exit $status

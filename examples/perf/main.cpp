@@ -14,7 +14,6 @@
 #include <set>
 #include <stdexcept>
 
-#include "../support/gnuplot.hpp"
 #include "../support/interruption.hpp"
 #include "../support/program.hpp"
 #include "../support/transports.hpp"
@@ -25,7 +24,6 @@
 #include "measure.hpp"
 #include "mpi_algorithms.hpp"
 #include "options.hpp"
-#include "report_page.hpp"
 #include "result.hpp"
 
 namespace perf {
@@ -141,40 +139,13 @@ void write(result const& all, options const& o) {
   if (!all.is_complete) example::say("# interrupted: these are the figures so far\n");
   if (!o.json.empty()) example::say("figures in {}\n", o.json);
   if (!o.csv.empty()) example::say("table in {}\n", o.csv);
-  if (o.plot.empty() || all.rows.empty()) return;
-  write_report({all}, o.plot);
-  example::say("report in {}\n", o.plot);
-}
-
-/// How far the cost model is off, in the median over all rows that it has predicted.
-void say_model_error(std::vector<result> const& all) {
-  std::vector<double> errors;
-  for (auto const& one : all)
-    for (auto const& r : one.rows)
-      if (r.predicted && r.name.codec != "raw")
-        errors.push_back(std::abs(*r.predicted / r.seconds.median - 1));
-  if (!errors.empty())
-    example::say("the model is off by {:.0f} % in the median of {} rows\n",
-                 100 * spread::of(errors).median, errors.size());
-}
-
-/// What was measured before, as a page. Rank 0 only.
-void report_from(std::vector<std::string> const& files, std::string const& page) {
-  std::vector<result> all;
-  for (auto const& file : files) all.push_back(read_json(file));
-  write_report(all, page);
-  say_model_error(all);
-  example::say("report in {}\n", page);
 }
 
 void run(options const& o) {
   example::together([&] {
     if (example::rank() != 0) return;
-    if (!o.plot.empty()) example::require_gnuplot();
-    for (auto const& file : {o.json, o.csv, o.plot}) example::require_writable(file);
-    if (!o.reports_from.empty()) report_from(o.reports_from, o.plot);
+    for (auto const& file : {o.json, o.csv}) example::require_writable(file);
   });
-  if (!o.reports_from.empty()) return;
   if (o.advise) return advise(o);
   result all;
   if (o.device == "cuda") {

@@ -201,14 +201,9 @@ options parse(int argc, char const* const* argv) {
       ->check(CLI::Range(2, 1 << 20));
 
   auto* const output = app.add_option_group("Output");
-  output->add_option("--json", o.json, "Write all figures to this file");
+  output->add_option("--json", o.json,
+                     "Write all results to this file; examples/support/plot.py draws them");
   output->add_option("--csv", o.csv, "Write the table to this file");
-  output->add_option("--plot", o.plot, "Write a page with charts to this HTML file (gnuplot)");
-  output
-      ->add_option("--report-from", o.reports_from,
-                   "Measure nothing: draw these JSON files, of one or more networks, with --plot")
-      ->take_all()
-      ->check(CLI::ExistingFile);
 
   example::parse(app, argc, argv);
   o.algorithms.clear();
@@ -287,8 +282,6 @@ options parse(int argc, char const* const* argv) {
   }
   if (!o.input.empty() && o.type != "float")
     refuse(fmt::format("--input holds float32 values, --type is {}", o.type));
-  if (!o.reports_from.empty() && o.plot.empty())
-    refuse("--report-from needs --plot, the page to write");
   return o;
 }
 

@@ -43,8 +43,7 @@ struct options {
   bool advise = false;
   std::optional<int> ranks;  ///< to advise for, instead of those that run
 
-  std::string json, csv, plot;            ///< files to write; empty: none
-  std::vector<std::string> reports_from;  ///< JSON files to draw instead of measuring
+  std::string json, csv;  ///< files to write; empty: none
 };
 
 /// @throws example::usage

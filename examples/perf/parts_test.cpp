@@ -14,15 +14,11 @@
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
 
 #include "../support/command_line.hpp"
-#include "../support/gnuplot.hpp"
 #include "advice.hpp"
-#include "charts.hpp"
 #include "codec_promise.hpp"
 #include "input.hpp"
-#include "network.hpp"
 #include "options.hpp"
 #include "plans.hpp"
-#include "report_page.hpp"
 #include "result.hpp"
 #include "wire_counter.hpp"
 #ifdef HCOMP_PERF_ZFP
@@ -97,32 +93,6 @@ std::string refusal(std::vector<char const*> const& words) {
     return u.text;
   }
   return "none";
-}
-
-std::size_t count(std::string const& text, std::string const& what) {
-  std::size_t found = 0;
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) ++found;
-  return found;
-}
-
-/// The first end tag that does not end what was opened last; empty: all is well.
-std::string wrong_tag(std::string const& page) {
-  std::vector<std::string> open;
-  for (auto at = page.find('<'); at != std::string::npos; at = page.find('<', at + 1)) {
-    auto const end = page.find('>', at);
-    if (end == std::string::npos) return "an open tag at the end";
-    auto const tag = page.substr(at + 1, end - at - 1);
-    auto const name = tag.substr(0, tag.find_first_of(" \n\t/", 1));
-    if (tag.starts_with('!') || tag.ends_with('/') || name == "meta" || name == "br") continue;
-    if (!tag.starts_with('/')) {
-      open.push_back(name);
-    } else if (open.empty() || "/" + open.back() != tag) {
-      return tag + " in " + (open.empty() ? "nothing" : open.back());
-    } else {
-      open.pop_back();
-    }
-  }
-  return open.empty() ? "" : open.back() + " is never closed";
 }
 
 }  // namespace
@@ -252,8 +222,7 @@ TEST_CASE("spread: median, least and most") {
   CHECK(of({9, 1, 4, 5}) == std::vector{4.5, 1.0, 9.0});
 }
 
-TEST_CASE("json: a result is read as it was written; absent figures stay absent") {
-  scratch const at;
+TEST_CASE("json: every figure has its key; absent figures are null") {
   auto all = make_result("Open MPI 4.1.4", 1e8);
   all.rate_was_measured = all.mean = true;
   all.device = "a device";
@@ -263,24 +232,30 @@ TEST_CASE("json: a result is read as it was written; absent figures stay absent"
       std::nullopt;
   all.rows[1].same_bits = all.rows[1].as_promised = false;
   all.rows[1].error = std::nan("");
-  auto const text = perf::to_json(all).dump();
-  std::ofstream(at / "x.json") << text;
-  auto const again = perf::read_json(at / "x.json");
-  CHECK(perf::to_json(again).dump() == text);  // every figure is in the text
-  CHECK(again.machine == all.machine);
-  CHECK(again.device == all.device);
-  CHECK(again.rows[0].memory == "host");
-  CHECK(again.rows[1].memory == "host_staged");
-  CHECK_FALSE(again.rows[0].bytes_on_wire.has_value());
-  CHECK(again.rows[1].predicted == all.rows[1].predicted);
-  CHECK(again.rows[1].calls == all.rows[1].calls);
-  CHECK(std::isnan(again.rows[1].error));
-
-  std::ofstream(at / "y.json") << R"({"tool": "nccl-tests"})";
-  CHECK_THROWS_WITH_AS(
-      perf::read_json(at / "y.json"),
-      ((at / "y.json") + " is no result of hcomp_perf: another tool's file").c_str(),
-      std::runtime_error);
+  auto const json = nlohmann::ordered_json::parse(perf::to_json(all).dump());
+  CHECK(json.at("tool") == "hcomp_perf");
+  CHECK(json.at("mpi") == all.mpi);
+  CHECK(json.at("machine") == all.machine);
+  CHECK(json.at("device") == all.device);
+  CHECK(json.at("label") == all.label);
+  CHECK(json.at("rate_bit_per_s") == 1e8);
+  CHECK(json.at("rate_was_measured") == true);
+  CHECK(json.at("mean") == true);
+  auto const &raw = json.at("rows").at(0), &fp16 = json.at("rows").at(1);
+  for (auto const* key : {"bytes_sent", "bytes_on_wire", "bound_s", "predicted_s"}) {
+    CHECK(raw.at(key).is_null());
+    CHECK(fp16.at(key).is_number());
+  }
+  CHECK(raw.at("memory") == "host");
+  CHECK(fp16.at("memory") == "host_staged");
+  CHECK(fp16.at("codec") == "fp16");
+  CHECK(fp16.at("seconds") == all.rows[1].seconds.median);
+  CHECK(fp16.at("seconds_min") == all.rows[1].seconds.least);
+  CHECK(fp16.at("seconds_max") == all.rows[1].seconds.most);
+  CHECK(fp16.at("calls") == all.rows[1].calls);
+  CHECK(fp16.at("error").is_null());
+  CHECK(fp16.at("same_bits") == false);
+  CHECK(fp16.at("as_promised") == false);
 }
 
 TEST_CASE("csv: every line has a field per name of its head, also where a label has quotes") {
@@ -466,8 +441,6 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
   says({"--aggregator", "10.0.0.9:7475", "--codec", "thc", "--advise"},
        "--aggregator: --advise makes no sums");
-  says({"--report-from", "/dev/null"}, "--report-from needs --plot, the page to write");
-  says({"--report-from", "/nowhere.json", "--plot", "x.html"}, "/nowhere.json");
   says({"--colour"}, "--colour");
 }
 
@@ -479,194 +452,6 @@ TEST_CASE("wire counter: an interface that is not there is refused with those th
   auto const before = perf::bytes_sent_by("lo");
   auto const after = perf::bytes_sent_by("lo");
   CHECK(before <= after);
-}
-
-TEST_CASE("network: vectors on a device are not compared with those in host memory") {
-  std::vector<perf::result> all(2, make_result("Open MPI 4.1.4", 1e8));
-  all[1].device = "a device";
-  for (auto& one : all) one.rows = {make_row(1024, own, 1), make_row(1024, fp16_ring, 2)};
-  auto const networks = perf::networks_of(all);
-  REQUIRE(networks.size() == 2);
-  CHECK(networks[0].name().find("device") == std::string::npos);
-  CHECK(networks[1].name().find(", vectors on a device") != std::string::npos);
-}
-
-TEST_CASE("network: the faster library's own all-reduce is what all is compared with") {
-  std::vector<perf::result> all{make_result("Open MPI 4.1.4", 1e8), make_result("MPICH 4.0.2", 1e8),
-                                make_result("Open MPI 4.1.4", 1e9)};
-  all[0].rows = {make_row(1024, own, 1), make_row(4096, own, 9), make_row(1024, fp16_ring, 2),
-                 make_row(4096, fp16_ring, 2)};
-  all[1].rows = {make_row(1024, own, 3), make_row(4096, own, 8), make_row(4096, fp16_ring, 4)};
-  all[2].rows = {make_row(1024, own, 1), make_row(1024, fp16_ring, 0.25)};
-  auto const networks = perf::networks_of(all);
-  REQUIRE(networks.size() == 2);
-  auto const& slow = networks[0];
-  CHECK(slow.libraries() == std::vector<std::string>{"MPICH 4.0.2", "Open MPI 4.1.4"});
-  CHECK(slow.reference(1024) == &all[0].rows[0]);
-  CHECK(slow.reference(4096) == &all[1].rows[1]);
-  CHECK(slow.reference(99) == nullptr);
-  CHECK(slow.speed_up(all[1].rows[2]) == 2);
-  CHECK(perf::speed_up(all[1].rows[1], all[1].rows[2]) == 2);  // the console's figure is the page's
-  auto const curves = slow.curves();
-  REQUIRE(curves.size() == 1);
-  CHECK(curves[0].rows.at(4096) == &all[0].rows[3]);  // the faster of the two libraries
-  CHECK(slow.pays_from(curves[0]) == 4096);
-  CHECK(networks[1].pays_from(networks[1].curves()[0]) == 1024);
-
-  auto const series = perf::rate_series_of(networks);
-  REQUIRE(series.size() == 1);
-  CHECK(series[0].networks.size() == 2);
-  CHECK(series[0].bytes == 1024);
-}
-
-TEST_CASE("network: a codec pays from where on it never loses again") {
-  auto run = make_result("MPICH 4.0.2", 1e8);
-  std::uint64_t bytes = 1024;
-  for (double const ratio : {2.0, 0.5, 1.04, 1.06, 3.0}) {
-    run.rows.push_back(make_row(bytes, own, 1));
-    run.rows.push_back(make_row(bytes, fp16_ring, 1 / ratio));
-    bytes *= 2;
-  }
-  perf::network const alone(run);
-  CHECK(alone.pays_from(alone.curves()[0]) == 8192);  // 1.04 is noise
-  run.rows.back() = make_row(16384, fp16_ring, 1.5);
-  CHECK_FALSE(alone.pays_from(alone.curves()[0]).has_value());
-}
-
-TEST_CASE("network: measured rates may differ a little, stated ones not at all") {
-  auto one = make_result("Open MPI 4.1.4", 1e8), other = make_result("MPICH 4.0.2", 1.05e8);
-  one.rows = other.rows = {make_row(1024, own, 1)};
-  perf::network const first(one);
-  CHECK_FALSE(first.has(other));
-  other.rate_was_measured = true;
-  CHECK(first.has(other));
-  other.rate = 1.2e8;
-  CHECK_FALSE(first.has(other));
-  other = one;
-  other.latency *= 3;
-  CHECK(first.has(other));  // the label says that it is the same
-  one.label = other.label = "";
-  CHECK_FALSE(first.has(other));
-  for (auto change :
-       {+[](perf::result& r) { r.ranks = 8; }, +[](perf::result& r) { r.nodes = 4; },
-        +[](perf::result& r) { r.label = "x"; }, +[](perf::result& r) { r.mean = true; },
-        +[](perf::result& r) { r.rows[0].type = "double"; }}) {
-    auto another = one;
-    change(another);
-    CHECK_FALSE(first.has(another));
-  }
-}
-
-TEST_CASE("charts: every algorithm has a mark of its own, as a point and as a character") {
-  std::vector<int> points;
-  std::vector<std::string> symbols;
-  for (auto const* name :
-       {"ring", "torus:2x2", "direct", "recursive_doubling", "sampled", "MPI", "another"}) {
-    points.push_back(perf::looks::mark_of(name).point);
-    symbols.emplace_back(perf::looks::mark_of(name).symbol);
-  }
-  std::ranges::sort(points);
-  std::ranges::sort(symbols);
-  CHECK(std::ranges::adjacent_find(points) == points.end());
-  CHECK(std::ranges::adjacent_find(symbols) == symbols.end());
-}
-
-TEST_CASE("charts: codecs share a colour only when there are more than colours") {
-  auto one = make_result("Open MPI 4.1.4", 1e9);
-  one.rows.push_back(make_row(4096, own, 1e-3));
-  for (std::string const name :
-       {"identity", "zfp:8", "sign", "thc", "automatic", "uniform_thc", "fp16"})
-    one.rows.push_back(make_row(4096, {name, "ring", "mpi"}, 1e-3));
-  std::vector<perf::result> const all{one};
-  perf::looks const colors(perf::networks_of(all));
-  std::vector<std::string> used;
-  for (auto const& r : one.rows) used.push_back(colors.color(r.name.codec));
-  std::ranges::sort(used);
-  auto const twice = std::ranges::unique(used);
-  used.erase(twice.begin(), twice.end());
-  CHECK(used.size() == 8);  // MPI's own is grey
-}
-
-TEST_CASE("gnuplot: nothing of a file's name or of a label is run") {
-  if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
-    MESSAGE("not tested, because gnuplot was not found");
-    return;
-  }
-  scratch const at;
-  auto const victim = at / "victim";
-  for (std::string const& text :
-       {std::string("it's"), std::string("\"a\" and 'b'"), "'; system \"touch " + victim + "\"; '",
-        "`touch " + victim + "`", "$(touch " + victim + ")", std::string("a\\b #%s")}) {
-    CAPTURE(text);
-    auto name = text;
-    std::ranges::replace(name, '/', '|');  // of a file in the folder
-    auto const file = at / name.c_str();
-    example::gnuplot("set terminal svg\n" + example::gnuplot_output(file) + "set title " +
-                     example::gnuplot_text(text) + " noenhanced\nplot [0:1] x\nunset output\n");
-    CHECK(std::filesystem::file_size(file) > 100);
-    CHECK(!std::filesystem::exists(victim));
-  }
-  CHECK(example::gnuplot_text("two\nlines") == "\"two lines\"");
-  CHECK_THROWS_WITH_AS(example::gnuplot_output("two\nlines.svg"),
-                       "a picture cannot be drawn into a file with a line break in its name",
-                       std::runtime_error);
-}
-
-TEST_CASE("report: a page has every way and size, names what loses, and every tag is closed") {
-  if (std::system("gnuplot --version >/dev/null 2>&1") != 0) {
-    MESSAGE("not tested, because gnuplot was not found");
-    return;
-  }
-  scratch const at;
-  std::vector<perf::result> all{make_result("Open MPI 4.1.4", 1e8), make_result("MPICH 4.0.2", 1e8),
-                                make_result("Open MPI 4.1.4", 1e9)};
-  std::vector<perf::strategy> const strategies{own,
-                                               {"raw", "MPI:rabenseifner", "mpi"},
-                                               fp16_ring,
-                                               {"fp16", "torus:2x2", "ucx"},
-                                               {"sign", "sampled", "mpi"},
-                                               {"zfp:8", "MPI", "op"},
-                                               {"it's <mine> & \"yours\"", "direct", "mpi"}};
-  for (auto& run : all) {
-    double seconds = 1e-3;
-    for (std::uint64_t const bytes : {8192, 65536})
-      for (auto const& strategy : strategies)
-        run.rows.push_back(make_row(bytes, strategy, seconds *= 0.9));
-  }
-  all[2].rows.push_back(make_row(8192, {"sign_count", "ring", "mpi"}, 0.004));  // loses to 0.0009
-  all[2].rows.back().as_promised = false;
-  perf::write_report(all, at / "page.html");
-  std::ifstream in(at / "page.html");
-  std::string const page(std::istreambuf_iterator<char>(in), {});
-  CHECK(wrong_tag(page) == "");
-  CHECK(count(page, "<svg") == 3);  // two networks, one series of rates
-  CHECK(count(page, "</svg>") == 3);
-  CHECK(count(page, "<script") == 0);
-  CHECK(count(page, "src=") == 0);
-  CHECK(count(page, "<link") == 0);
-  for (auto const* text :
-       {"MPI:rabenseifner", "torus:2x2", "sampled", "zfp:8", "sign_count",
-        "it's &lt;mine&gt; &amp; &quot;yours&quot;", "a &quot;lab&quot; &amp; &lt;more&gt;",
-        "100 Mbit/s", "1 Gbit/s", "8 KiB", "64 KiB", "Open MPI 4.1.4", "MPICH 4.0.2",
-        "a processor, 2 cores", "best MPI", "0.23×, slower", "3.0e-04, too much"}) {
-    CAPTURE(text);
-    CHECK(page.find(text) != std::string::npos);
-  }
-  // a row of the tables per measured row
-  CHECK(count(page, "<td class=\"text\">mpi</td>") + count(page, "<td class=\"text\">ucx</td>") +
-            count(page, "<td class=\"text\">op</td>") ==
-        3 * 14 + 1);
-  // no identifier twice
-  std::vector<std::string> ids;
-  for (std::string const mark : {"id='", "id=\""})
-    for (auto place = page.find(mark); place != std::string::npos;
-         place = page.find(mark, place + 1))
-      ids.push_back(page.substr(place + 4, page.find(mark.back(), place + 4) - place - 4));
-  std::ranges::sort(ids);
-  CHECK(std::ranges::adjacent_find(ids) == ids.end());
-
-  CHECK_THROWS_WITH_AS(perf::write_report({make_result("MPICH 4.0.2", 1e8)}, at / "none.html"),
-                       "--plot: there are no figures to draw", std::runtime_error);
 }
 
 #ifdef HCOMP_PERF_ZFP

@@ -4,20 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <stdexcept>
 
 #include "text.hpp"
 
 namespace perf {
 namespace {
 
-/// nlohmann writes an absent figure as null and reads it back.
+/// An absent figure is null.
 template <class T> nlohmann::ordered_json json_of(std::optional<T> const& figure) {
   return figure ? nlohmann::ordered_json(*figure) : nlohmann::ordered_json();
-}
-std::optional<double> figure(nlohmann::ordered_json const& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
 }
 
 template <class Format>
@@ -112,53 +107,6 @@ nlohmann::ordered_json to_json(result const& all) {
                             {"same_bits", r.same_bits},
                             {"as_promised", r.as_promised}});
   return json;
-}
-
-result read_json(std::string const& file) {
-  try {
-    std::ifstream in(file);
-    auto const json = nlohmann::ordered_json::parse(in);
-    result all;
-    if (json.at("tool") != "hcomp_perf") throw std::runtime_error("another tool's file");
-    json.at("mpi").get_to(all.mpi);
-    all.machine = json.value("machine", "");
-    all.device = json.value("device", "");
-    json.at("ranks").get_to(all.ranks);
-    json.at("nodes").get_to(all.nodes);
-    json.at("rate_bit_per_s").get_to(all.rate);
-    json.at("rate_was_measured").get_to(all.rate_was_measured);
-    json.at("latency_s").get_to(all.latency);
-    json.at("label").get_to(all.label);
-    json.at("input").get_to(all.input);
-    json.at("mean").get_to(all.mean);
-    all.is_complete = json.value("complete", true);
-    for (auto const& j : json.at("rows")) {
-      row r;
-      j.at("bytes").get_to(r.bytes);
-      j.at("count").get_to(r.count);
-      j.at("type").get_to(r.type);
-      r.name = {j.at("codec"), j.at("algorithm"), j.at("transport")};
-      r.memory = j.value("memory", "host");
-      r.seconds = {j.at("seconds"), j.at("seconds_min"), j.at("seconds_max")};
-      j.at("calls").get_to(r.calls);
-      j.at("seconds_encode").get_to(r.seconds_encode);
-      j.at("seconds_communicate").get_to(r.seconds_communicate);
-      j.at("seconds_merge").get_to(r.seconds_merge);
-      j.at("seconds_decode").get_to(r.seconds_decode);
-      r.bytes_sent = figure(j.at("bytes_sent"));
-      r.bytes_on_wire = figure(j.at("bytes_on_wire"));
-      j.at("vs_mpi").get_to(r.vs_mpi);
-      r.bound = figure(j.at("bound_s"));
-      r.predicted = figure(j.at("predicted_s"));
-      r.error = figure(j.at("error")).value_or(std::nan(""));
-      j.at("same_bits").get_to(r.same_bits);
-      j.at("as_promised").get_to(r.as_promised);
-      all.rows.push_back(std::move(r));
-    }
-    return all;
-  } catch (std::exception const& e) {
-    throw std::runtime_error(fmt::format("{} is no result of hcomp_perf: {}", file, e.what()));
-  }
 }
 
 std::string to_csv(result const& all) {

@@ -68,8 +68,6 @@ std::string table_head(result const& all, std::string const& type);
 std::string line(result const& all, row const& one);
 
 nlohmann::ordered_json to_json(result const& all);
-/// @throws std::runtime_error  the file was not written by to_json
-result read_json(std::string const& file);
 std::string to_csv(result const& all);
 
 /// What --check finds wrong, a line each; empty: nothing.

@@ -60,6 +60,14 @@ inline void write_file(std::string const& file, std::string const& text) {
   if (!out || failed) throw std::runtime_error(file + " could not be written to its end");
 }
 
+/// @throws std::runtime_error  the file cannot be written; it is as it was, and none if it was none
+inline void require_writable(std::string const& file) {
+  if (file.empty()) return;
+  bool const is_new = !std::filesystem::exists(file);
+  if (!std::ofstream(file, std::ios::app)) throw std::runtime_error(file + " cannot be written");
+  if (is_new) std::filesystem::remove(file);
+}
+
 /// Rank 0 prints, at once.
 template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
   if (rank() == 0) print(fmt::format(text, std::forward<Args>(args)...));

@@ -11,9 +11,7 @@ are not made again: after a break, or for one more method.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-import shutil
 import signal
 import statistics
 import subprocess
@@ -22,9 +20,7 @@ from pathlib import Path
 from typing import Any, Iterable, Optional
 
 FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
-COLORS = (
-    "#444444 #E69F00 #56B4E9 #009E73 #D55E00 #0072B2 #CC79A7 #882255 #999933 #B0B0B0 #8A5A2B #F0C419"
-).split()
+PLOT = Path(__file__).resolve().parents[1] / "support/plot.py"  # by its own interpreter
 Run = dict[str, Any]  # what gpt.py writes
 
 
@@ -34,6 +30,7 @@ class Runner:
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
         self.interrupted = False
+        self.histories: list[Path] = []  #: files of the runs that ended
         self._child: Optional[subprocess.Popen[bytes]] = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._interrupt)
@@ -51,6 +48,7 @@ class Runner:
         arguments = [*self.args.arguments, "--method", method, "--seed", str(seed)]
         if self.args.go_on and (before := self._finished(history, arguments)):
             print(f"is in {history}")
+            self.histories.append(history)
             return before
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += ["--nproc-per-node", str(self.args.ranks)]
@@ -66,6 +64,7 @@ class Runner:
             why.append(f"compare.py: {method}, seed {seed}, failed; all that it said is in {log}")
             print("\n".join(why), file=sys.stderr)
             return None
+        self.histories.append(history)
         return json.loads(history.read_text())
 
     def _finished(self, history: Path, arguments: list[str]) -> Optional[Run]:
@@ -107,38 +106,6 @@ def table(rows: dict[str, list[Run]]) -> str:
     return "\n".join(lines + note)
 
 
-def picture(rows: dict[str, list[Run]], file: Path) -> None:
-    """Drawn by gnuplot, of the means over seeds."""
-
-    def quoted(text: object) -> str:
-        return "'" + str(text).replace("'", "''") + "'"
-
-    script: list[str] = []
-    for i, runs in enumerate(rows.values()):
-        script.append(f"$data{i} << EOD")
-        for entries in zip(*(run["history"] for run in runs)):
-            columns = (mean(entries, kind) for kind in ("bytes", "seconds", "validation_loss"))
-            script.append(" ".join(map(str, columns)))
-        script.append("EOD")
-    script += [
-        "set terminal svg size 1300,460 font 'Helvetica,15' background rgb 'white'",
-        f"set output {quoted(file)}",
-        "set multiplot layout 1,2 margins 0.07,0.77,0.14,0.96 spacing 0.08",
-        "set grid back lc rgb '#e2e2e2' lw 1 lt 1",
-        "set border 3 lc rgb '#666666'; set tics nomirror",
-        "set ylabel 'validation loss, nats per byte'",
-    ]
-    by_bytes = "set xlabel 'bytes sent by one rank'; set logscale x; set format x '%.0s %cB'"
-    by_time = "set xlabel 'training time, s'; unset logscale x; set format x '%g'"
-    for x, axis in ((1, f"{by_bytes}; unset key"), (2, f"{by_time}; set key noenhanced at screen 0.99,0.96")):
-        curves = (
-            f"$data{i} using {x}:3 with lines lw 2 lc rgb '{color}' title {quoted(method)}"
-            for i, (method, color) in enumerate(zip(rows, itertools.cycle(COLORS)))
-        )
-        script += [axis, f"plot {', '.join(curves)}"]
-    subprocess.run(["gnuplot"], input="\n".join(script) + "\n", text=True, check=True)
-
-
 def main() -> None:
     as_is = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_is)
@@ -156,8 +123,8 @@ def main() -> None:
         asked_of_gpt(args.arguments, args.ranks)
     except ValueError as error:
         parser.error(f"behind --: {error}")
-    if not shutil.which("gnuplot"):
-        parser.error("gnuplot, which draws the picture, was not found; apt install gnuplot-nox")
+    if subprocess.run([PLOT, "--help"], stdout=subprocess.DEVNULL).returncode != 0:
+        parser.error(f"{PLOT}, which draws the picture, does not run")
     args.results.mkdir(parents=True, exist_ok=True)
 
     runner = Runner(args)
@@ -169,8 +136,8 @@ def main() -> None:
                 break
             rows.setdefault(method, []).append(run)
     if rows:
-        picture(rows, args.results / "compare.svg")
-        print(f"\n{table(rows)}\n\nThe curves are in {args.results / 'compare.svg'}")
+        print(f"\n{table(rows)}\n", flush=True)
+        subprocess.run([PLOT, *runner.histories, "-o", args.results / "compare.svg"], check=True)
     sys.exit(sum(map(len, rows.values())) < len(set(args.methods)) * args.seeds)
 
 

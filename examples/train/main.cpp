@@ -1,7 +1,7 @@
 /// @file
 /// Trains one model with several ways to agree on its updates, and compares them.
 ///
-///     mpirun -n 4 train --codec fp32,marsit --epochs 5 --plot train.svg
+///     mpirun -n 4 train --codec fp32,marsit --epochs 5 --json train.json
 
 #include <fmt/core.h>
 #include <mpi.h>
@@ -16,7 +16,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "../support/gnuplot.hpp"
 #include "../support/interruption.hpp"
 #include "../support/npy.hpp"
 #include "../support/program.hpp"
@@ -25,7 +24,6 @@
 #include "device.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
-#include "plot.hpp"
 #include "report.hpp"
 #include "skip_gram.hpp"
 #include "text.hpp"
@@ -113,23 +111,15 @@ void report(comparison const& all, int signal) {
     say("\n{}", table(all));
     if (!all.is_complete) say("# interrupted: these are the figures so far\n");
     if (!o.json.empty()) say("\nfigures in {}\n", o.json);
-    if (o.plot.empty()) return;
-    if (all.rows.front().runs.front().curve.size() < 2) {
-      say("no picture, as there are no figures yet\n");
-      return;
-    }
-    plot(all, o.plot);
-    say("picture in {}\n", o.plot);
   });
   if (!all.is_complete) throw example::interrupted{signal};
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
 }
 
-/// @throws std::runtime_error  a file that cannot be written, or no gnuplot
+/// @throws std::runtime_error  a file that cannot be written
 void require_outputs(options const& o) {
   if (rank() != 0) return;
-  if (!o.plot.empty()) example::require_gnuplot();
-  for (auto const& file : {o.json, o.plot, o.dump}) example::require_writable(file);
+  for (auto const& file : {o.json, o.dump}) example::require_writable(file);
 }
 
 void run_on_processes(options const& o) {

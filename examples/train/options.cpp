@@ -255,8 +255,9 @@ options parse(int argc, char const* const* argv) {
   app.add_option("--seeds", o.seeds, "Train with so many seeds from --seed on, report the mean")
       ->check(CLI::Range(1, 1000));
 
-  app.add_option("--json", o.json, "Write all figures to this file");
-  app.add_option("--plot", o.plot, "Draw loss and accuracy into this SVG file (needs gnuplot)");
+  app.add_option("--json", o.json,
+                 "Write all results to this file; to draw them:\n"
+                 "examples/support/plot.py results/train.json -o results/train.svg");
   app.add_option(
       "--dump", o.dump,
       "Write the gradients of one step to this .npy file, a row per rank, as hcomp_perf\n"

@@ -43,7 +43,7 @@ struct options {
   std::uint64_t seed = 1;
   int seeds = 1;
 
-  std::string json, plot, dump;   ///< files to write; empty: none
+  std::string json, dump;         ///< files to write; empty: none
   std::uint64_t dump_step = 100;  ///< whose gradients go to `dump`, counted from 1
   bool check = false;
   std::optional<double> within;

@@ -30,7 +30,6 @@
 #include "data.hpp"
 #include "eigen_products.hpp"
 #include "mlp.hpp"
-#include "plot.hpp"
 #include "random.hpp"
 #include "report.hpp"
 #include "sgd.hpp"
@@ -510,22 +509,6 @@ TEST_CASE("report: twins are compared at every observation") {
   all.rows.pop_back();
   add("sparse", 2 + 1e-5);
   CHECK(train::complaints(all).empty());
-}
-
-TEST_CASE("plot: of a run that was interrupted in its first tenth, too") {
-  train::comparison all;
-  train::history run;
-  run.codec = "fp32";
-  run.steps = 3000;
-  run.steps_made = 15;
-  run.curve = {{}, {.step = 10, .bytes = 1e6, .seconds = 0.1, .train_loss = 1.8, .accuracy = 62}};
-  all.add(run);
-  auto const file = std::filesystem::temp_directory_path() / "hcomp_train_parts_plot.svg";
-  train::plot(all, file.string());
-  std::ifstream in(file);
-  CHECK(std::string(std::istreambuf_iterator<char>(in), {}).find("fp32") != std::string::npos);
-  in.close();
-  std::filesystem::remove(file);
 }
 
 TEST_CASE("top_k: sends the largest means, sums of a step miss what a residual has") {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace train {
@@ -55,6 +56,13 @@ std::string gain_text(comparison const& all, comparison_row const& row) {
   auto const* const exact = all.find("fp32");
   if (!exact || exact == &row) return "-";
   return fmt::format("{:+.2f}", row.accuracy().mean - exact->accuracy().mean);
+}
+
+/// The data set for people; its files may lie elsewhere than by default.
+std::string data_name(options const& o) {
+  auto const file = [](std::string_view path) { return std::filesystem::path(path).filename(); };
+  if (o.data == "synthetic") return fmt::format("synthetic {}", o.model->examples);
+  return file(o.data) == file(o.model->data) ? std::string(o.model->data_name) : "other data";
 }
 
 /// What the figures of methods that have settings of their own depend on.
@@ -182,6 +190,7 @@ nlohmann::ordered_json to_json(comparison const& all) {
                               {"device", all.device},         {"transport", o.transport},
                               {"link_gbit_per_s", o.link},    {"threads", o.threads},
                               {"model", o.model->name},       {"data", o.data},
+                              {"data_name", data_name(o)},    {"examples", o.model->examples},
                               {"epochs", o.epochs},           {"batch_per_rank", o.batch},
                               {"period", o.period},           {"warm_up", o.warm_up},
                               {"flush_limit", o.flush_limit}, {"resync_epochs", o.resync}};

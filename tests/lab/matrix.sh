@@ -47,8 +47,8 @@ run bash -c 'cmake --preset release -S "$1" && cmake --build "$2" -j "$(nproc)" 
 
 figures=()
 report() {
-  ((${#figures[@]} == 0)) || "$build/examples/perf/hcomp_perf" --report-from "${figures[@]}" \
-    --plot "$results/lab.html"
+  ((${#figures[@]} == 0)) ||
+    "$top/examples/support/plot.py" "${figures[@]}" -o "$results/lab.html"
 }
 when_interrupted() {
   [[ ! -s ${file-} ]] || figures+=("$file")

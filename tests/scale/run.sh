@@ -21,7 +21,7 @@ echo "building in ${build##*/}/"
 {
   cmake -S "$top" -B "$build" -G Ninja -DHCOMP_BUILD_EXAMPLES=OFF -DHCOMP_BUILD_BENCHMARKS=OFF \
     -DHCOMP_WITH_GPU=OFF
-  cmake --build "$build" --target scale scale_plot
+  cmake --build "$build" --target scale
 } >"$build/build.log" 2>&1 </dev/null || {
   echo "tests/scale/run.sh: building failed:" >&2
   tail -n 40 "$build/build.log" >&2
@@ -48,5 +48,4 @@ for gbit in "${gbits[@]}"; do
     figures+=("$file.json" "$file-thc.json")
   done
 done
-"$program/scale_plot" "$results/scale.svg" "${figures[@]}"
-echo "plot: results/scale.svg"
+"$top/examples/support/plot.py" "${figures[@]}" -o "$results/scale.svg"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # matrix_interrupted.sh SIGNAL STATUS
 #
-# tests/lab/matrix.sh with scripts in place of the lab, of CMake and of hcomp_perf: interrupted on the
+# tests/lab/matrix.sh with scripts in place of the lab, CMake, hcomp_perf and plot.py: interrupted on the
 # second network it removes the lab, and reports on what was measured on both. The lab's own tests
 # interrupt the lab.
 set -euo pipefail
@@ -22,10 +22,6 @@ echo '#!/bin/sh' >"$clone/bin/cmake"
 # On the first network it ends; on the second it writes what it has when it is told to end.
 cat >"$clone/build/examples/perf/hcomp_perf" <<PERF
 #!/usr/bin/env bash
-if [[ \$1 == --report-from ]]; then
-  echo "report from" "\${@:2:\$# - 3}"
-  exit
-fi
 file=\${*: -1}
 if [[ \$file == *1gbit* ]]; then
   trap 'echo figures >"\$file"; exit 143' TERM
@@ -35,7 +31,12 @@ if [[ \$file == *1gbit* ]]; then
 fi
 echo figures >"\$file"
 PERF
-chmod +x "$clone"/tests/lab/* "$clone/bin/cmake" "$clone/build/examples/perf/hcomp_perf"
+mkdir -p "$clone/examples/support"
+cat >"$clone/examples/support/plot.py" <<'PLOT'
+#!/usr/bin/env bash
+echo "report from" "$@"
+PLOT
+chmod +x "$clone/examples/support/plot.py" "$clone"/tests/lab/* "$clone/bin/cmake" "$clone/build/examples/perf/hcomp_perf"
 
 PATH=$clone/bin:$PATH RATES="100mbit 1gbit" HOSTS=2 DELAYS=none LOSSES=none MPIS=openmpi \
   "$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/lab/matrix.sh"
