@@ -351,3 +351,5 @@ function(hcomp_add_header_check target root)
     endif()
   endif()
 endfunction()
+
+include(${CMAKE_CURRENT_LIST_DIR}/HcompPlotTests.cmake)

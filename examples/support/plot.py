@@ -128,10 +128,8 @@ TRAIN_COLORS = {
 class Series:
     """All runs of one method. Points: the figures of an observation, mean, least and most over runs."""
 
-    def __init__(self, name: str, order: int, curves: list[list[Json]], is_simulated: bool = False) -> None:
-        self.name, self.is_simulated = name, is_simulated
-        self.method = re.split("[,:]", name)[0]
-        self.color = TRAIN_COLORS.get(self.method, "#000000")
+    def __init__(self, name: str, color: str, order: int, curves: list[list[Json]], is_simulated: bool) -> None:
+        self.name, self.color, self.is_simulated = name, color, is_simulated
         self.dashes, self.is_first = DASHES[order % len(DASHES)], order == 0  # of its method
         self.curves = curves
         self.is_one_run = len(curves) == 1
@@ -159,12 +157,13 @@ def seeds_text(curves: dict[str, list[list[Json]]]) -> str:
 
 
 def series_of(curves: dict[str, list[list[Json]]], simulated: Iterable[str] = ()) -> list[Series]:
-    orders: dict[str, int] = {}
-    all_series = []
+    methods: dict[str, tuple[str, int]] = {}  # its colour, and how many series it has
+    free, all_series = itertools.cycle(FREE_COLORS), []
     for name, of in curves.items():
         method = re.split("[,:]", name)[0]
-        all_series.append(Series(name, orders.get(method, 0), of, name in simulated))
-        orders[method] = orders.get(method, 0) + 1
+        color, order = methods.get(method) or (TRAIN_COLORS.get(method) or next(free), 0)
+        methods[method] = color, order + 1
+        all_series.append(Series(name, color, order, of, name in simulated))
     return all_series
 
 
@@ -618,7 +617,7 @@ def perf_figure(networks: list[Network]) -> Figure:
     if series:
         title = "Speed-up over uncompressed all-reduce"
         subtitle = "each codec by its fastest algorithm; error: |result − exact sum| / |exact sum|"
-        draws = [(series_text(*one), lambda panel, one=one: speed_up_panel(panel, *one, colors)) for one in series]
+        draws = [(series_text(*s), lambda panel, s=s: speed_up_panel(panel, *s, colors)) for s in series]
     else:
         title = "Time of an all-reduce"
         subtitle = "thick: fastest algorithm of a codec; thin: the others; dashed: bound by the link rate"
@@ -816,7 +815,8 @@ class Report:
         svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>chart{self.charts}-", svg[svg.index("<svg") :])
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
         name = escape(name)
-        return f'<figure role="img" aria-label="{kind}, {name}"><figcaption>{name}</figcaption>\n{svg}</figure>\n'
+        caption = f"<figcaption>{name}</figcaption>"
+        return f'<figure role="img" aria-label="{kind}, {name}">{caption}\n{svg}</figure>\n'
 
     def times(self) -> str:
         curves = [c for n in self.networks for c in n.curves()]
@@ -824,11 +824,11 @@ class Report:
         marks = dict.fromkeys((mark_of(c.algorithm)[1], "MPI op" if c.algorithm == "MPI" else c.algorithm)
                               for c in curves if c.codec != "raw")
         return (
-            "<h2>Time over size</h2>\n<p>Both axes are logarithmic. Grey: MPI_Allreduce of the uncompressed vector, "
-            "with a band from its fastest to its slowest call. Thick: the fastest algorithm of a codec at the largest "
-            "size; thin: the other algorithms, each over its fastest transport. Dashed: time that the bytes of a thick "
-            'line need at the link rate.</p>\n<p class="legend"><strong>Colours</strong>'
-            + "".join(f"<span>{patch(self.colors[codec])}{escape(name)}</span>" for codec, name in colors.items())
+            "<h2>Time over size</h2>\n<p>Both axes are logarithmic. Grey: MPI_Allreduce of the uncompressed "
+            "vector, with a band from its fastest to its slowest call. Thick: the fastest algorithm of a codec at "
+            "the largest size; thin: the other algorithms, each over its fastest transport. Dashed: time that the "
+            'bytes of a thick line need at the link rate.</p>\n<p class="legend"><strong>Colours</strong>'
+            + "".join(f"<span>{patch(self.colors[c])}{escape(name)}</span>" for c, name in colors.items())
             + '</p>\n<p class="legend"><strong>Marks</strong>'
             + "".join(f"<span>{mark} {escape(name)}</span>" for mark, name in marks)
             + '</p>\n<div class="charts">\n'
@@ -844,8 +844,9 @@ class Report:
         if not series:
             return ""
         text = (
-            "<h2>Speed-up over link rate</h2>\n<p>Each codec by its fastest algorithm, against MPI_Allreduce of "
-            "the uncompressed vector; both axes are logarithmic. In the shaded part compression is slower.</p>\n"
+            "<h2>Speed-up over link rate</h2>\n<p>Each codec by its fastest algorithm, against MPI_Allreduce "
+            "of the uncompressed vector; both axes are logarithmic. In the shaded part compression is slower."
+            "</p>\n"
             '<div class="charts">\n'
         )
         for one in series:
@@ -893,7 +894,8 @@ class Report:
         names += [escape(row["transport"]), *[escape(run["mpi"])] * several]
         text = cells("td", size_text(row["bytes"])) + cells("td", *names, style="text")
         text += cells("td", *(seconds_text(row[key]) for key in ("seconds", "seconds_min", "seconds_max")))
-        text += cells("td", "fastest MPI" if is_fastest_mpi else ratio_html(network.speed_up(row)), style="text")
+        ratio = "fastest MPI" if is_fastest_mpi else ratio_html(network.speed_up(row))
+        text += cells("td", ratio, style="text")
         mark = ' class="own"' if is_reference(row) else ""
         return f"<tr{mark}>{text}{cells('td', *values)}</tr>\n"
 
@@ -952,11 +954,11 @@ def drawn(contents: list[Any], ending: str) -> str:
     return svg_of(train_figure(contents[0]))
 
 
-def main() -> None:
+def main(words: Optional[Sequence[str]] = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE.json")
-    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="FILE.svg or FILE.html")
-    args = parser.parse_args()
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE", help="*.svg or *.html")
+    args = parser.parse_args(words)
     if args.output.suffix not in (".svg", ".html"):
         parser.error(f"--output {args.output}: the name ends in neither .svg nor .html")
     try:

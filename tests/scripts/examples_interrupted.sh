@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# examples_interrupted.sh SIGNAL STATUS
+#
+# examples/run.sh with scripts in place of CMake, mpirun and plot.py. It draws what train has written: at
+# its end, also where that is a failure, and after an interruption; but not what an earlier run has left.
+set -euo pipefail
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+clone=$(mktemp -d)
+trap 'rm -rf "$clone"' EXIT
+
+mkdir -p "$clone"/{examples/support,tests/support,cmake,bin,results}
+cp "$top/examples/run.sh" "$clone/examples"
+cp "$top/tests/support/interruptible.sh" "$clone/tests/support"
+echo true >"$clone/cmake/setup.sh"
+cat >"$clone/bin/cmake" <<CMAKE
+#!/bin/sh
+echo "MPIEXEC_EXECUTABLE:FILEPATH=$clone/bin/mpirun" >"$clone/build-main/CMakeCache.txt"
+CMAKE
+# By its last argument it ends, fails, writes nothing, or waits to be told to end.
+cat >"$clone/bin/mpirun" <<'MPIRUN'
+#!/usr/bin/env bash
+[[ $4 == --json ]] || exit 2
+case ${*: -1} in
+  --help) exit ;;
+  --fails) echo figures >"$5" && exit 3 ;;
+  --waits)
+    trap 'echo "figures so far" >"$5"; exit 143' TERM
+    sleep 1234 &
+    echo begun >"$BEGUN"
+    wait
+    ;;
+esac
+echo figures >"$5"
+MPIRUN
+cat >"$clone/examples/support/plot.py" <<'PLOT'
+#!/usr/bin/env bash
+[[ $2 == -o ]]
+cp "$1" "$3"
+PLOT
+chmod +x "$clone"/bin/* "$clone/examples/support/plot.py"
+export PATH=$clone/bin:$PATH BEGUN=$clone/begun
+
+fail() { echo "FAILED: $*" >&2 && exit 1; }
+figures=$clone/results/train.json picture=$clone/results/train.svg
+job() { bash "$clone/examples/run.sh" "$@" >/dev/null; }
+job --seeds 2 || fail "it ended with $?"
+cmp "$figures" "$picture" || fail "the results are not drawn"
+rm "$picture"
+job --help || fail "--help ended with $?"
+[[ ! -e $picture ]] || fail "--help draws the results of an earlier run"
+status=0
+job --fails || status=$?
+[[ $status == 3 ]] || fail "train ended with 3, run.sh with $status"
+cmp "$figures" "$picture" || fail "the results of a run that failed are not drawn"
+"$top/tests/support/interrupted.sh" "$1" "$2" "$BEGUN" bash "$clone/examples/run.sh" --waits
+grep -q "so far" "$picture" || fail "the results so far are not drawn"
