@@ -54,6 +54,7 @@ draw() {
 }
 # shellcheck source=../tests/support/interruptible.sh
 source "$top/tests/support/interruptible.sh"
+# shellcheck disable=SC2317  # interruptible.sh calls it
 when_interrupted() { draw || true; }
 status=0
 run "$launcher" -n "$ranks" "$build/examples/train/train" --json "$results/$name.json" \

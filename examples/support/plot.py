@@ -42,7 +42,7 @@ matplotlib.rcParams.update({
 })
 
 # Colours that people with colour blindness can tell apart (Okabe and Ito, 2008; Tol's muted set).
-FREE_COLORS = "#CC79A7 #E69F00 #0072B2 #56B4E9 #D55E00 #009E73 #000000".split()
+FREE_COLORS = "#CC79A7 #E69F00 #0072B2 #56B4E9 #D55E00 #009E73 #000000 #8A5A2B #F0C419".split()
 GREY = "#6a6a6a"
 DASHES = ("-", (0, (5, 3)), (0, (1.5, 2)), "-.")
 Json = dict[str, Any]
@@ -93,6 +93,14 @@ def named_ticks(axis: Any, at: Sequence[float], names: Sequence[str]) -> None:
     axis.set_minor_locator(NullLocator())
 
 
+def with_colors(names: Iterable[str], fixed: dict[str, str]) -> dict[str, str]:
+    """Names without a fixed colour take those that are left; if none is, they share."""
+    colors = {name: fixed.get(name, "") for name in names}
+    free = [color for color in FREE_COLORS if color not in colors.values()]
+    free = itertools.chain(free, itertools.cycle(FREE_COLORS))
+    return {name: color or next(free) for name, color in colors.items()}
+
+
 def end_labels(panel: Any, labels: Iterable[tuple[float, str, str]], gap: float = 0.055) -> None:
     """Names at the right border, each beside the end of its line: (y value, text, colour)."""
     low, high = panel.get_ylim()
@@ -121,7 +129,7 @@ TRAIN_COLORS = {
     "signum": "#E69F00", "ef_sign": "#CC79A7", "thc": "#882255", "uniform_thc": "#AA4499",
     "sparse": "#332288", "sparse_fixed": "#44AA99", "fixed": "#DDAA33", "top_k": "#661100",
     "marsit": "#009E73", "marsit_inf": "#0072B2", "inceptionn": "#117733", "error_bounded": "#999933",
-    "identity": "#444444", "gloo": "#999999", "sign": "#D55E00", "powersgd": "#0072B2",
+    "identity": "#000000", "gloo": "#999999", "sign": "#D55E00", "powersgd": "#0072B2",
 }
 
 
@@ -157,14 +165,12 @@ def seeds_text(curves: dict[str, list[list[Json]]]) -> str:
 
 
 def series_of(curves: dict[str, list[list[Json]]], simulated: Iterable[str] = ()) -> list[Series]:
-    methods: dict[str, tuple[str, int]] = {}  # its colour, and how many series it has
-    free, all_series = itertools.cycle(FREE_COLORS), []
-    for name, of in curves.items():
-        method = re.split("[,:]", name)[0]
-        color, order = methods.get(method) or (TRAIN_COLORS.get(method) or next(free), 0)
-        methods[method] = color, order + 1
-        all_series.append(Series(name, color, order, of, name in simulated))
-    return all_series
+    methods = [re.split("[,:]", name)[0] for name in curves]
+    colors = with_colors(methods, TRAIN_COLORS)
+    return [
+        Series(name, colors[method], methods[:i].count(method), of, name in simulated)
+        for i, (method, (name, of)) in enumerate(zip(methods, curves.items()))
+    ]
 
 
 def learning_panel(panel: Any, shown: list[Series], x: str, y: str) -> None:
@@ -338,6 +344,7 @@ def scale_figure(points: list[Json]) -> Figure:
 CLEAR_SPEED_UP = 1.05  # less is noise
 CODEC_COLORS = {"identity": "#000000", "fp16": "#56B4E9", "bf16": "#0072B2", "sign": "#009E73",
                 "sign_count": "#D55E00", "automatic": "#E69F00", "raw": "#8a8a8a"}
+SERIES_KEYS = ("ranks", "hosts", "device", "input", "mean")  # and the type: equal on one network
 MARKS = {"ring": ("o", "●"), "torus": ("s", "■"), "direct": ("^", "▲"), "recursive_doubling": ("v", "▼"),
          "sampled": ("D", "◆"), "hierarchical": ("p", "⬟"), "aggregator": ("P", "✚"), "MPI": ("x", "×")}
 
@@ -418,10 +425,9 @@ class Network:
     def has(self, run: Json) -> bool:
         """Measured rates may differ by a tenth; without a label also latencies, by a half."""
         mine = self.first
-        same = ("ranks", "hosts", "label", "device", "input", "mean")
         factor = 1.1 if mine["rate_was_measured"] or run["rate_was_measured"] else 1
         return (
-            all(mine[key] == run[key] for key in same)
+            all(mine[key] == run[key] for key in (*SERIES_KEYS, "label"))
             and self.type == run["rows"][0]["type"]
             and are_near(mine["rate_bit_per_s"], run["rate_bit_per_s"], factor)
             and (mine["label"] != "" or are_near(mine["latency_s"], run["latency_s"], 1.5))
@@ -502,20 +508,21 @@ def networks_of(runs: list[Json]) -> list[Network]:
 def rate_series_of(networks: list[Network]) -> list[tuple[list[Network], int]]:
     """Networks that differ only in rate and label, and the largest size that all of them have."""
 
-    def grouped(of: Iterable[Network], with_label: bool) -> list[list[Network]]:
+    def grouped(of: list[Network], *keys: str) -> list[list[Network]]:
         groups: dict[tuple[Any, ...], list[Network]] = {}
         for one in of:
-            keys = ("ranks", "hosts", "device", "input", "mean") + ("label",) * with_label
             groups.setdefault((*(one.first[key] for key in keys), one.type), []).append(one)
         return list(groups.values())
 
+    def is_series(of: list[Network]) -> bool:
+        return len({n.first["rate_bit_per_s"] for n in of}) == len(of)
+
     series = []
-    for group in grouped((n for n in networks if n.first["rate_bit_per_s"] > 0), False):
-        rates = [n.first["rate_bit_per_s"] for n in group]
+    for group in grouped([n for n in networks if n.first["rate_bit_per_s"] > 0], *SERIES_KEYS):
         # Two of one rate differ in something else, which their labels name.
-        for members in [group] if len(set(rates)) == len(rates) else grouped(group, True):
+        for members in [group] if is_series(group) else grouped(group, *SERIES_KEYS, "label"):
             sizes = [s for s in members[0].sizes if all(n.reference(s) for n in members)]
-            if len(members) > 1 and sizes:
+            if len(members) > 1 and is_series(members) and sizes:
                 series.append((members, sizes[-1]))
     return series
 
@@ -525,11 +532,7 @@ def series_text(members: list[Network], size: int) -> str:
 
 
 def colors_of(networks: list[Network]) -> dict[str, str]:
-    codecs = dict.fromkeys(["raw", *(c.codec for n in networks for c in n.curves())])
-    colors = {codec: CODEC_COLORS[codec] for codec in codecs if codec in CODEC_COLORS}
-    free = [color for color in FREE_COLORS if color not in colors.values()]
-    free = itertools.chain(free, itertools.cycle(FREE_COLORS))  # if nothing is left, they share
-    return {codec: colors.get(codec) or next(free) for codec in codecs}
+    return with_colors(["raw", *(c.codec for n in networks for c in n.curves())], CODEC_COLORS)
 
 
 def time_panel(panel: Any, network: Network, colors: dict[str, str]) -> None:

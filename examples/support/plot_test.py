@@ -127,6 +127,13 @@ class Train(unittest.TestCase):
         lines = [len(panel.lines) for panel in figure.axes]
         self.assertEqual(lines, [4, 2, 4, 2])  # a line and its end, by bytes and by time
 
+    def test_methods_have_colours_of_their_own_and_series_of_one_method_have_styles(self) -> None:
+        names = ("ef_sign", "dist_ef_sign", "thc", "thc, 10 % late", "steps")
+        series = plot.series_of({name: [train_run(name)["curve"]] for name in names})
+        self.assertEqual(len({one.color for one in series}), 4)
+        self.assertEqual(series[2].color, series[3].color)
+        self.assertNotEqual(series[2].dashes, series[3].dashes)
+
     def test_a_line_that_another_covers_is_wider(self) -> None:
         figure = plot.train_figure(train_results(train_run("fixed"), train_run("sparse_fixed")))
         widths = [line.get_linewidth() for line in figure.axes[0].lines[::2]]
@@ -207,6 +214,16 @@ class Networks(unittest.TestCase):
         self.assertEqual(slow.pays_from(curve), 4096)
         self.assertEqual(networks[1].pays_from(networks[1].curves()[0]), 1024)
         self.assertEqual(plot.rate_series_of(networks), [(networks, 1024)])
+
+    def test_networks_of_one_rate_are_no_series_unless_labels_tell_them_apart(self) -> None:
+        def run(rate: float, label: str, latency: float) -> Json:
+            return perf_results(perf_row(1024, RAW, 1), rate_bit_per_s=rate, label=label, latency_s=latency)
+
+        same = plot.networks_of([run(1e9, "", 1e-6), run(1e9, "", 1e-3)])
+        self.assertEqual((len(same), plot.rate_series_of(same)), (2, []))
+        labels = [run(rate, label, 1e-6) for rate in (1e8, 1e9) for label in ("", "1 ms")]
+        series = plot.rate_series_of(plot.networks_of(labels))
+        self.assertEqual([[n.first["label"] for n in of] for of, _ in series], [["", ""], ["1 ms", "1 ms"]])
 
     def test_a_codec_pays_from_where_on_it_is_never_slower_again(self) -> None:
         run = perf_results()
