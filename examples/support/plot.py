@@ -134,7 +134,7 @@ TRAIN_COLORS = {
 
 
 class Series:
-    """All runs of one method. Points: the figures of an observation, mean, least and most over runs."""
+    """All runs of one method. Points: the figures of an observation, mean, minimum and maximum over runs."""
 
     def __init__(self, name: str, color: str, order: int, curves: list[list[Json]], is_simulated: bool) -> None:
         self.name, self.color, self.is_simulated = name, color, is_simulated
@@ -323,8 +323,8 @@ def scale_figure(points: list[Json]) -> Figure:
             color = ALGORITHM_COLORS.get(algorithm.split(":")[0], "#CC79A7")
             name = f"{algorithm}, {({'identity': 'fp32', 'sign': '1 bit'}).get(codec, codec)}"
             name += f", {hop_bits} bits" * (hop_bits > 0)
-            looks = {"identity": (DASHES[1], "o", "none"), "thc": (DASHES[2], "D", color)}
-            dashes, mark, fill = looks.get(codec, ("-", "o", color))
+            styles = {"identity": (DASHES[1], "o", "none"), "thc": (DASHES[2], "D", color)}
+            dashes, mark, fill = styles.get(codec, ("-", "o", color))
             at = [point["ranks"] for point in of]
             simulated = [1e3 * point["seconds"] for point in of]
             predicted = [1e3 * point["predicted"] for point in of]
@@ -683,7 +683,7 @@ th.gap, td.gap { padding-left: 1.8rem; }
 MEANINGS = {
     "transport": "hcomp over <em>mpi</em>, <em>ucx</em> or <em>udp</em> (hcomp-aggregator), or <em>op</em>: "
     "MPI_Allreduce with hcomp’s MPI_Op",
-    "time": "median over calls, then over ranks; beside it the smallest and the largest of the ranks’ medians",
+    "time": "median over calls, then over ranks; min and max: of the ranks’ medians",
     "algbw": "algorithm bandwidth: size / time of the slowest rank",
     "busbw": "bus bandwidth: algbw × 2 (P−1)/P, as in nccl-tests",
     "sent": "bytes sent per call by the rank that sends most, counted by its transport",
@@ -869,7 +869,7 @@ class Report:
         optional = [key for key in OPTIONAL_COLUMNS if any(row[key] is not None for row, _ in entries)]
         head = cells("th", "size")
         head += cells("th", "codec", "algorithm", "transport", *["MPI"] * several, style="text")
-        head += cells("th", "time", "least<small>of the ranks</small>", "most<small>of the ranks</small>")
+        head += cells("th", "time", "min<small>over ranks</small>", "max<small>over ranks</small>")
         head += cells("th", "speed-up", style="text")
         head += cells("th", "error", "algbw<small>GB/s</small>", "busbw<small>GB/s</small>")
         head += cells("th", *(OPTIONAL_COLUMNS[key] for key in optional))
