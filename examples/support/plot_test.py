@@ -68,7 +68,7 @@ def train_run(codec: str, seed: int = 1, steps: int = 80, made: int = 80, **more
         {"step": step, "bytes_sent": 1e7 * step, "seconds": 0.1 * step, "train_loss": 2 - 0.01 * step,
          "test_loss": 2 - 0.01 * step, "test_accuracy": 50 + step / 4 + seed}
         for step in range(0, made + 1, 5)
-    ]  # fmt: skip
+    ]
     name = codec if made == steps else f"{codec}, {made} of {steps} steps"
     return {"codec": name, "algorithm": "ring", "seed": seed, "steps": steps, "curve": curve} | more
 
@@ -77,20 +77,22 @@ def train_results(*runs: Json, **more: Any) -> Json:
     return {
         "ranks": 4, "complete": True, "link_gbit_per_s": 0, "model": "mlp", "data_name": "Fashion-MNIST",
         "examples": "images", "epochs": 5, "batch_per_rank": 25, "parameters": 1149010, "runs": list(runs),
-    } | more  # fmt: skip
+    } | more
 
 
 class Train(unittest.TestCase):
     def test_every_method_panel_and_setting_is_named(self) -> None:
-        runs = [train_run(codec, seed) for codec in ("fp32", "ef_sign", "thc", "thc, 10 % late") for seed in (1, 2)]
+        codecs = ("fp32", "ef_sign", "thc", "thc, 10 % late")
+        runs = [train_run(codec, seed) for codec in codecs for seed in (1, 2)]
         texts = texts_of(plot.drawn([train_results(*runs, link_gbit_per_s=0.5)], ".svg")).split("\n")
-        for text in ("fp32", "ef_sign", "thc", "thc, 10 % late"):
+        for text in codecs:
             self.assertEqual(texts.count(text), 1, text)  # in the legend
         for text in ("test accuracy, %", "training loss, nats (log scale)", "bytes sent per rank, GB (log scale)",
-                     "training time, s"):  # fmt: skip
+                     "training time, s"):
             self.assertEqual(texts.count(text), 2, text)
         self.assertIn("4 ranks train 1.15 million parameters on Fashion-MNIST", texts)
-        self.assertIn("5 epochs, 25 images per rank and step, mean and range of 2 seeds, links of 0.5 Gbit/s", texts)
+        settings = "5 epochs, 25 images per rank and step, mean and range of 2 seeds, links of 0.5 Gbit/s"
+        self.assertIn(settings, texts)
 
     def test_series_are_means_and_ranges_over_seeds(self) -> None:
         curves = {"fp32": [train_run("fp32", seed)["curve"] for seed in (1, 2, 6)]}
@@ -140,10 +142,10 @@ class Train(unittest.TestCase):
         self.assertGreater(widths[0], widths[1])
 
     def test_gpt(self) -> None:
-        history = [{"step": step, "bytes": 1e6 * step, "seconds": step, "training_loss": 2, "validation_loss": 3 - step / 99}
-                   for step in (20, 40, 60)]  # fmt: skip
-        runs = [{"settings": {"method": method, "steps": "60", "ranks": "4"}, "parameters": 3.2e6, "history": history}
-                for method in ("identity", "thc:bits=4", "thc:bits=2")]  # fmt: skip
+        history = [{"step": step, "bytes": 1e6 * step, "seconds": step, "validation_loss": 3 - step / 99}
+                   for step in (20, 40, 60)]
+        runs = [{"settings": {"method": method, "steps": "60", "ranks": "4"}, "parameters": 3.2e6,
+                 "history": history} for method in ("identity", "thc:bits=4", "thc:bits=2")]
         texts = texts_of(plot.drawn(runs, ".svg"))
         for text in ("identity", "thc:bits=4", "thc:bits=2", "validation loss, nats per byte", "MB (log scale)"):
             self.assertIn(text, texts)
@@ -156,15 +158,15 @@ class Scale(unittest.TestCase):
     def test_every_curve_and_link_rate_is_named(self) -> None:
         points = [
             {"ranks": ranks, "values": 1 << 20, "latency_us": 10, "rendezvous": True, "bandwidth_gbit_s": rate,
-             "algorithm": algorithm, "codec": codec, "hop_bits": 8 * (codec == "thc"), "seconds": ranks / 1e3 / rate,
-             "predicted": ranks / 1e3}
+             "algorithm": algorithm, "codec": codec, "hop_bits": 8 * (codec == "thc"),
+             "seconds": ranks / 1e3 / rate, "predicted": ranks / 1e3}
             for rate in (1, 10) for ranks in (1024, 64, 256) for algorithm, codec in
             (("ring", "identity"), ("torus", "thc"), ("direct", "sign")) if (ranks, algorithm) != (1024, "ring")
-        ]  # fmt: skip
+        ]
         texts = texts_of(plot.drawn([points[:7], points[7:]], ".svg"))
         for text in ("All-reduce of 1.05 million values on 64 to 1024 simulated nodes", "links of 1 Gbit/s",
                      "links of 10 Gbit/s", "ring, fp32", "torus, thc, 8 bits", "direct, 1 bit", "ranks (log scale)",
-                     "time, ms (log scale)", "messages wait for their receives"):  # fmt: skip
+                     "time, ms (log scale)", "messages wait for their receives"):
             self.assertIn(text, texts)
 
 
@@ -180,8 +182,9 @@ def perf_row(size: int, strategy: tuple[str, str, str], seconds: float, **more: 
         "bytes": size, "type": "float", "codec": codec, "algorithm": algorithm, "transport": transport,
         "seconds": seconds, "seconds_min": 0.9 * seconds, "seconds_max": 1.25 * seconds,
         "calls": [0.8 * seconds, 1.5 * seconds], "bytes_sent": 1.5 * size, "bytes_on_wire": 1.6 * size,
-        "bound_s": 0.5 * seconds, "predicted_s": 0.6 * seconds, "error": 3e-4, "same_bits": True, "as_promised": True,
-    } | more  # fmt: skip
+        "bound_s": 0.5 * seconds, "predicted_s": 0.6 * seconds, "error": 3e-4,
+        "same_bits": True, "as_promised": True,
+    } | more
 
 
 def perf_results(*rows: Json, **more: Any) -> Json:
@@ -189,7 +192,7 @@ def perf_results(*rows: Json, **more: Any) -> Json:
         "tool": "hcomp_perf", "mpi": "Open MPI 4.1.4", "machine": "a processor, 2 cores", "ranks": 4, "hosts": 2,
         "rate_bit_per_s": 1e8, "rate_was_measured": False, "latency_s": 5e-5, "label": 'a "lab" & <more>',
         "input": "normal values", "mean": False, "complete": True, "device": "", "rows": list(rows),
-    } | more  # fmt: skip
+    } | more
 
 
 class Networks(unittest.TestCase):
@@ -199,9 +202,10 @@ class Networks(unittest.TestCase):
         self.assertEqual([", vectors on a device" in name for name in names], [False, True])
 
     def test_the_fastest_library_is_the_reference(self) -> None:
-        first = perf_results(perf_row(1024, RAW, 1), perf_row(4096, RAW, 9), perf_row(1024, FP16, 2), perf_row(4096, FP16, 2))
-        second = perf_results(perf_row(1024, RAW, 3), perf_row(4096, RAW, 8), perf_row(4096, FP16, 4), mpi="MPICH 4.0.2")
-        fast = perf_results(perf_row(1024, RAW, 1), perf_row(1024, FP16, 0.25), rate_bit_per_s=1e9)
+        row = perf_row
+        first = perf_results(row(1024, RAW, 1), row(4096, RAW, 9), row(1024, FP16, 2), row(4096, FP16, 2))
+        second = perf_results(row(1024, RAW, 3), row(4096, RAW, 8), row(4096, FP16, 4), mpi="MPICH 4.0.2")
+        fast = perf_results(row(1024, RAW, 1), row(1024, FP16, 0.25), rate_bit_per_s=1e9)
         networks = plot.networks_of([fast, first, second])
         slow = networks[0]
         self.assertEqual(slow.libraries, ["MPICH 4.0.2", "Open MPI 4.1.4"])
@@ -264,12 +268,13 @@ class Networks(unittest.TestCase):
 
 class PerfPictures(unittest.TestCase):
     def test_several_rates_give_speed_up_over_rate_with_errors(self) -> None:
-        runs = [perf_results(perf_row(65536, RAW, 1), perf_row(65536, FP16, seconds), perf_row(65536, ("thc", "direct", "mpi"), 0.1, error=0.14),
-                             rate_bit_per_s=rate) for rate, seconds in ((1e9, 4), (1e8, 0.5))]  # fmt: skip
+        thc = perf_row(65536, ("thc", "direct", "mpi"), 0.1, error=0.14)
+        runs = [perf_results(perf_row(65536, RAW, 1), perf_row(65536, FP16, seconds), thc, rate_bit_per_s=rate)
+                for rate, seconds in ((1e9, 4), (1e8, 0.5))]
         texts = texts_of(plot.drawn(runs, ".svg"))
-        for text in ("Speed-up over uncompressed all-reduce: 64 KiB of float, 4 ranks on 2 nodes", "link rate (log scale)",
-                     "speed-up over Open MPI (log scale)", "Open MPI, uncompressed", "fp16, error 0.03 %", "thc, error 14 %",
-                     "100 Mbit/s", "1 Gbit/s", "slower than Open MPI"):  # fmt: skip
+        for text in ("Speed-up over uncompressed all-reduce: 64 KiB of float, 4 ranks on 2 nodes", "100 Mbit/s",
+                     "1 Gbit/s", "link rate (log scale)", "speed-up over Open MPI (log scale)",
+                     "Open MPI, uncompressed", "fp16, error 0.03 %", "thc, error 14 %", "slower than Open MPI"):
             self.assertIn(text, texts)
         [panel] = plot.perf_figure(plot.networks_of(runs)).axes
         lines = [list(line.get_ydata()) for line in panel.lines[1:]]  # the first is at 1
@@ -277,28 +282,31 @@ class PerfPictures(unittest.TestCase):
 
     def test_one_network_gives_time_over_size(self) -> None:
         rows = [perf_row(size, strategy, size * 1e-8 * share) for size in (8192, 1 << 20)
-                for strategy, share in ((RAW, 1), (FP16, 0.5), (("fp16", "direct", "ucx"), 0.6))]  # fmt: skip
+                for strategy, share in ((RAW, 1), (FP16, 0.5), (("fp16", "direct", "ucx"), 0.6))]
         texts = texts_of(plot.drawn([perf_results(*rows)], ".svg"))
-        for text in ("Open MPI 4.1.4", "fp16", "8 KiB", "1 MiB", "size of the uncompressed vector", "time of an all-reduce"):
+        for text in ("Open MPI 4.1.4", "fp16", "8 KiB", "1 MiB", "size of the uncompressed vector",
+                     "time of an all-reduce"):
             self.assertIn(text, texts)
 
 
 class Report(unittest.TestCase):
     def setUp(self) -> None:
-        strategies = [RAW, ("raw", "MPI:rabenseifner", "mpi"), FP16, ("fp16", "torus:2x2", "ucx"), ("sign", "sampled", "mpi"),
-                      ("zfp:8", "MPI", "op"), ("it's <mine> & \"yours\"", "direct", "mpi")]  # fmt: skip
+        strategies = [RAW, ("raw", "MPI:rabenseifner", "mpi"), FP16, ("fp16", "torus:2x2", "ucx"),
+                      ("sign", "sampled", "mpi"), ("zfp:8", "MPI", "op"),
+                      ("it's <mine> & \"yours\"", "direct", "mpi")]
         self.runs = []
         for mpi, rate in (("Open MPI 4.1.4", 1e8), ("MPICH 4.0.2", 1e8), ("Open MPI 4.1.4", 1e9)):
             rows = [perf_row(size, strategy, 1e-3 * 0.9 ** (i + 1))
-                    for i, (size, strategy) in enumerate((s, t) for s in (8192, 65536) for t in strategies)]  # fmt: skip
+                    for i, (size, strategy) in enumerate((s, t) for s in (8192, 65536) for t in strategies)]
             self.runs.append(perf_results(*rows, mpi=mpi, rate_bit_per_s=rate))
         self.runs[2]["rows"].append(perf_row(8192, ("sign_count", "ring", "mpi"), 0.004, as_promised=False))
 
     def test_the_page_has_every_strategy_and_size_and_names_what_is_slower(self) -> None:
         page = plot.drawn(self.runs, ".html")
-        for text in ("MPI:rabenseifner", "torus:2x2", "sampled", "zfp:8", "sign_count", "it&#x27;s &lt;mine&gt; &amp; &quot;yours&quot;",
-                     "a &quot;lab&quot; &amp; &lt;more&gt;", "100 Mbit/s", "1 Gbit/s", "8 KiB", "64 KiB", "Open MPI 4.1.4", "MPICH 4.0.2",
-                     "a processor, 2 cores", "fastest MPI", "0.23×, slower", "3.0e-04, too much"):  # fmt: skip
+        for text in ("MPI:rabenseifner", "torus:2x2", "sampled", "zfp:8", "sign_count", "100 Mbit/s", "1 Gbit/s",
+                     "8 KiB", "64 KiB", "it&#x27;s &lt;mine&gt; &amp; &quot;yours&quot;",
+                     "a &quot;lab&quot; &amp; &lt;more&gt;", "Open MPI 4.1.4", "MPICH 4.0.2",
+                     "a processor, 2 cores", "fastest MPI", "0.23×, slower", "3.0e-04, too much"):
             self.assertIn(text, page)
         rows = re.findall(r'<td class="text">(?:mpi|ucx|op)</td>', page)
         self.assertEqual(len(rows), 3 * 14 + 1)
