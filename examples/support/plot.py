@@ -344,7 +344,7 @@ def scale_figure(points: list[Json]) -> Figure:
 CLEAR_SPEED_UP = 1.05  # less is noise
 CODEC_COLORS = {"identity": "#000000", "fp16": "#56B4E9", "bf16": "#0072B2", "sign": "#009E73",
                 "sign_count": "#D55E00", "automatic": "#E69F00", "raw": "#8a8a8a"}
-SERIES_KEYS = ("ranks", "hosts", "device", "input", "mean")  # and the type: equal on one network
+SERIES_KEYS = ("ranks", "nodes", "device", "input", "mean")  # and the type: equal on one network
 MARKS = {"ring": ("o", "●"), "torus": ("s", "■"), "direct": ("^", "▲"), "recursive_doubling": ("v", "▼"),
          "sampled": ("D", "◆"), "hierarchical": ("p", "⬟"), "aggregator": ("P", "✚"), "MPI": ("x", "×")}
 
@@ -386,7 +386,7 @@ def error_text(error: Optional[float]) -> str:
 
 
 def nodes_text(run: Json) -> str:
-    return f"{run['ranks']} ranks on {run['hosts']} node{'s' * (run['hosts'] != 1)}"
+    return f"{run['ranks']} ranks on {run['nodes']} node{'s' * (run['nodes'] != 1)}"
 
 
 def are_near(a: float, b: float, factor: float) -> bool:

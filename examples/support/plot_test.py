@@ -189,7 +189,7 @@ def perf_row(size: int, strategy: tuple[str, str, str], seconds: float, **more: 
 
 def perf_results(*rows: Json, **more: Any) -> Json:
     return {
-        "tool": "hcomp_perf", "mpi": "Open MPI 4.1.4", "machine": "a processor, 2 cores", "ranks": 4, "hosts": 2,
+        "tool": "hcomp_perf", "mpi": "Open MPI 4.1.4", "machine": "a processor, 2 cores", "ranks": 4, "nodes": 2,
         "rate_bit_per_s": 1e8, "rate_was_measured": False, "latency_s": 5e-5, "label": 'a "lab" & <more>',
         "input": "normal values", "mean": False, "complete": True, "device": "", "rows": list(rows),
     } | more
@@ -249,7 +249,7 @@ class Networks(unittest.TestCase):
         self.assertFalse(has(rate_bit_per_s=1.05e8))
         self.assertTrue(has(rate_bit_per_s=1.05e8, rate_was_measured=True))
         self.assertFalse(has(rate_bit_per_s=1.2e8, rate_was_measured=True))
-        for more in ({"ranks": 8}, {"hosts": 4}, {"label": "x"}, {"mean": True}):
+        for more in ({"ranks": 8}, {"nodes": 4}, {"label": "x"}, {"mean": True}):
             self.assertFalse(has(**more), more)
         self.assertFalse(has(rows=[perf_row(1024, RAW, 1, type="double")]))
         network.first["label"] = ""

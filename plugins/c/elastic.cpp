@@ -35,7 +35,7 @@ using hcomp::drop_in::value_type;
 /// What a sum that outlives ranks cannot do: parts would have gone with them.
 template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
  public:
-  using hcomp::elastic::plan<V>::sum;
+  using hcomp::elastic::plan<V>::plan;
 
   hcomp::value_range shard() const { refuse(); }
   std::size_t shard_alignment() const { refuse(); }
@@ -250,14 +250,14 @@ int hcomp_elastic_forget(hcomp_elastic* group) {
 }
 
 int hcomp_plan_create_elastic(hcomp_elastic* group, size_t values, int type, char const* codec_text,
-                              hcomp_plan** sum) {
-  if (sum) *sum = nullptr;
+                              hcomp_plan** plan) {
+  if (plan) *plan = nullptr;
   return guarded(__func__, [&] {
     auto const& over = require(group, "group").over;
     auto const entered = over->enter();
     std::optional<value_type> known;
     if (type == HCOMP_FLOAT) known = value_type::float32;
     if (type == HCOMP_DOUBLE) known = value_type::float64;
-    hcomp::c_api::make_sum(over, values, known, codec_text, sum);
+    hcomp::c_api::make_sum(over, values, known, codec_text, plan);
   });
 }

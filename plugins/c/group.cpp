@@ -567,11 +567,11 @@ int hcomp_group_free(hcomp_group** group) {
 }
 
 int hcomp_plan_create_group(hcomp_group* group, size_t values, int type, char const* codec_text,
-                            hcomp_plan** sum) {
-  if (sum) *sum = nullptr;
+                            hcomp_plan** plan) {
+  if (plan) *plan = nullptr;
   return run(__func__, group, [&](hcomp_group& it) {
     it.over->meet("create");
-    hcomp::c_api::make_sum(it.over, values, value_type_of(type), codec_text, sum);
+    hcomp::c_api::make_sum(it.over, values, value_type_of(type), codec_text, plan);
   });
 }
 

@@ -62,13 +62,13 @@ std::optional<value_type> type_of(int value_bytes) {
 }
 
 int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type, char const* codec,
-           hcomp_plan** sum) noexcept {
-  if (sum) *sum = nullptr;
+           hcomp_plan** plan) noexcept {
+  if (plan) *plan = nullptr;
   return guarded("hcomp_plan_create", [&] {
     require_comm(comm);
     hcomp::c_api::make_sum(
         std::make_shared<over_communicator>(hcomp::drop_in::transport_over_shared_copy(comm)),
-        values, type, codec, sum);
+        values, type, codec, plan);
   });
 }
 
@@ -99,12 +99,12 @@ MPI_Comm handle_of(int comm) {
 }  // namespace
 
 int hcomp_plan_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* codec,
-                      hcomp_plan** sum) {
-  return create(comm, values, hcomp::drop_in::type_of(type), codec, sum);
+                      hcomp_plan** plan) {
+  return create(comm, values, hcomp::drop_in::type_of(type), codec, plan);
 }
 int hcomp_plan_create_f(int comm, size_t values, int value_bytes, char const* codec_text,
-                        hcomp_plan** sum) {
-  return create(handle_of(comm), values, type_of(value_bytes), codec_text, sum);
+                        hcomp_plan** plan) {
+  return create(handle_of(comm), values, type_of(value_bytes), codec_text, plan);
 }
 
 int hcomp_comm_set(MPI_Comm comm, char const* settings) { return set(comm, settings); }

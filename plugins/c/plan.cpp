@@ -71,14 +71,14 @@ codec_spec codec_spec_from(value_type type, std::string const& text) {
 }
 
 /// Arguments of a create, or what is wrong with them.
-struct request {
+struct plan_arguments {
   value_type type = value_type::float32;
   codec_spec how;
   std::string error;
   std::string text;  ///< for messages, and to compare ranks by
 
-  request(std::size_t values, std::optional<value_type> wanted, char const* codec_text,
-          bool has_place) {
+  plan_arguments(std::size_t values, std::optional<value_type> wanted, char const* codec_text,
+                 bool has_place) {
     try {
       if (wanted != value_type::float32 && wanted != value_type::float64)
         throw std::invalid_argument("values are neither float (4 bytes) nor double (8 bytes)");
@@ -89,7 +89,7 @@ struct request {
       if (values > most)
         throw std::invalid_argument(std::to_string(values) + " values, there can be " +
                                     std::to_string(most));
-      if (!has_place) throw std::invalid_argument("sum is a null pointer");
+      if (!has_place) throw std::invalid_argument("plan is a null pointer");
       text =
           std::to_string(values) + " of " + std::string(to_text(type)) + " by '" + how.text() + "'";
     } catch (std::invalid_argument const& wrong) {
@@ -140,7 +140,7 @@ template <class V> struct sum_of {
 
 using any_sum = std::variant<sum_of<float>, sum_of<double>>;
 
-any_sum make_sum(request const& asked, std::size_t values, connection& over,
+any_sum make_sum(plan_arguments const& asked, std::size_t values, connection& over,
                  hcomp::host_executor& executor) {
   if (asked.type == value_type::float32) return sum_of<float>(asked.how, values, over, executor);
   return sum_of<double>(asked.how, values, over, executor);
@@ -190,7 +190,7 @@ struct hcomp_plan {
   std::vector<std::byte> from_device;  ///< values of a vector that is in a device's memory
 
   /// @param number  of the handle, see connection::next_handle
-  hcomp_plan(std::shared_ptr<connection> connected, request const& asked, std::size_t count,
+  hcomp_plan(std::shared_ptr<connection> connected, plan_arguments const& asked, std::size_t count,
              std::uint64_t number)
       : over(std::move(connected)),
         executor(asked.how.threads),
@@ -297,10 +297,10 @@ template <class F> struct collective {
   char const* function;
   F f;
 
-  int run(hcomp_plan* sum, vector const& x, hcomp_report* report) const noexcept {
+  int run(hcomp_plan* plan, vector const& x, hcomp_report* report) const noexcept {
     std::string note;
     auto const work = [&] {
-      auto& it = require(sum, "sum");
+      auto& it = require(plan, "plan");
       auto const entered = it.over->enter();
       auto const made = make(function, it, x, it.take_next(), f, note);
       if (report) *report = made;
@@ -308,11 +308,11 @@ template <class F> struct collective {
     return guarded(function, work, note);
   }
   /// @param name  of the function that starts it
-  int start(char const* name, hcomp_plan* sum, vector const& x,
+  int start(char const* name, hcomp_plan* plan, vector const& x,
             hcomp_request** request) const noexcept {
     if (request) *request = nullptr;
     return guarded(name, [&] {
-      auto& it = require(sum, "sum");
+      auto& it = require(plan, "plan");
       auto& place = require(request, "request");
       auto const step = it.step;
       try {
@@ -350,8 +350,8 @@ collective const all_gather{"hcomp_all_gather",
 
 /// Calls f(the residual of the sum, where the caller's begins, its values, those of them that are kept).
 /// @param sum  const or not
-template <class F> void with_residual(auto* sum, vector const& residual, F const& f) {
-  auto& it = require(sum, "sum");
+template <class F> void with_residual(auto* plan, vector const& residual, F const& f) {
+  auto& it = require(plan, "plan");
   it.wait_for_started();
   if (auto const complaint = residual.complaint(it); !complaint.empty())
     throw std::invalid_argument("it was called" + complaint);
@@ -366,8 +366,8 @@ template <class F> void with_residual(auto* sum, vector const& residual, F const
       },
       it.of);
 }
-void get_residual(hcomp_plan const* sum, vector const& residual) {
-  with_residual(sum, residual,
+void get_residual(hcomp_plan const* plan, vector const& residual) {
+  with_residual(plan, residual,
                 []<class V>(hcomp::error_feedback<V> const& kept, void* to, std::size_t values,
                             hcomp::value_range where) {
                   auto* const first = static_cast<V*>(to);
@@ -375,8 +375,8 @@ void get_residual(hcomp_plan const* sum, vector const& residual) {
                   std::ranges::copy(kept.residual(), first + where.first);
                 });
 }
-void set_residual(hcomp_plan* sum, vector const& residual) {
-  with_residual(sum, residual,
+void set_residual(hcomp_plan* plan, vector const& residual) {
+  with_residual(plan, residual,
                 []<class V>(hcomp::error_feedback<V>& kept, void const* from, std::size_t,
                             hcomp::value_range where) {
                   kept.set_residual({static_cast<V const*>(from) + where.first, where.count});
@@ -467,12 +467,12 @@ void agree(node::sums& inside, char const* what, std::string const& text,
 }
 
 void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optional<value_type> type,
-              char const* codec_text, hcomp_plan** sum) {
-  request const asked(values, type, codec_text, sum != nullptr);
+              char const* codec_text, hcomp_plan** plan) {
+  plan_arguments const asked(values, type, codec_text, plan != nullptr);
   over->agree_on_sum(asked.text, asked.error);
   std::uint64_t const number = over->next_handle();
   try {
-    *sum = std::make_unique<hcomp_plan>(std::move(over), asked, values, number).release();
+    *plan = std::make_unique<hcomp_plan>(std::move(over), asked, values, number).release();
   } catch (std::bad_alloc const&) {
     throw std::runtime_error("there is not enough memory for a sum of " + asked.text);
   }
@@ -480,47 +480,47 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optiona
 
 }  // namespace hcomp::c_api
 
-int hcomp_all_reduce(hcomp_plan* sum, void* x, hcomp_report* report) {
-  return all_reduce.run(sum, {x}, report);
+int hcomp_all_reduce(hcomp_plan* plan, void* x, hcomp_report* report) {
+  return all_reduce.run(plan, {x}, report);
 }
-int hcomp_reduce_scatter(hcomp_plan* sum, void* x, hcomp_report* report) {
-  return reduce_scatter.run(sum, {x}, report);
+int hcomp_reduce_scatter(hcomp_plan* plan, void* x, hcomp_report* report) {
+  return reduce_scatter.run(plan, {x}, report);
 }
-int hcomp_all_gather(hcomp_plan* sum, void* x, hcomp_report* report) {
-  return all_gather.run(sum, {x}, report);
+int hcomp_all_gather(hcomp_plan* plan, void* x, hcomp_report* report) {
+  return all_gather.run(plan, {x}, report);
 }
-int hcomp_all_reduce_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_reduce_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
-  return all_reduce.run(sum, {x, values, value_bytes}, report);
+  return all_reduce.run(plan, {x, values, value_bytes}, report);
 }
-int hcomp_reduce_scatter_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_reduce_scatter_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                hcomp_report* report) {
-  return reduce_scatter.run(sum, {x, values, value_bytes}, report);
+  return reduce_scatter.run(plan, {x, values, value_bytes}, report);
 }
-int hcomp_all_gather_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_gather_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                            hcomp_report* report) {
-  return all_gather.run(sum, {x, values, value_bytes}, report);
+  return all_gather.run(plan, {x, values, value_bytes}, report);
 }
-int hcomp_all_reduce_start(hcomp_plan* sum, void* x, hcomp_request** request) {
-  return all_reduce.start(__func__, sum, {x}, request);
+int hcomp_all_reduce_start(hcomp_plan* plan, void* x, hcomp_request** request) {
+  return all_reduce.start(__func__, plan, {x}, request);
 }
-int hcomp_reduce_scatter_start(hcomp_plan* sum, void* x, hcomp_request** request) {
-  return reduce_scatter.start(__func__, sum, {x}, request);
+int hcomp_reduce_scatter_start(hcomp_plan* plan, void* x, hcomp_request** request) {
+  return reduce_scatter.start(__func__, plan, {x}, request);
 }
-int hcomp_all_gather_start(hcomp_plan* sum, void* x, hcomp_request** request) {
-  return all_gather.start(__func__, sum, {x}, request);
+int hcomp_all_gather_start(hcomp_plan* plan, void* x, hcomp_request** request) {
+  return all_gather.start(__func__, plan, {x}, request);
 }
-int hcomp_all_reduce_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_reduce_start_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                  hcomp_request** request) {
-  return all_reduce.start(__func__, sum, {x, values, value_bytes}, request);
+  return all_reduce.start(__func__, plan, {x, values, value_bytes}, request);
 }
-int hcomp_reduce_scatter_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_reduce_scatter_start_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                      hcomp_request** request) {
-  return reduce_scatter.start(__func__, sum, {x, values, value_bytes}, request);
+  return reduce_scatter.start(__func__, plan, {x, values, value_bytes}, request);
 }
-int hcomp_all_gather_start_sized(hcomp_plan* sum, void* x, size_t values, int value_bytes,
+int hcomp_all_gather_start_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                  hcomp_request** request) {
-  return all_gather.start(__func__, sum, {x, values, value_bytes}, request);
+  return all_gather.start(__func__, plan, {x, values, value_bytes}, request);
 }
 
 int hcomp_test(hcomp_request* request, int milliseconds, int* done) {
@@ -547,50 +547,50 @@ int hcomp_wait(hcomp_request** request, hcomp_report* report) {
   return guarded(call->function, result, call->note);
 }
 
-int hcomp_plan_shard(hcomp_plan const* sum, size_t* first, size_t* count) {
+int hcomp_plan_shard(hcomp_plan const* plan, size_t* first, size_t* count) {
   return guarded(__func__, [&] {
     auto const range =
-        std::visit([](auto const& one) { return one.plan->shard(); }, require(sum, "sum").of);
+        std::visit([](auto const& one) { return one.plan->shard(); }, require(plan, "plan").of);
     require(first, "first") = range.first;
     require(count, "count") = range.count;
   });
 }
-int hcomp_plan_shard_alignment(hcomp_plan const* sum, size_t* unit) {
+int hcomp_plan_shard_alignment(hcomp_plan const* plan, size_t* unit) {
   return guarded(__func__, [&] {
     require(unit, "unit") = std::visit([](auto const& one) { return one.plan->shard_alignment(); },
-                                       require(sum, "sum").of);
+                                       require(plan, "plan").of);
   });
 }
-int hcomp_plan_set_mean(hcomp_plan* sum, int mean) {
+int hcomp_plan_set_mean(hcomp_plan* plan, int mean) {
   return guarded(__func__, [&] {
     if (mean != 0 && mean != 1)
       throw std::invalid_argument("mean is " + std::to_string(mean) + ", it can be 0 or 1");
-    require(sum, "sum").next.op = mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
+    require(plan, "plan").next.op = mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
   });
 }
-int hcomp_plan_values(hcomp_plan const* sum, size_t* values) {
-  return guarded(__func__, [&] { require(values, "values") = require(sum, "sum").values; });
+int hcomp_plan_values(hcomp_plan const* plan, size_t* values) {
+  return guarded(__func__, [&] { require(values, "values") = require(plan, "plan").values; });
 }
 
-int hcomp_plan_get_residual(hcomp_plan const* sum, void* residual) {
-  return guarded(__func__, [&] { get_residual(sum, {residual}); });
+int hcomp_plan_get_residual(hcomp_plan const* plan, void* residual) {
+  return guarded(__func__, [&] { get_residual(plan, {residual}); });
 }
-int hcomp_plan_set_residual(hcomp_plan* sum, void const* residual) {
-  return guarded(__func__, [&] { set_residual(sum, {const_cast<void*>(residual)}); });
+int hcomp_plan_set_residual(hcomp_plan* plan, void const* residual) {
+  return guarded(__func__, [&] { set_residual(plan, {const_cast<void*>(residual)}); });
 }
-int hcomp_plan_get_residual_sized(hcomp_plan const* sum, void* residual, size_t values,
+int hcomp_plan_get_residual_sized(hcomp_plan const* plan, void* residual, size_t values,
                                   int value_bytes) {
-  return guarded(__func__, [&] { get_residual(sum, {residual, values, value_bytes}); });
+  return guarded(__func__, [&] { get_residual(plan, {residual, values, value_bytes}); });
 }
-int hcomp_plan_set_residual_sized(hcomp_plan* sum, void const* residual, size_t values,
+int hcomp_plan_set_residual_sized(hcomp_plan* plan, void const* residual, size_t values,
                                   int value_bytes) {
   return guarded(__func__, [&] {
-    set_residual(sum, {const_cast<void*>(residual), values, value_bytes});
+    set_residual(plan, {const_cast<void*>(residual), values, value_bytes});
   });
 }
-int hcomp_plan_set_draws(hcomp_plan* sum, uint64_t vector, uint64_t step) {
+int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t step) {
   return guarded(__func__, [&] {
-    auto& it = require(sum, "sum");
+    auto& it = require(plan, "plan");
     if (it.over->numbers_steps())
       throw std::invalid_argument(
           "sums over an elastic group draw by the number of the group's call");
@@ -599,9 +599,9 @@ int hcomp_plan_set_draws(hcomp_plan* sum, uint64_t vector, uint64_t step) {
   });
 }
 
-int hcomp_plan_free(hcomp_plan** sum) {
+int hcomp_plan_free(hcomp_plan** plan) {
   return guarded(__func__, [&] {
-    std::unique_ptr<hcomp_plan> const it(std::exchange(require(sum, "sum"), nullptr));
+    std::unique_ptr<hcomp_plan> const it(std::exchange(require(plan, "plan"), nullptr));
     if (it) it->wait_for_started();
   });
 }

@@ -235,15 +235,15 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(says("comm is MPI_COMM_NULL"));
   CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) ==
         HCOMP_INVALID_ARGUMENT);
-  CHECK(says("sum is a null pointer"));
+  CHECK(says("plan is a null pointer"));
   CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
-  CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("sum is a null pointer"));
+  CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("plan is a null pointer"));
   CHECK(hcomp_plan_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_shard_alignment(NULL, &count) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_free(NULL) == HCOMP_INVALID_ARGUMENT &&
-        says("hcomp_plan_free: sum is a null pointer"));
+        says("hcomp_plan_free: plan is a null pointer"));
   CHECK_OK(hcomp_plan_free(&sum)); /* is NULL */
 
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));

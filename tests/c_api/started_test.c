@@ -280,7 +280,7 @@ static void wrong(int pipe) {
 
   /* Nothing is started. */
   CHECK_ERROR(hcomp_all_reduce_start(NULL, x, &one), HCOMP_INVALID_ARGUMENT,
-              "hcomp_all_reduce_start: sum is a null pointer");
+              "hcomp_all_reduce_start: plan is a null pointer");
   CHECK_ERROR(hcomp_all_reduce_start(first, x, NULL), HCOMP_INVALID_ARGUMENT, "request is a null");
   CHECK_ERROR(hcomp_group_broadcast_start(NULL, x, 1, 0, &one), HCOMP_INVALID_ARGUMENT,
               "hcomp_group_broadcast_start: group is a null pointer");
