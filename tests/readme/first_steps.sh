@@ -83,6 +83,14 @@ use_mpi() {  # MPI NAME
   export OMPI_MCA_btl_vader_single_copy_mechanism=none
 }
 
+# The compiler of that MPI, with the C++ compiler of the build.
+use_mpicxx() {  # MPI
+  local compiler
+  compiler=$(command -v "mpicxx.$1" || command -v mpicxx) || skip "there is no mpicxx"
+  export OMPI_CXX=${CXX:-g++}
+  script mpicxx "exec $compiler \"\$@\""
+}
+
 follow() {  # COMMANDS: and show them
   sed 's/^/$ /' <<<"$1"
   bash -euo pipefail -c "$1" 2>&1 | tee "$work/output"
@@ -92,22 +100,23 @@ expect() {
 }
 
 install_headers() {
-  # A machine with nothing but a compiler: no package but threads is found.
+  # A machine with a compiler and Ninja alone: no package but threads is found, and no make.
+  script make 'echo "make is not installed" >&2; exit 1'
   {
     echo 'foreach(package doctest benchmark nlohmann_json fmt CLI11 MPI PkgConfig ucx CUDAToolkit Eigen3 ZLIB)'
     echo '  set(CMAKE_DISABLE_FIND_PACKAGE_${package} ON)'
     echo 'endforeach()'
   } >"$work/nothing.cmake"
   CMAKE_TOOLCHAIN_FILE=$work/nothing.cmake follow "$(block README.md sh 'cmake --install build --prefix')"
-  [[ -f $HOME/hcomp/include/hcomp/hcomp.hpp ]] || fail "there is no hcomp.hpp in $HOME/hcomp"
+  [[ -f $HOME/.local/include/hcomp/hcomp.hpp ]] || fail "there is no hcomp.hpp in $HOME/.local"
 }
 
 case $step in
   every_block)  # Nothing that a reader might type is left out without a reason.
     known=(
-      'examples/run.sh' 'tests/run.sh'       # what they do has tests of its own
+      'examples/run.sh'                      # what it and tests/run.sh do has tests of its own
       'tests/lab/lab.sh with --hosts'        # minutes; step perf takes its options
-      'LD_PRELOAD=' 'plugins/python' 'cmake --install' 'pkg-config' '--advise'
+      'examples/small/all_reduce.cpp' 'LD_PRELOAD=' 'torchrun' 'cmake --install'
     )
     count=0
     while IFS= read -r -d '' one; do
@@ -133,10 +142,11 @@ case $step in
       echo 'cmake_minimum_required(VERSION 3.25)'
       echo 'project(your_program LANGUAGES CXX)'
       echo 'add_executable(your_program your_program.cpp)'
-      block README.md cmake 'find_package(hcomp'
+      grep -o '`find_package([^`]*`' "$source/README.md" | tr -d '`'
+      grep -o '`target_link_libraries([^`]*`' "$source/README.md" | tr -d '`'
     } >CMakeLists.txt
     printf '#include <hcomp/mpi/transport.hpp>\nint main() { hcomp::mpi::is_running(); }\n' >your_program.cpp
-    follow 'cmake -B build -DCMAKE_PREFIX_PATH=~/hcomp && cmake --build build && build/your_program'
+    follow 'cmake -G Ninja -B build -DCMAKE_PREFIX_PATH=~/.local && cmake --build build && build/your_program'
     ;;
 
   pkg_config)
@@ -144,19 +154,30 @@ case $step in
     install_headers >/dev/null
     command -v mpicxx >/dev/null || skip "there is no mpicxx"
     printf '#include <hcomp/mpi/transport.hpp>\nint main() { hcomp::mpi::is_running(); }\n' >your_program.cpp
-    follow "$(block README.md sh 'pkg-config --cflags')"
+    export PKG_CONFIG_PATH=$HOME/.local/share/pkgconfig
+    follow 'mpicxx -std=c++20 your_program.cpp -o your_program $(pkg-config --cflags --libs hcomp)'
     ./your_program
+    ;;
+
+  cpp)
+    prepare
+    use_mpi openmpi mpirun
+    use_mpicxx openmpi
+    commands=$(block README.md sh 'examples/small/all_reduce.cpp')
+    follow "${commands/-O2/-O0}"
+    expect '^x\[0\] = 10\.000, error at most 0\.000[0-9]'
     ;;
 
   drop_in.openmpi)
     prepare
     use_what_is_built
     use_mpi openmpi mpirun
-    cp "$binary/tests/readme/your_program.openmpi" your_program
-    # The first page and the libraries' own say the same.
-    [[ $(block README.md sh LD_PRELOAD=) == "$(block plugins/drop_in/README.md sh LD_PRELOAD=)" ]] ||
-      fail "README.md and plugins/drop_in/README.md differ"
+    use_mpicxx openmpi
     follow "$(block README.md sh LD_PRELOAD=)"
+    expect '^x\[0\] = 10\.000'
+    expect 'error_bounded'
+    cp "$binary/tests/readme/your_program.openmpi" your_program
+    follow "$(block plugins/drop_in/README.md sh LD_PRELOAD=)"
     expect 'thc:bits=4|thc bits=4'
     follow 'build/plugins/hcomp-info'
     expect 'Nothing is wrong'
@@ -176,8 +197,8 @@ case $step in
     prepare
     use_what_is_built
     use_mpi "$MPI4PY_MPI" mpirun
-    { block README.md python 'import hcomp, numpy' && echo 'assert abs(gradient.mean() - 1) < 0.1 and report.weight == 4, report'; } >your_program.py
-    commands=$(block README.md sh 'PYTHONPATH=')
+    { block plugins/python/README.md python 'import hcomp, numpy' && echo 'assert abs(gradient.mean() - 1) < 0.1 and report.weight == 4, report'; } >your_program.py
+    commands=$(block plugins/python/README.md sh 'PYTHONPATH=')
     follow "${commands//\/usr\/bin\/python3/$MPI4PY_PYTHON}"
     ;;
 
@@ -201,7 +222,7 @@ case $step in
     [[ -x $binary/examples/perf/hcomp_perf ]] || skip "hcomp_perf is not built"
     prepare
     use_what_is_built
-    follow "$(block README.md sh ' --advise ')"
+    follow "$(block examples/perf/README.md sh ' --advise ')"
     expect '^sign '
     ;;
 
@@ -217,6 +238,17 @@ case $step in
     [[ $commands == *"mpirun -n 4"*"-b 64K"*"--interface lo"* ]] || fail "the command has other options"
     HCOMP_UCX_TLS=tcp,self follow "$commands"
     expect 'sign.*sampled'
+    ;;
+
+  torch)
+    [[ -n ${TORCH_PYTHON:-} ]] || skip "there is no PyTorch in build/torch, or no libhcomp_ucx.so"
+    prepare
+    script pip '[ "$1" = install ] && [ -f "$4/pyproject.toml" ]'  # pip install torch numpy ./plugins/python
+    script torchrun "exec $TORCH_PYTHON -m torch.distributed.run \"\$@\""
+    export PYTHONPATH=$tree/plugins/python HCOMP_GROUP_LIBRARY=$GROUP_LIBRARY OMP_NUM_THREADS=1
+    block README.md python 'import torch' >your_program.py
+    follow "$(block README.md sh torchrun)"
+    expect '^10\.0$'
     ;;
 
   *) fail "there is no such step" ;;
