@@ -142,13 +142,13 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     it.stats.messages = message_memory_;
     session_.require_weights_of_one();
     work_->start();
-    wire_kind_ = session_.codec().codec_id;
+    codec_id_ = session_.codec().codec_id;
     if (places_.empty()) allocate();
     start();
     bool const needs_fallback = fits_calls_ ? fit(it) : session_.needs_fallback();
     it.stats.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
     if (!needs_fallback && sum()) return;
-    wire_kind_ = work_->refine();
+    codec_id_ = work_->refine();
     if (!std::exchange(has_fallback_room_, true)) allocate();
     start();
     sum();
@@ -286,7 +286,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   // ---- messages -----------------------------------------------------------------------------
   block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
     return make_header(
-        plain ? codec_ids::uncompressed : wire_kind_,
+        plain ? codec_ids::uncompressed : codec_id_,
         static_cast<int>(segments_[s].values.count & 0xffff), false,
         {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
   }
@@ -597,7 +597,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   bool merges_codes_, fits_calls_;
   bool has_fallback_room_ = false;  ///< for the finer codec's messages
-  std::uint8_t wire_kind_ = 0;      ///< of the codes of this call
+  std::uint8_t codec_id_ = 0;      ///< of the codes of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;
