@@ -37,8 +37,23 @@ option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take 
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
 set(HCOMP_TEST_ONLY "" CACHE STRING "If set, only these folders of tests/, or files such as collective/plan")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
-option(HCOMP_TEST_ONCE "Leave out what the build with sanitizers has: tests that say so, and tests/mpi and \
-tests/ucx by Open MPI; and what takes a minute of a processor and finds little" OFF)
+# Every case belongs to one part, its ctest label. tests/run.sh runs the part default, its options add the others:
+#   default   libraries, codecs, both MPIs, UCX, the preloaded library, C, Fortran, Python, pages
+#   gpu       CUDA code, executed by a GPU where there is one, and by the PTX machine
+#   torch     PyTorch
+#   wheels    PyPI's MPICH 5 and Open MPI 5
+#   full      more rank counts, emulated networks, simulated clusters, hcomp_perf, benchmarks, INCEPTIONN's RTL
+set(HCOMP_ALL_TEST_PARTS default gpu torch wheels full)
+set(HCOMP_TEST_PARTS "${HCOMP_ALL_TEST_PARTS}" CACHE STRING
+  "Parts of the tests to build and register: default, gpu, torch, wheels, full")
+foreach(part IN LISTS HCOMP_TEST_PARTS)
+  if(NOT part IN_LIST HCOMP_ALL_TEST_PARTS)
+    list(JOIN HCOMP_ALL_TEST_PARTS ", " parts)
+    message(FATAL_ERROR "hcomp: HCOMP_TEST_PARTS has '${part}'; the parts are ${parts}")
+  endif()
+endforeach()
+set(HCOMP_TEST_PART default)  # of the cases of this folder and those below it
+option(HCOMP_TEST_ONCE "Leave out tests that say \"build: sanitized\", which other builds run" OFF)
 
 # Sanitizers cost time; their limits are generous because a sanitized run finds other things.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
@@ -76,6 +91,32 @@ function(hcomp_is_chosen variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
+# hcomp_enter_test_part(<part> <folder>): the cases of this folder and those below it belong to that part. Returns
+# from the calling file, after one skipped case <folder>, where HCOMP_TEST_PARTS lacks the part.
+macro(hcomp_enter_test_part part folder)
+  set(HCOMP_TEST_PART ${part})
+  if(NOT part IN_LIST HCOMP_TEST_PARTS)
+    set(HCOMP_TEST_PART default)
+    hcomp_add_skipped_test(${folder} "tests/run.sh --${part} runs these tests")
+    return()
+  endif()
+endmacro()
+
+# hcomp_label_of(<variable> <name>): the part of a case; sanitizers in a build with sanitizers.
+function(hcomp_label_of variable name)
+  set(label ${HCOMP_TEST_PART})
+  if(HCOMP_SANITIZE)
+    set(label sanitizers)
+  elseif(label STREQUAL "default" AND name MATCHES "[.-]gpu$")
+    set(label gpu)
+  elseif(label STREQUAL "default" AND name MATCHES "lammps")
+    set(label full)
+  elseif(label STREQUAL "default" AND name MATCHES "[._-](abi|mpich5|openmpi5)([._]|$)" AND NOT name MATCHES "preload_abi")
+    set(label wheels)
+  endif()
+  set(${variable} ${label} PARENT_SCOPE)
+endfunction()
+
 # hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n> | RANKS <n> | ALONE | WAITS]
 #                [ENVIRONMENT <var=value>...] [LABELS <label>...] COMMAND <command>...)
 #
@@ -98,12 +139,13 @@ function(hcomp_add_test name)
   math(EXPR timeout "${arg_TIMEOUT} * ${HCOMP_TEST_SLOWDOWN}")
   math(EXPR seconds "${timeout} - 5")
   set(case ${HCOMP_TEST_PREFIX}${name})
+  hcomp_label_of(label ${name})
   add_test(NAME ${case} COMMAND ${arg_COMMAND})
   set_tests_properties(${case} PROPERTIES
     TIMEOUT ${timeout}
     PROCESSORS ${arg_PROCESSORS}
     RUN_SERIAL ${arg_ALONE}
-    LABELS "${arg_LABELS}"
+    LABELS "${label};${arg_LABELS}"
     SKIP_RETURN_CODE 77
     ENVIRONMENT "HCOMP_TEST_SECONDS=${seconds};${HCOMP_SANITIZER_ENVIRONMENT};${arg_ENVIRONMENT}")
   if(arg_WAITS)
@@ -114,8 +156,9 @@ endfunction()
 # hcomp_add_skipped_test(<name> <why>): a case that says why it does not run.
 function(hcomp_add_skipped_test name why)
   set(case ${HCOMP_TEST_PREFIX}${name})
+  hcomp_label_of(label ${name})
   add_test(NAME ${case} COMMAND ${CMAKE_COMMAND} -E echo "Skipped: ${why}")
-  set_tests_properties(${case} PROPERTIES SKIP_REGULAR_EXPRESSION "^Skipped: ")
+  set_tests_properties(${case} PROPERTIES LABELS "${label}" SKIP_REGULAR_EXPRESSION "^Skipped: ")
 endfunction()
 
 # hcomp_read_directive(<variable> <file> <key> <default>): the value of a line `// key: value`.
@@ -239,6 +282,33 @@ function(hcomp_choose_ranks variable)
   set(${variable} "${chosen}" PARENT_SCOPE)
 endfunction()
 
+# hcomp_split_ranks(<default> <more> <mpi> <ranks>...): the rank counts of the part default: 1, 3 and 4 by
+# MPICH, 3 by Open MPI, whose jobs take longer to start; otherwise the first count. The other counts belong to the part
+# full.
+function(hcomp_split_ranks default more mpi)
+  set(usual 3)
+  if(mpi STREQUAL "mpich")
+    set(usual 1 3 4)
+  endif()
+  set(of_default "")
+  set(of_full "")
+  foreach(ranks IN LISTS ARGN)
+    if(ranks IN_LIST usual)
+      list(APPEND of_default ${ranks})
+    else()
+      list(APPEND of_full ${ranks})
+    endif()
+  endforeach()
+  if(NOT of_default)
+    list(POP_FRONT of_full of_default)
+  endif()
+  if(NOT "full" IN_LIST HCOMP_TEST_PARTS)
+    set(of_full "")
+  endif()
+  set(${default} "${of_default}" PARENT_SCOPE)
+  set(${more} "${of_full}" PARENT_SCOPE)
+endfunction()
+
 # hcomp_add_mpi_test(<name> SOURCES <file>... [RANKS <n>...] [LIBRARIES <target>...]
 #                    [TIMEOUT <seconds>] [OWN_MAIN])
 #
@@ -252,15 +322,15 @@ function(hcomp_add_mpi_test name)
     set(arg_TIMEOUT 120)
   endif()
   list(GET arg_SOURCES 0 file)
+  set(part_of_folder ${HCOMP_TEST_PART})
   hcomp_read_optimisation(option ${file} "${HCOMP_UNTIMED_TEST}")
   hcomp_choose_ranks(rank_counts ${arg_RANKS})
   foreach(mpi IN LISTS HCOMP_MPIS)
     if(HCOMP_MISSING_${mpi})
       hcomp_add_skipped_test(${name}.${mpi} "${HCOMP_MISSING_${mpi}}")
       continue()
-    elseif(HCOMP_TEST_ONCE AND mpi STREQUAL "openmpi")
-      continue()
     endif()
+    hcomp_split_ranks(default_ranks more_ranks ${mpi} ${rank_counts})
     set(program test_${name}.${mpi})
     add_executable(${program} ${arg_SOURCES})
     target_link_libraries(${program} PRIVATE hcomp_test_base ${arg_LIBRARIES} hcomp_tests::${mpi})
@@ -270,11 +340,15 @@ function(hcomp_add_mpi_test name)
     if(option STREQUAL HCOMP_UNTIMED_TEST)
       hcomp_precompile(${program} hcomp_test_main_${mpi})
     endif()
-    foreach(ranks IN LISTS rank_counts)
+    foreach(ranks IN LISTS default_ranks more_ranks)
+      if(ranks IN_LIST more_ranks)
+        set(HCOMP_TEST_PART full)
+      endif()
       hcomp_add_test(${name}.${mpi}.np${ranks} TIMEOUT ${arg_TIMEOUT} RANKS ${ranks}
         ENVIRONMENT ${HCOMP_ENVIRONMENT_${mpi}}
         COMMAND ${HCOMP_LAUNCH_${mpi}} ${ranks} $<TARGET_FILE:${program}>)
     endforeach()
+    set(HCOMP_TEST_PART ${part_of_folder})
   endforeach()
 endfunction()
 

@@ -1,41 +1,43 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs all tests, in three builds; ends with one ctest summary.
+# Sets up, builds and runs the tests on Debian 12; closes with one summary by ctest.
 #
-#   tests/run.sh [--quick | --full] [--torch] [--wheels] [-- <arguments for ctest>]
-#   tests/run.sh --help
+#   tests/run.sh [OPTIONS] [-- <arguments for ctest>]
 #
-# Without --quick and --full, the sanitized build alone runs the tests that find most with
-# sanitizers: tests marked "build: sanitized", and tests/mpi and tests/ucx with Open MPI on 1 and
-# 3 ranks. Cases that take a minute of CPU time are left out (they read HCOMP_TEST_ONCE).
+# Without options: libraries, every codec, both MPIs, UCX, the preloaded library, C, Fortran, Python, pages. Options
+# add parts:
 #
-# --quick   only the g++ build, with all tests; default: also clang with address and undefined-
-#           behaviour sanitizers, and the thread sanitizer
-# --full    as released: all tests in the g++ build, too, with examples and benchmarks compiled
-#           with -O3 and for all GPU architectures; default: -O1 and one architecture
-# --torch   installs Debian's PyTorch and downloads PyPI's into build/torch, once
-#           (tests/torch/setup.sh). Without it, or if PyPI cannot be reached, the tests of PyTorch
-#           are skipped. Implies --wheels
-# --wheels  downloads PyPI's MPICH 5 and Open MPI 5 into build/mpi_wheels, once
-#           (tests/pmpi/setup.sh), and builds the preloaded library for the ABI of MPI 5. Without
-#           it, or if PyPI cannot be reached, their tests are skipped, and that of elastic
-#           all-reduce over Open MPI 5
+#   --sanitizers  a build by clang with address and undefined-behaviour sanitizers, and one with the thread sanitizer
+#   --gpu         CUDA code: executed by a GPU where there is one, and as PTX on the CPU
+#   --torch       PyTorch; installs Debian's and downloads PyPI's into build/torch, once (tests/torch/setup.sh)
+#   --wheels      PyPI's MPICH 5 and Open MPI 5, downloaded into build/mpi_wheels, once (tests/pmpi/setup.sh), and
+#                 nvdisasm: the preloaded library for the ABI of MPI 5, elastic groups over Open MPI 5
+#   --full        more rank counts, emulated networks, simulated clusters, hcomp_perf, benchmarks, INCEPTIONN's RTL
+#   --rest        all parts of the options above, without the tests that a run without options has
+#   --release     all parts in the builds that users get: -O3, all GPU architectures; takes hours
+#   --help
 #
-# The builds are the presets tests (with --full: release), asan and tsan of CMakePresets.json. A
-# failed build is a failed test of the summary. Interrupted, the script ends all processes that it
-# started and exits with 128 + signal.
+# Tests of a part that cannot run here are skipped with the reason. The builds are the presets tests (with --release:
+# release), asan and tsan of CMakePresets.json. A build that fails is a failed test of the summary. After a signal the
+# script ends everything it has started, and exits with 128 + signal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-presets=(tests asan tsan)
+parts=(default)
+presets=(tests)
 once=ON
-torch=false
-wheels=false
+without_default=false
+add() { # add PART...: each once
+  local part
+  for part in "$@"; do
+    [[ " ${parts[*]} " == *" $part "* ]] || parts+=("$part")
+  done
+}
 while (($# > 0)); do
   case "$1" in
-    --quick) presets=(tests) once=OFF ;;
-    --full) presets=(release asan tsan) once=OFF ;;
-    --torch) torch=true wheels=true ;;
-    --wheels) wheels=true ;;
+    --sanitizers) add sanitizers ;;
+    --gpu | --torch | --wheels | --full) add "${1#--}" ;;
+    --rest) add sanitizers gpu torch wheels full && without_default=true ;;
+    --release) add sanitizers gpu torch wheels full && presets=(release) once=OFF ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
       exit 0
@@ -45,25 +47,34 @@ while (($# > 0)); do
       break
       ;;
     *)
-      echo "usage: tests/run.sh [--quick | --full] [--torch] [--wheels] [-- <arguments for ctest>] (was called with '$1')" >&2
+      echo "tests/run.sh: there is no option '$1'; tests/run.sh --help lists the options" >&2
       exit 2
       ;;
   esac
   shift
 done
+has() { [[ " ${parts[*]} " == *" $1 "* ]]; }
+! has sanitizers || presets+=(asan tsan)
 
-if $torch; then
+# shellcheck source=support/interruptible.sh
+source tests/support/interruptible.sh
+steps=$((2 + ${#presets[@]}))
+# shellcheck source=../cmake/progress.sh
+source cmake/progress.sh
+
+begin_step "install packages"
+if has torch; then
   bash cmake/setup.sh all
-  bash tests/torch/setup.sh || echo "tests/run.sh: there is no PyTorch from PyPI; its tests are skipped" >&2
+  bash tests/torch/setup.sh || echo "tests/run.sh: PyPI's PyTorch cannot be installed; its tests are skipped" >&2
+elif has full || has sanitizers; then
+  bash cmake/setup.sh full
 else
   bash cmake/setup.sh tests
 fi
-if $wheels; then
-  bash tests/pmpi/setup.sh || echo "tests/run.sh: there is no MPI from PyPI; its tests are skipped" >&2
-  bash tests/ptx/setup.sh || echo "tests/run.sh: there is no nvdisasm from PyPI; its test is skipped" >&2
+if has wheels; then
+  bash tests/pmpi/setup.sh || echo "tests/run.sh: PyPI's MPIs cannot be installed; their tests are skipped" >&2
+  bash tests/ptx/setup.sh || echo "tests/run.sh: nvdisasm cannot be installed; its test is skipped" >&2
 fi
-# shellcheck source=support/interruptible.sh
-source tests/support/interruptible.sh
 
 jobs=$(nproc)
 if command -v ccache >/dev/null; then
@@ -78,21 +89,35 @@ fi
 all=build/all
 mkdir -p "$all"
 : >"$all/CTestTestfile.cmake"
+# shellcheck disable=SC2317  # progress.sh and interruptible.sh call these
+progress_text() { ninja_progress "$log"; }
+# shellcheck disable=SC2317
+when_interrupted() { stop_ticker; }
+# -k 0: one file that does not compile does not keep the other tests from running.
+build() { # build FOLDER PRESET [<arguments for CMake>]
+  # shellcheck disable=SC2016  # arguments of the inner shell
+  run bash -c 'cmake --preset "${@:3}" && cmake --build "$1" -j "$2" -- -k 0' - "$1" "$jobs" "${@:2}" \
+    >"$log" 2>&1 </dev/null
+}
+with_gpu=OFF
+! has gpu || with_gpu=AUTO
+tested=$(IFS=';' && echo "${parts[*]}")
+tested=${tested/;sanitizers/}
 for preset in "${presets[@]}"; do
   folder=$PWD/build-$preset
   [[ $preset != release ]] || folder=$PWD/build
   log=$PWD/$all/$preset.log
   start=$SECONDS
-  echo "== $preset: building in ${folder##*/}/"
+  options=()
+  case $preset in
+    tests) options=(-D "HCOMP_TEST_PARTS=$tested" -D HCOMP_TEST_ONCE=$once -D HCOMP_WITH_GPU=$with_gpu) ;;
+    release) options=(-D "HCOMP_TEST_PARTS=$tested") ;;
+  esac
+  begin_step "build ${folder##*/}/"
   status=0
-  # -k 0: what does not compile must not keep the rest from being tested.
-  once_here=OFF
-  [[ $preset != tests ]] || once_here=$once
-  # shellcheck disable=SC2016  # arguments of the inner shell
-  run bash -c 'cmake --preset "$1" -D HCOMP_TEST_ONCE="$4" && cmake --build "$2" -j "$3" -- -k 0' - \
-    "$preset" "$folder" "$jobs" "$once_here" >"$log" 2>&1 </dev/null || status=$?
+  show_progress build "$folder" "$preset" "${options[@]}" || status=$?
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"
-  echo "== $preset: $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
+  echo "   $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
   errors=${log%.log}.errors
   grep -A 12 -E '^FAILED: |^CMake Error' "$log" | head -n 100 >"$errors" || tail -n 40 "$log" >"$errors"
   if ((status != 0)); then
@@ -100,9 +125,13 @@ for preset in "${presets[@]}"; do
   fi
   {
     echo "add_test($preset.build \"sh\" \"-c\" \"cat '$errors'; exit $status\")"
+    echo "set_tests_properties($preset.build PROPERTIES LABELS \"$([[ $preset == tests ]] && echo full || echo sanitizers)\")"
     [[ ! -e $folder/CTestTestfile.cmake ]] || echo "subdirs(\"$folder\")"
   } >>"$all/CTestTestfile.cmake"
 done
 
-# Most cases wait more than they compute; those that do not say so (hcomp_add_test).
-run ctest --test-dir "$all" -j "$((2 * jobs))" --output-on-failure "$@" </dev/null
+begin_step "run the tests"
+# Most cases wait more than they compute; the others say so (hcomp_add_test).
+chosen=()
+! $without_default || chosen=(-LE '^default$')
+run ctest --test-dir "$all" -j "$((2 * jobs))" --output-on-failure "${chosen[@]}" "$@" </dev/null

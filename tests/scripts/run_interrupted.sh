@@ -11,6 +11,7 @@ trap 'rm -rf "$clone"' EXIT
 mkdir -p "$clone/tests/support" "$clone/cmake"
 cp "$top/tests/run.sh" "$clone/tests"
 cp "$top/tests/support/interruptible.sh" "$clone/tests/support"
+cp "$top/cmake/progress.sh" "$clone/cmake"
 echo "touch '$clone/is_set_up'" >"$clone/cmake/setup.sh"
 cat >"$clone/CMakePresets.json" <<'PRESETS'
 {"version": 3, "configurePresets": [
@@ -27,11 +28,15 @@ endif()
 add_test(NAME waits COMMAND ${CMAKE_COMMAND} -E env ${wait})
 PROJECT
 
-[[ "$(bash "$clone/tests/run.sh" --help)" == *"tests/run.sh [--quick | --full]"* ]]
+[[ "$(bash "$clone/tests/run.sh" --help)" == *"tests/run.sh [OPTIONS]"* ]]
 [[ ! -e $clone/is_set_up ]] || { echo "FAILED: --help has set things up" >&2 && exit 1; }
 
+status=0
+bash "$clone/tests/run.sh" --quick >"$clone/refused" 2>&1 || status=$?
+[[ $status == 2 && "$(<"$clone/refused")" == *"there is no option '--quick'"* && ! -e $clone/is_set_up ]]
+
 touch "$clone/builds_for_long"
-"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh" --quick
+"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh"
 rm "$clone/builds_for_long"
-"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh" --quick
-grep -q "== tests: built" "$clone/begun.output"
+"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh"
+grep -q "built after" "$clone/begun.output"
