@@ -14,27 +14,56 @@ ranks=${RANKS:-4}
 build=$top/build-main
 results=$top/results
 
+# Wrong options are found before anything is installed or built.
+for word in "$@"; do
+  option=${word%%=*}
+  [[ $option != --* || $option == --help ]] || grep -q "\"$option[\",]" "$top/examples/train/options.cpp" || {
+    echo "examples/run.sh: train has no option '$option'; it has:" \
+      "$(grep -oE '"--[a-z-]+' "$top/examples/train/options.cpp" | tr -d '"' | sort -u | paste -sd' ')" >&2
+    exit 2
+  }
+done
+[[ $ranks =~ ^[1-9][0-9]*$ ]] || {
+  echo "examples/run.sh: RANKS is '$ranks'; it is a number of ranks, such as 4" >&2
+  exit 2
+}
+
+# shellcheck source=../tests/support/interruptible.sh
+source "$top/tests/support/interruptible.sh"
+steps=3
+# shellcheck source=../cmake/progress.sh
+source "$top/cmake/progress.sh"
+# shellcheck disable=SC2317  # interruptible.sh calls it
+when_interrupted() { stop_ticker; }
+
+begin_step "install packages"
 bash "$top/cmake/setup.sh" main
 
 # quietly COMMAND...: prints the output only if COMMAND fails.
+log=$build/build.log
 quietly() {
-  local log=$build/${1##*/}.log
-  "$@" >"$log" 2>&1 </dev/null || {
+  run "$@" >"$log" 2>&1 </dev/null || {
+    stop_ticker
     echo "examples/run.sh: failed: $*" >&2
     tail -n 40 "$log" >&2
     exit 1
   }
 }
+# shellcheck disable=SC2317  # progress.sh calls it
+progress_text() { ninja_progress "$log"; }
 mkdir -p "$build" "$results"
-echo "building in ${build##*/}/"
-quietly cmake -S "$top" -B "$build" -G Ninja -DHCOMP_WITH_MPI=ON -DHCOMP_WITH_GPU=OFF \
+begin_step "build ${build##*/}/"
+show_progress quietly cmake -S "$top" -B "$build" -G Ninja -DHCOMP_WITH_MPI=ON -DHCOMP_WITH_GPU=OFF \
   -DHCOMP_BUILD_TESTS=OFF -DHCOMP_BUILD_BENCHMARKS=OFF
-quietly cmake --build "$build" --target train -j "$(nproc)"
+show_progress quietly cmake --build "$build" --target train -j "$(nproc)"
 
 name=train
 data=()
+passes=()
+[[ " ${*//=/ } " == *" --epochs "* ]] || passes=(--epochs 2) # the pages' tables have 5, the program's default
 if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
   name=embedding
+  passes=()
   text=$(bash "$top/examples/support/gcide.sh" "$build")
   data=(--data "$text")
 fi
@@ -52,12 +81,11 @@ draw() {
   [[ ! $results/$name.json -nt $build/started ]] ||
     "$top/examples/support/plot.py" "$results/$name.json" -o "$results/$name.svg"
 }
-# shellcheck source=../tests/support/interruptible.sh
-source "$top/tests/support/interruptible.sh"
 # shellcheck disable=SC2317  # interruptible.sh calls it
 when_interrupted() { draw || true; }
+begin_step "train on $ranks ranks"
 status=0
 run "$launcher" -n "$ranks" "$build/examples/train/train" --json "$results/$name.json" \
-  "${data[@]}" "$@" || status=$?
+  "${passes[@]}" "${data[@]}" "$@" || status=$?
 draw || ((status)) || status=1
 exit $status

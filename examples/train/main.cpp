@@ -47,14 +47,16 @@ std::unique_ptr<task> load_task(options const& o, workplace& place) {
   return place.classify(load_data(o.data, o.seed), o.hidden);
 }
 
-void print_progress(model_kind const& model, history const& run, observation const& now) {
+/// @param number, runs  "run 2 of 6"
+void print_progress(model_kind const& model, history const& run, observation const& now, int number,
+                    int runs) {
   if (now.step == 0)
-    say("\n{}, seed {}: learning rate {}{}{}\n", run.codec, run.seed, run.rate,
-        run.momentum > 0 ? fmt::format(", momentum {}", run.momentum) : "",
+    say("\nrun {} of {}: {}, seed {}, learning rate {}{}{}\n", number, runs, run.codec, run.seed,
+        run.rate, run.momentum > 0 ? fmt::format(", momentum {}", run.momentum) : "",
         run.sign_step > 0 ? fmt::format(", sign step {}", run.sign_step) : "");
   else
-    say("  epoch {:5.2f}  step {:5}  training loss {:7.4f}  {}  {:8.4f} GB  {:6.1f} s\n", now.epoch,
-        now.step, now.train_loss,
+    say("  epoch {:5.2f}  step {:5}  training loss {:7.4f}  {}  {:8.4f} GB sent  {:6.1f} s\n",
+        now.epoch, now.step, now.train_loss,
         model.has_accuracy ? fmt::format("test accuracy {:5.2f} %", now.accuracy)
                            : fmt::format("test loss {:7.4f}", now.test_loss),
         now.bytes / 1e9, now.seconds);
@@ -151,8 +153,9 @@ void run_on_processes(options const& o) {
       dump(gradient, o.dump);
       say("  gradients of step {} in {}\n", step, o.dump);
     };
+  int number = 0, runs = static_cast<int>(o.trials.size()) * o.seeds;
   auto const observe = [&](history const& run, observation const& now) {
-    print_progress(*o.model, run, now);
+    print_progress(*o.model, run, now, number += now.step == 0, runs);
   };
   example::interruption stop;
   compare(all,
@@ -189,8 +192,9 @@ void run_on_threads(options const& o) {
     paced_transport transport(unpaced, o.link);
     auto const place = make_host_workplace(o, transport);
     bool const is_first = transport.rank() == 0;
+    int number = 0, runs = static_cast<int>(o.trials.size()) * o.seeds;
     auto const observe = [&](history const& run, observation const& now) {
-      if (is_first) print_progress(*o.model, run, now);
+      if (is_first) print_progress(*o.model, run, now, number += now.step == 0, runs);
     };
     std::uint64_t calls = 0;
     auto const stops = [&] {

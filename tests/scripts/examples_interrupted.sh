@@ -8,10 +8,12 @@ top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 clone=$(mktemp -d)
 trap 'rm -rf "$clone"' EXIT
 
-mkdir -p "$clone"/{examples/support,tests/support,cmake,bin,results}
+mkdir -p "$clone"/{examples/support,examples/train,tests/support,cmake,bin,results}
+echo '"--seeds" "--fails" "--waits"' >"$clone/examples/train/options.cpp"
+cp "$top/cmake/progress.sh" "$clone/cmake"
 cp "$top/examples/run.sh" "$clone/examples"
 cp "$top/tests/support/interruptible.sh" "$clone/tests/support"
-echo true >"$clone/cmake/setup.sh"
+echo "touch '$clone/is_set_up'" >"$clone/cmake/setup.sh"
 cat >"$clone/bin/cmake" <<CMAKE
 #!/bin/sh
 echo "MPIEXEC_EXECUTABLE:FILEPATH=$clone/bin/mpirun" >"$clone/build-main/CMakeCache.txt"
@@ -43,6 +45,10 @@ export PATH=$clone/bin:$PATH BEGUN=$clone/begun
 fail() { echo "FAILED: $*" >&2 && exit 1; }
 figures=$clone/results/train.json picture=$clone/results/train.svg
 job() { bash "$clone/examples/run.sh" "$@" >/dev/null; }
+status=0
+job --seed 2 2>"$clone/refused" || status=$?
+[[ $status == 2 && ! -e $clone/is_set_up ]] || fail "a wrong option ended with $status"
+grep -q "train has no option '--seed'; it has: --fails --seeds --waits" "$clone/refused"
 job --seeds 2 || fail "it ended with $?"
 cmp "$figures" "$picture" || fail "the results are not drawn"
 rm "$picture"

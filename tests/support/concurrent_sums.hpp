@@ -56,7 +56,7 @@ std::string difference_of_concurrent_sums(T& transport, progress_mode mode) {
       bytes.push_back(one_by_one.plans[i]->all_reduce(std::span(expected.back())).bytes_sent);
     }
   }
-  concurrent_transport over(transport, how);
+  concurrent_transport over(transport, mode);
   plans_of<C> all(over, sizes);
   auto found = all.inputs;
   std::vector<hcomp::request<report>> under_way;

@@ -57,7 +57,7 @@ std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
       plan.all_reduce(std::span(expected[i * turns + turn]));
   }
 
-  concurrent_transport over(transport, how);
+  concurrent_transport over(transport, mode);
   std::vector<any_plan<float>> plans;
   over.start([&] {
         for (one const& sum : sums) plans.push_back(plan_of(sum, over));
