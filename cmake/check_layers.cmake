@@ -41,6 +41,35 @@ set(layer_hcomp.h    plan.h)
 set(layer_group.h    plan.h)
 set(layer_elastic.h  plan.h group.h)
 
+# Headers outside codec/ and the umbrellas that include headers of concrete codecs, FILE=CODEC,...: registries of
+# codecs by name, and engines of what a codec's concept does not say. The list may only become shorter.
+set(codecs_of_files
+  collective/aggregation/aggregation_layout.hpp=thc
+  collective/aggregation/detail/partial_sums.hpp=thc
+  collective/by_name/detail/builtin_entries.hpp=error_bounded,float_cast,inceptionn,lossless,lossless_integers,reproducible,sign,sparse,thc
+  collective/by_name/detail/codec_probe.hpp=sign
+  collective/by_name/detail/compiled_plans.hpp=error_bounded,float_cast,inceptionn,lossless,lossless_integers,reproducible,sign,thc
+  collective/by_name/detail/top_k_plan.hpp=sparse
+  collective/engine/detail/sampled_bits.hpp=sign
+  collective/engine/detail/sampled_engine.hpp=sign
+  collective/plan/marsit.hpp=float_cast,sign
+  collective/sparse/detail/device_index.hpp=sparse
+  collective/sparse/detail/device_shard_values.hpp=sparse
+  collective/sparse/detail/device_sketch.hpp=sparse
+  collective/sparse/detail/shard_message.hpp=sparse
+  collective/sparse/detail/shard_values.hpp=sparse
+  collective/sparse/detail/shard_work.hpp=sparse
+  collective/sparse/detail/sparse_engine.hpp=sparse
+  collective/sparse/detail/sparse_phases.hpp=sparse
+  collective/sparse/sparse_plan.hpp=sparse
+  mpi/sparse.hpp=sparse
+  op/detail/shard_runs.hpp=sparse
+  op/detail/sketch_runs.hpp=sparse
+  op/detail/sparse_runs.hpp=sparse
+  op/sparse_sum.hpp=sparse
+  op/thc_lanes.hpp=thc
+  udp/make_plan.hpp=thc)
+
 # Whose headers are whose: these names open the include line of a library that only some may see.
 set(mpi_headers  "mpi\\.h|mpi-ext\\.h")
 set(ucx_headers  "uc[pstm]/")
@@ -91,6 +120,14 @@ function(check_file root file)
     elseif(forbidden AND line MATCHES "<(${forbidden})")
       set(complaint "a header of '${layer}' does not know that library")
     endif()
+    if(NOT layer STREQUAL "codec" AND NOT layer MATCHES "[.]hpp$" AND line MATCHES "<hcomp/codec/([a-z_]+)/")
+      set(codec "${CMAKE_MATCH_1}")
+      if(NOT complaint AND NOT codec STREQUAL "detail" AND NOT codec IN_LIST codecs_of_${path})
+        set(complaint "it names the codec ${codec}, and is not in the list codecs_of_files of \
+cmake/check_layers.cmake")
+      endif()
+      set_property(GLOBAL APPEND PROPERTY codecs_of_${path} ${codec})
+    endif()
     if(NOT complaint AND path MATCHES "^collective/([^/]+)")
       check_module("${CMAKE_MATCH_1}" "${line}" complaint)
     endif()
@@ -100,6 +137,10 @@ function(check_file root file)
   endforeach()
 endfunction()
 
+foreach(row IN LISTS codecs_of_files)
+  string(REGEX MATCH "^([^=]+)=(.*)$" _ "${row}")
+  string(REPLACE "," ";" codecs_of_${CMAKE_MATCH_1} "${CMAKE_MATCH_2}")
+endforeach()
 foreach(root include plugins kernels)
   file(GLOB_RECURSE files
     "${ROOT}/${root}/hcomp/*.hpp" "${ROOT}/${root}/hcomp/*.h" "${ROOT}/${root}/hcomp/*.cuh"
@@ -110,6 +151,18 @@ foreach(root include plugins kernels)
   endforeach()
 endforeach()
 
+# Only in the project itself, which has all files: planted trees have a few.
+if(EXISTS "${ROOT}/include/hcomp/hcomp.hpp")
+  foreach(row IN LISTS codecs_of_files)
+    string(REGEX REPLACE "=.*" "" path "${row}")
+    get_property(included GLOBAL PROPERTY codecs_of_${path})
+    foreach(codec IN LISTS codecs_of_${path})
+      if(NOT codec IN_LIST included)
+        message(SEND_ERROR "${path} no longer includes the codec ${codec}: delete it from codecs_of_files")
+      endif()
+    endforeach()
+  endforeach()
+endif()
 if(checked EQUAL 0)
   message(SEND_ERROR "no header was found below ${ROOT}")
 endif()

@@ -16,6 +16,10 @@ expect("a transport that knows a codec" "transport may include: core, transport"
   include/hcomp/transport/a.hpp "#include <hcomp/codec/b.hpp>")
 expect("a layer that includes the umbrella" "op may include: core, codec, op"
   include/hcomp/op/a.hpp "#include <hcomp/hcomp.hpp>")
+expect("a collective that names a codec" "names the codec sign, and is not in the list"
+  include/hcomp/collective/plan/a.hpp "#include <hcomp/codec/sign/sign.hpp>")
+expect("an entry of the list that is not needed" "no longer includes the codec thc: delete it"
+  include/hcomp/hcomp.hpp "// nothing")
 expect("an engine that knows plans" "module engine may include: agreement, schedule"
   include/hcomp/collective/engine/detail/a.hpp "#include <hcomp/collective/plan/plan.hpp>")
 expect("a module that is not in the table" "not in the table of modules"
