@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// The codecs that can be chosen by name at run time, a row each. make_codec_entry.hpp makes rows.
+/// The codecs that can be chosen by name at run time, an entry per codec. make_codec_entry.hpp
+/// makes entries.
 
 #include <algorithm>
 #include <cstddef>
@@ -26,17 +27,18 @@ struct codec_probe;
 
 }  // namespace detail
 
-/// What a plan by name is made for.
+/// Arguments of codec_entry::make.
 struct plan_request {
   codec_settings const& settings;
   std::size_t values;
   any_transport& transport;
   host_executor& executor;
   plan_options options;
-  std::uint32_t total_weight;  ///< largest of a sum; the ranks if all weights are 1
+  std::uint32_t total_weight;  ///< largest weight of a sum; the number of ranks if all weights are
+                               ///< 1
 };
 
-/// What a codec's costs are measured for.
+/// Arguments of codec_entry::measure.
 struct cost_request {
   codec_settings const& settings;
   host_executor& executor;
@@ -44,25 +46,26 @@ struct cost_request {
   detail::codec_probe const& probe;
 };
 
-/// A codec for values of type V, and how a plan of it is made.
+/// A codec for values of type V, with the function that makes its plans.
 template <class V> struct codec_entry : codec_info {
-  /// Throws std::invalid_argument if settings do not go together, or are between those in range.
+  /// @throws std::invalid_argument  settings contradict each other, or have forbidden values inside
+  ///                                their ranges
   void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
-  /// See measure_codec. None: nobody knows, and automatic_plan does not choose it.
+  /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec.
   codec_cost (*measure)(cost_request const&) = nullptr;
 };
 
-/// Rows of codecs for values of one type.
+/// Codecs for values of one type.
 template <class V> class codec_registry {
  public:
-  /// @param more  said of a codec that it has not: where others are
+  /// @param more  appended to the error text for unknown codecs: where to find more codecs
   explicit codec_registry(std::vector<codec_entry<V>> rows, std::string more = {})
       : more_(std::move(more)) {
     for (auto& row : rows) add(std::move(row));
   }
 
-  /// @throws std::invalid_argument  a name of it is taken
+  /// @throws std::invalid_argument  one of its names is taken
   void add(codec_entry<V> row) {
     auto names = row.also;
     names.push_back(row.name);
@@ -71,13 +74,13 @@ template <class V> class codec_registry {
         throw std::invalid_argument("codec_registry: there is a codec '" + name + "' already");
     rows_.push_back(std::make_unique<codec_entry<V>>(std::move(row)));
   }
-  /// None if no codec is called so.
+  /// Null if no codec has this name.
   codec_entry<V> const* find(std::string_view name) const {
     for (auto const& row : rows_)
       if (row->is_called(name)) return row.get();
     return nullptr;
   }
-  /// @throws std::invalid_argument  no codec is called so; the text lists those that exist
+  /// @throws std::invalid_argument  no codec has this name; the text lists the codecs
   codec_entry<V> const& at(std::string_view name) const {
     if (auto const* const row = find(name)) return *row;
     throw std::invalid_argument("no codec is called '" + detail::printable(name) +
@@ -88,32 +91,33 @@ template <class V> class codec_registry {
     for (auto const& row : rows_) all += (all.empty() ? "" : ", ") + row->name;
     return all;
   }
-  /// f(row) for every row.
+  /// Calls f(entry) for every entry.
   template <class F> void for_each(F const& f) const {
     for (auto const& row : rows_) f(*row);
   }
 
  private:
-  std::vector<std::unique_ptr<codec_entry<V>>> rows_;  // rows stay where they are
+  std::vector<std::unique_ptr<codec_entry<V>>> rows_;  // entries keep their addresses
   std::string more_;
 };
 
-/// A codec with its settings, read from text.
+/// A codec with its settings, parsed from text.
 template <class V> struct named_codec {
   codec_entry<V> const* row;
   codec_settings settings;
 
-  /// "thc:bits=4"; codec_from(table, text()) is the same again.
+  /// "thc:bits=4". Parsing it with codec_from gives an equal codec.
   std::string text() const {
     auto const values = settings.text();
     return values.empty() ? row->name : row->name + ":" + values;
   }
 };
 
-/// Reads `name`, `name:value` or `name:key=value,key=value`, such as "fp16", "error_bounded:1e-4" or
-/// "thc:bits=4,transform=64"; the key of a lone value is the codec's first. Spaces separate as well: "thc bits=4".
-/// @throws std::invalid_argument  no such codec, key or value, or a key that must be given is not;
-///                                the text says what there is
+/// Parses `name`, `name:value` or `name:key=value,key=value`, such as "fp16", "error_bounded:1e-4"
+/// or "thc:bits=4,transform=64". A value without a key belongs to the codec's first key. Spaces may
+/// replace colon and commas: "thc bits=4".
+/// @throws std::invalid_argument  unknown codec, key or value, or a missing required key; the text
+///                                lists what exists
 template <class V>
 named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text) {
   auto const colon = table.find(text) ? text.npos : text.find_first_of(": ");
@@ -127,7 +131,7 @@ named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text)
       seen.push_back(key);
       found.settings.set(key, value);
     };
-    for (auto at = colon; at != text.npos;) {  // before a word
+    for (auto at = colon; at != text.npos;) {  // position before a word
       auto const end = text.find_first_of(", ", at + 1);
       auto const word = text.substr(at + 1, end - at - 1);
       if (auto const equals = word.find('='); equals != word.npos)

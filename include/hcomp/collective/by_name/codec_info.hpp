@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Codecs as data: what they are called, which settings they take, what they promise.
+/// Codecs as data: names, settings and promises.
 
 #include <charconv>
 #include <cmath>
@@ -16,18 +16,18 @@
 
 namespace hcomp {
 
-/// One setting of a codec that can be given by name, such as bits=4.
+/// A setting of a codec chosen by name, such as bits=4.
 struct codec_key {
   enum class kind { whole, real, yes_no };
 
   std::string name;
   kind is = kind::whole;
   double least = 0, most = 1;
-  std::optional<double> usual = {};  ///< none: it must be given
-  std::string about = {};            ///< in a few words
-  std::string instead_of = {};  ///< a key without a usual value, of which and this one is given
+  std::optional<double> usual = {};
+  std::string about = {};       ///< in a few words
+  std::string instead_of = {};  ///< a key without a default: exactly one of the two must be given
 
-  /// @throws std::invalid_argument  not such a value
+  /// @throws std::invalid_argument  not a valid value
   double read(std::string_view value) const {
     if (is == kind::yes_no) {
       if (value != "yes" && value != "no") refuse(value);
@@ -40,7 +40,7 @@ struct codec_key {
     if (!is_number || (is == kind::whole && std::floor(number) != number)) refuse(value);
     return number;
   }
-  /// As it would be given.
+  /// The value as a user writes it.
   std::string text(double value) const {
     if (is == kind::yes_no) return value != 0 ? "yes" : "no";
     char digits[32];
@@ -78,32 +78,32 @@ enum class accuracy_class {
 
 class codec_settings;
 
-/// A value of a sum of so many ranks.
+/// One value of a sum over `ranks` ranks.
 struct summed_value {
   int ranks;
-  double magnitude;  ///< the sum of its magnitudes
+  double magnitude;  ///< sum of the ranks' magnitudes
   double exact;
-  double largest;  ///< magnitude of any rank's values of the vector
+  double largest;  ///< largest magnitude of any value of the vector on any rank
 };
 
-/// What there is to know of a codec without its type.
+/// Properties of a codec, without its type.
 struct codec_info {
   std::string name;
-  std::string about = {};                       ///< what it does and costs, in a line
-  std::vector<codec_key> keys = {};             ///< the first may be given without its name
-  std::vector<algorithm_kind> algorithms = {};  ///< the first unless said otherwise
+  std::string about = {};                       ///< effect and cost, in one line
+  std::vector<codec_key> keys = {};             ///< the name of the first may be omitted
+  std::vector<algorithm_kind> algorithms = {};  ///< the first is the default
   accuracy_class promise = accuracy_class::rounded;
-  /// accuracy_class::rounded: of a value, by which it is off each time; 0: as its type rounds.
+  /// accuracy_class::rounded: relative error of each rounding; 0: that of the value type.
   double rounding = 0;
-  /// accuracy_class::error_bounded: how far a value of a sum is off at most. None: nobody can say.
+  /// accuracy_class::error_bounded: largest error of a value of a sum. Null: unknown.
   double (*largest_error)(codec_settings const&, summed_value const&) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
-  bool wants_feedback = false;  ///< so much is lost that a residual is worth its memory
-  /// NaN and infinity come out where they went in, and nothing else becomes one of them.
+  bool wants_feedback = false;  ///< the residual is large enough to be worth its memory
+  /// Propagates NaN and infinity, and turns no other value into one of them.
   bool carries_nonfinite = false;
   std::vector<std::string> also = {};  ///< other names
 
-  /// It has what any_plan::set_magnitude sets.
+  /// Whether any_plan::set_magnitude has an effect.
   bool has_magnitude() const {
     for (auto const& key : keys)
       if (key.name == "magnitude") return true;
@@ -119,27 +119,27 @@ struct codec_info {
 /// The settings of one codec.
 class codec_settings {
  public:
-  /// All as usual, as far as they have a usual value.
+  /// The default values, where keys have one.
   explicit codec_settings(codec_info const& codec) {
     for (auto const& key : codec.keys) values_.emplace_back(key, key.usual);
   }
 
-  /// @throws std::invalid_argument  no such key, or not such a value; what there is is in the text
+  /// @throws std::invalid_argument  unknown key or invalid value; the text lists what exists
   void set(std::string_view key, std::string_view value) {
     auto& one = values_[place_of(key)];
     one.second = one.first.read(value);
   }
-  /// As `set`; of two keys that stand in each other's place, the other one has no value then.
+  /// As `set`, and removes the value of the key that this one replaces.
   void replace(std::string_view key, std::string_view value) {
     set(key, value);
     auto const& set_one = values_[place_of(key)].first;
     for (auto& [other, its_value] : values_)
       if (stand_in_one_place(set_one, other)) its_value.reset();
   }
-  /// None if it has neither been set nor has a usual value.
-  /// @throws std::invalid_argument  no such key
+  /// Empty if the key is neither set nor has a default.
+  /// @throws std::invalid_argument  unknown key
   std::optional<double> get(std::string_view key) const { return values_[place_of(key)].second; }
-  /// @throws std::invalid_argument  no such key, or it has no value
+  /// @throws std::invalid_argument  unknown key, or a key without a value
   double operator[](std::string_view key) const {
     auto const value = get(key);
     if (!value) throw std::invalid_argument(need_of(values_[place_of(key)].first));
@@ -148,7 +148,7 @@ class codec_settings {
   int whole(std::string_view key) const { return static_cast<int>((*this)[key]); }
   bool yes(std::string_view key) const { return (*this)[key] != 0; }
 
-  /// @throws std::invalid_argument  a key that must be given is not, or two of which one is
+  /// @throws std::invalid_argument  a required key is missing, or two exclusive keys are both given
   void require_all() const {
     for (auto const& [key, value] : values_) {
       if (key.instead_of.empty()) {
@@ -162,7 +162,7 @@ class codec_settings {
       }
     }
   }
-  /// What is not as usual: "bits=4,transform=64"; empty if all is.
+  /// The settings that differ from the defaults: "bits=4,transform=64"; empty if none does.
   std::string text() const {
     std::string text;
     for (auto const& [key, value] : values_)

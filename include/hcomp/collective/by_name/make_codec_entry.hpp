@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Makes the row of a codec, by which it can be chosen by name.
+/// Makes an entry of a codec, so that it can be chosen by name.
 
 #include <algorithm>
 #include <cstdint>
@@ -31,9 +31,10 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 
 }  // namespace detail
 
-/// A row of codec C, or of some codecs between which its settings choose.
-/// @param facts      `algorithms` and `takes_feedback` are those of C's concept if there are none
-/// @tparam CodecOf   (codec_settings const&) -> C or std::variant<C, Others...>; may throw
+/// Makes the entry of codec C, or of several codecs among which the settings choose.
+/// @param facts      properties; empty `algorithms` and `takes_feedback` follow from the concept of
+///                   C
+/// @tparam CodecOf   (codec_settings const&) -> C, or a std::variant of C and `Others`; may throw
 ///                   std::invalid_argument; without captures
 template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Plans by the name of their codec.
+/// Makes plans from the name of a codec.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,18 +16,21 @@
 
 namespace hcomp {
 
-/// A plan by the name of its codec:
+/// Makes a plan from the name of a codec:
 ///
 ///     auto sum = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
 ///     sum.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
-/// Names and settings: `registered_codecs<V>()`, as codec_from reads them. Codecs are fitted to the ranks.
-/// Transport and executor are used, not owned, and must outlive the plan.
-/// @param options       without them the algorithm is the first of the codec's row, such as direct
-///                      for lossless_sparse and ring for most
-/// @param total_weight  largest of a sum; 0: weights are 1
-/// @throws std::invalid_argument  no such codec or setting; otherwise as plan
-/// Cost: its user compiles plans of all codecs, once per type of values, or links hcomp::compiled.
+/// Names and settings are those of `registered_codecs<V>()`, in the syntax of codec_from. Codecs
+/// are fitted to the number of ranks. Transport and executor are used, not owned, and must outlive
+/// the plan.
+/// @param options       default: the first algorithm of the codec's entry, such as direct for
+///                      lossless_sparse and ring for most codecs
+/// @param total_weight  largest weight of a sum; 0: all weights are 1
+/// @throws std::invalid_argument  unknown codec or setting; otherwise as plan
+///
+/// Cost: the calling program compiles plans of all codecs, once per value type, or links
+/// hcomp::compiled.
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options const& options,

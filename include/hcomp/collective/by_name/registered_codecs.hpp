@@ -1,10 +1,11 @@
 #pragma once
 /// @file
-/// The table of codecs that can be chosen by name: hcomp's, and those that a program adds.
+/// The registry of codecs that can be chosen by name: hcomp's codecs, and those that a program
+/// adds.
 ///
-/// With HCOMP_COMPILED the tables are taken from a library, the target hcomp::compiled, where
-/// there are those for float, double, float16, bfloat16, int32_t and int64_t. Without it whoever uses a table compiles
-/// plans of all its codecs.
+/// With HCOMP_COMPILED the registries come from a library, the target hcomp::compiled. It has those
+/// for float, double, float16, bfloat16, int32_t and int64_t. Without HCOMP_COMPILED a program that
+/// uses a registry compiles plans of all its codecs.
 
 #include <cstdint>
 #include <hcomp/collective/by_name/codec_entry.hpp>
@@ -12,13 +13,13 @@
 
 namespace hcomp {
 
-/// All codecs for values of type V that can be chosen by name: hcomp's, and those that were added.
-/// One per program or library; add to it before threads read it.
+/// All codecs for values of type V that can be chosen by name: hcomp's, and the added ones. One
+/// registry per program or shared library. Add codecs before threads read it.
 template <class V> codec_registry<V>& registered_codecs();
 
 namespace detail {
 
-/// What automatic_plan has without another table: identity, fp16 and bf16.
+/// The codecs of an automatic_plan without a registry: identity, fp16 and bf16.
 template <class V> codec_registry<V> const& rounding_codecs();
 
 }  // namespace detail

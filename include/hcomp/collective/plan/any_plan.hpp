@@ -19,14 +19,14 @@
 namespace hcomp {
 namespace detail {
 
-/// `codec` with that magnitude, if it has one.
+/// `codec` with this magnitude, if it has a magnitude.
 template <class C> C with_magnitude(C codec, double magnitude) {
   if constexpr (requires { codec.magnitude; })
     codec.magnitude = static_cast<decltype(codec.magnitude)>(magnitude);
   return codec;
 }
 
-/// What any_plan asks of a plan.
+/// The interface that any_plan calls.
 template <class V> class plan_body {
  public:
   plan_body() = default;
@@ -51,7 +51,7 @@ template <class V> class plan_body {
   virtual std::string about_last_call() const = 0;
 };
 
-/// @tparam Plan  a plan, or what looks like one
+/// @tparam Plan  a plan, or a class with the members of one
 template <class Plan> class some_plan final : public plan_body<typename Plan::value_type> {
  public:
   using V = typename Plan::value_type;
@@ -111,39 +111,40 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
 
 }  // namespace detail
 
-/// A plan of whatever codec for values of type V in host memory; see make_plan. Collectives and
-/// errors are those of `plan`; one call at a time. May be moved.
+/// A plan for values of type V in host memory whose codec is chosen at run time; see make_plan.
+/// Collectives and errors are those of `plan`. One call at a time. Movable.
 template <class V> class any_plan {
  public:
   using value_type = V;
 
-  /// @param codec      its name and settings, as make_plan takes them
-  /// @param transport  what `body` uses
+  /// @param codec      name and settings, as make_plan takes them
+  /// @param transport  the transport that `body` uses
   any_plan(std::string codec, detail::kept_transport transport,
            std::unique_ptr<detail::plan_body<V>> body)
       : codec_(std::move(codec)), transport_(std::move(transport)), body_(std::move(body)) {}
 
-  /// The codec's name and settings: make_plan makes the same of it.
+  /// Name and settings of the codec. make_plan makes an equal plan from this text.
   std::string const& codec() const { return codec_; }
   std::size_t values() const { return body_->values(); }
-  /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
+  /// The values this rank owns after `reduce_scatter` and contributes to `all_gather`.
   value_range shard() const { return body_->shard(); }
-  /// All ranks own as many values where this times the ranks divides them; 0 where they never do.
+  /// All shards have equal size if this alignment times the number of ranks divides the vector. 0:
+  /// they never have.
   std::size_t shard_alignment() const { return body_->shard_alignment(); }
-  /// The values that this rank encodes in sums, and of which an error_feedback keeps what was lost:
-  /// all, but where ranks of a host share them out among themselves.
+  /// The values that this rank encodes in an all-reduce, and for which an error_feedback keeps a
+  /// residual. The complete vector, except where the ranks of a node share it.
   value_range encoded() const { return body_->encoded(); }
-  /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
-  /// not mind. Equal on all ranks.
+  /// Sets the value of one sign from the next call on. Codecs without a magnitude ignore it. Equal
+  /// on all ranks.
   /// @throws std::invalid_argument  not finite
   void set_magnitude(double magnitude) { body_->set_magnitude(magnitude); }
-  /// What the codec chose in the last call, for people; empty if it has nothing to choose.
+  /// What the codec chose in the last call, for people; empty if it makes no choice.
   std::string about_last_call() const { return body_->about_last_call(); }
 
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return body_->all_reduce(x, call);
   }
-  /// @throws std::invalid_argument  on all ranks alike: the codec takes no feedback
+  /// @throws std::invalid_argument  on all ranks alike: the codec takes no error feedback
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
     return body_->all_reduce(x, feedback, call);
   }

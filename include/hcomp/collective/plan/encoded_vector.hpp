@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// A vector encoded and decoded by hand in an executor's memory: for MPI_Allreduce with hcomp's op,
-/// and for whoever moves the bytes himself.
+/// Encodes and decodes a vector in an executor's memory, without a plan: for MPI_Allreduce with
+/// hcomp's op, and for programs that transfer the bytes themselves.
 
 #include <algorithm>
 #include <cstddef>
@@ -38,16 +38,17 @@ struct clear_bytes {
 
 }  // namespace detail
 
-/// The code of one vector after another, of one size, in blocks of equal size: what `encode` and
-/// `decode` do with host memory, done by an executor in its own.
+/// An encoded vector in an executor's memory, reused for vectors of one size. Blocks have equal
+/// size. The executor does what `encode` and `decode` do in host memory.
 ///
 /// The executor is used, not owned, and must outlive this. Calls after the first allocate nothing.
-/// Memory: the code; on a device 40 bytes per block on both sides, and the statistics.
+/// Memory: the encoded vector and the statistics; on a device 40 more bytes per block, in device
+/// memory and in host memory.
 template <Compressor C, Executor E> class encoded_vector {
  public:
   using value_type = typename C::value_type;
 
-  /// @param values  of every vector, >= 0
+  /// @param values  per vector, >= 0
   encoded_vector(std::size_t values, C const& codec, E& executor)
       : codec_(codec),
         layout_(layout_of(codec, values)),
@@ -55,22 +56,23 @@ template <Compressor C, Executor E> class encoded_vector {
         inspect_(layout_.blocks()),
         statistics_(statistics_words(codec, layout_)),
         memory_(code_bytes(codec, values)) {
-    if (size() > layout_.bytes())  // for good: neither encoding nor merging touches it
+    if (size() > layout_.bytes())  // once: neither encoding nor merging writes there
       executor.for_each_block(
           1, detail::clear_bytes{data() + layout_.bytes(), size() - layout_.bytes()});
   }
 
   std::size_t values() const { return layout_.values; }
   C const& codec() const { return codec_; }
-  /// The code, in the executor's memory; what work has left there can be read by others after
+  /// The encoded vector, in the executor's memory. Other threads and devices may read it after
   /// `synchronize` of the executor.
   std::byte* data() const { return memory_.data(); }
   std::size_t size() const { return memory_.size(); }
 
-  /// hcomp::measure: what `x` says about itself, for encode_options::statistics when all ranks'
-  /// words are united; of codecs that are not Calibrated nothing. Waits for the executor.
+  /// Like hcomp::measure: statistics of `x`, for encode_options::statistics once the words of all
+  /// ranks are united. Empty if the codec is not Calibrated. Waits for the executor.
   /// @param x  values() values in the executor's memory
-  /// @throws std::invalid_argument  another number of values; memory_error: other memory
+  /// @throws std::invalid_argument  wrong number of values
+  /// @throws memory_error  `x` is not in the executor's memory
   std::vector<std::uint32_t> measure(std::span<value_type const> x) {
     require_vector("measure", x);
     if constexpr (Calibrated<C>) {
@@ -82,11 +84,12 @@ template <Compressor C, Executor E> class encoded_vector {
     return {statistics_.for_host(), statistics_.for_host() + words()};
   }
 
-  /// Gives the executor the work of encoding `x`; with statistics waits for what it was given
-  /// before. Does not wait for the code: `synchronize` does, before MPI reads it.
+  /// Enqueues the encoding of `x` on the executor. With statistics it first waits for earlier work.
+  /// Does not wait for the encoded vector: call `synchronize` before MPI reads it.
   /// @param x        values() values in the executor's memory
-  /// @param options  statistics in host memory, no longer needed on return
-  /// @throws std::invalid_argument  as encode; another number of values; memory_error: other memory
+  /// @param options  statistics are in host memory and are not used after return
+  /// @throws std::invalid_argument  as encode; wrong number of values
+  /// @throws memory_error  `x` is not in the executor's memory
   void encode(std::span<value_type const> x, encode_options const& options = {}) {
     require_vector("encode", x);
     auto origin = detail::origin_of(codec_, layout_, options);
@@ -100,11 +103,12 @@ template <Compressor C, Executor E> class encoded_vector {
                                                     codec_, layout_, x.data(), data(), origin});
   }
 
-  /// Decodes the code into `x`, for work that is given to the executor afterwards. Waits for what
-  /// its blocks say about themselves. Returns the weight of the sum (0 if x is empty).
+  /// Decodes into `x`, for work that is given to the executor afterwards. Waits for the inspection
+  /// of the blocks. Returns the weight of the sum (0 if x is empty).
   /// @param x  values() values in the executor's memory
-  /// @throws std::invalid_argument  another number of values; memory_error: other memory
-  /// @throws wire_error, nonfinite_error  as decode, and x is unchanged
+  /// @throws std::invalid_argument  wrong number of values
+  /// @throws memory_error  `x` is not in the executor's memory
+  /// @throws wire_error, nonfinite_error  as decode; x is unchanged
   std::uint64_t decode(std::span<value_type> x, decode_options const& options = {}) {
     require_vector("decode", x);
     auto const found = inspect_(*executor_, codec_, layout_, layout_.all(), data(),

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Marsit: one bit per value in almost every round, full precision in every K-th.
+/// Marsit: one bit per value in most rounds, full precision in every K-th.
 
 #include <algorithm>
 #include <cmath>
@@ -25,36 +25,39 @@
 
 namespace hcomp {
 
-/// What Marsit needs to know; equal on all ranks.
+/// Options of Marsit; equal on all ranks.
 struct marsit_options {
-  /// What one sign moves a parameter, the paper's global step size; > 0. A parameter cannot move
-  /// faster than this per round, so it should be 1 to 3 times the typical |mean update|, and follow
-  /// the learning rate.
+  /// How far one sign moves a parameter, the paper's global step size; > 0. This is the largest
+  /// move of a parameter per round. Recommended: 1 to 3 times the typical |mean update|, in step
+  /// with the learning rate.
   double sign_step = 1e-3;
-  std::uint64_t period = 100;  ///< every so many rounds one in full precision; 0: never
-  std::uint64_t warm_up = 0;   ///< so many first rounds in full precision
-  /// Full rounds move a parameter at most this far; what is left stays in the compensation.
+  std::uint64_t period = 100;
+  std::uint64_t warm_up = 0;  ///< number of first rounds in full precision
+  /// Largest move of a parameter in a full-precision round. The rest stays in the compensation.
   double flush_limit = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;
-  std::uint64_t tensor = 0;  ///< which vector, where several are synchronised in one round
-  plan_options plan = {};    ///< algorithm `sampled` is welcome here
+  std::uint64_t tensor = 0;  ///< number of the vector, if one round has several
+  plan_options plan = {};    ///< may have algorithm `sampled`
 };
 
-/// Keeps a model the same on all ranks: takes every rank's update, gives all of them the common
-/// one.
+/// Keeps a model equal on all ranks: replaces every rank's update by the common update.
 ///
 ///     marsit<float, T, E> synchronize(values, options, transport, executor);
 ///     for (;;) { update = rate * gradient(model); synchronize(update); model -= update; }
 ///
-/// With c the compensation, u the update: g = sign_step * (bit of one rank's u + c, drawn per
-/// value), c' = u + c - g; in full rounds g = mean of u + c, c' = 0. At every moment model -
-/// mean(c) = first model - sum of mean(u): nothing is lost, it is late. Memory: 4 bytes per value
-/// of compensation (8 for double), one sign code, one full-precision code. Source: Wu et al.,
-/// Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm `sampled` are ours.
-/// @tparam E  a DeviceExecutor must have array<T>, as error_feedback takes it: for the compensation
+/// Let c be the compensation and u the update. A sign round computes g = sign_step * (bit of one
+/// rank's u + c, drawn per value) and c' = u + c - g. A full-precision round computes g = mean of u
+/// + c and c' = 0. At every moment model - mean(c) = first model - sum of mean(u): updates are
+/// delayed, not dropped.
+///
+/// Memory: 4 bytes per value of compensation (8 for double), one encoded vector of signs, one in
+/// full precision.
+/// Source: Wu et al., Marsit, DAC 2022, Algorithms 1 and 2; warm-up, flush limit and algorithm
+/// `sampled` are ours.
+/// @tparam E  a DeviceExecutor needs array<T>, as for error_feedback: the compensation uses it
 template <class V, Transport T, Executor E> class marsit {
  public:
-  /// @throws std::invalid_argument  sign_step or flush_limit not > 0; otherwise as plan
+  /// @throws std::invalid_argument  sign_step or flush_limit is not > 0; otherwise as plan
   marsit(std::size_t values, marsit_options const& options, T& transport, E& executor)
       : options_(options),
         compensation_(values),
@@ -66,8 +69,9 @@ template <class V, Transport T, Executor E> class marsit {
 
   /// One round: on return `update` holds the common update g, the same bits on all ranks.
   /// @param update  this rank's step, e.g. learning rate * gradient, in the executor's memory space
-  /// @param weight  of this rank's update in the mean
-  /// Errors as for plan::all_reduce; if it throws, update and compensation are as before.
+  /// @param weight  weight of this rank's update in the mean
+  ///
+  /// Errors as for plan::all_reduce; after an error, update and compensation are unchanged.
   report operator()(std::span<V> update, std::uint32_t weight = 1) {
     call_options const call{options_.seed, compensation_.rounds(), options_.tensor, weight,
                             reduce_op::mean};
@@ -78,20 +82,20 @@ template <class V, Transport T, Executor E> class marsit {
     return signs_.all_reduce(update, compensation_, call);
   }
 
-  /// Whether the next round is made in full precision.
+  /// Whether the next round has full precision.
   bool next_is_full() const {
     std::uint64_t const round = compensation_.rounds() + 1;
     return round <= options_.warm_up || (options_.period > 0 && round % options_.period == 0);
   }
 
-  /// Another sign step from the next round on, when the learning rate changes.
+  /// Changes the sign step from the next round on, for example with the learning rate.
   void set_sign_step(double sign_step) {
     signs_.set_codec(sign<V>{checked("sign_step", sign_step)});
     options_.sign_step = sign_step;
   }
 
-  /// max |c| / sign_step on this rank: how many rounds the signs lag behind. Growing beyond the
-  /// period says that sign_step is too small, or the period too long.
+  /// max |c| / sign_step on this rank: the number of rounds by which the signs lag. If it grows
+  /// beyond the period, sign_step is too small or the period is too long.
   double lag() const {
     number largest = 0;
     for (number const c : compensation_.on_host()) largest = std::max(largest, std::abs(c));
@@ -99,7 +103,7 @@ template <class V, Transport T, Executor E> class marsit {
   }
 
   auto const& state() const { return compensation_; }
-  /// The state for a checkpoint, private to this rank. See global_compensation.
+  /// The state for a checkpoint. Each rank saves and restores its own. See global_compensation.
   std::vector<std::byte> save() const { return compensation_.save(); }
   void restore(std::span<std::byte const> saved) { compensation_.restore(saved); }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The collectives: sum a vector over all ranks without decoding it on the way.
+/// The collectives: all-reduce, reduce-scatter and all-gather of compressed vectors.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,14 +31,15 @@
 
 namespace hcomp {
 
-/// A codec that plans can sum with.
+/// A codec that plans can reduce with.
 template <class C>
 concept Summable = HomomorphicSum<C> || VariableRate<C> || Sparse<C>;
 
 namespace detail {
 
-/// What a plan is made of: work on codes, work on the values of one call, and what thinks about
-/// ranks. Of codecs that skip zeros it is in sparse_plan.hpp, so that others do without.
+/// Classes that a plan consists of: work on encoded vectors, work on the values of one call, and
+/// the engine that runs the schedule. Those of Sparse codecs are in sparse_plan.hpp, so that plans
+/// of dense codecs do not include it.
 template <class C, class E> struct plan_parts {
   static_assert(
       !Sparse<C>,
@@ -73,52 +74,57 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 
 }  // namespace detail
 
-/// Everything that sums vectors of one size with one codec over one transport: schedule, layout and
-/// scratch memory. Calls after the first allocate nothing.
+/// A plan for collectives of vectors of one size, with one codec over one transport. It owns the
+/// schedule, the layout and the scratch memory. Calls after the first allocate nothing.
 ///
 ///     hcomp::plan plan(gradient.size(), hcomp::thc<float>({.bits = 4}), transport, executor);
 ///     plan.all_reduce(gradient, {.step = step, .op = hcomp::reduce_op::mean});
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
-/// Making a plan involves no communication; every call is collective over all ranks, which call
-/// their plans equally often.
-/// Memory: the code and two of its parts, in the executor's memory space; with options.narrow and
-/// a codec that is Narrowable as much again.
+/// Construction involves no communication. Every call is collective: all ranks make the same number
+/// of calls.
+/// Memory: the encoded vector and two of its parts, in the executor's memory space; twice that with
+/// options.narrow and a Narrowable codec.
 ///
-/// A plan without options goes by the usual algorithm of its codec: direct if the codec Sparse,
-/// otherwise ring. Options of your own name the algorithm: the ring unless they say otherwise.
+/// A plan without options uses the default algorithm of its codec: direct if the codec is Sparse,
+/// otherwise ring. With options the default algorithm is ring.
 ///
-/// With a codec that is VariableRate every rank adds its values to the code that arrives and sends
-/// on the code of the sum, in one pass. Finished codes are passed on as they are, and who finished
-/// one decodes it like all others, so that all ranks have the same bits. A value is encoded once
-/// per rank: its error in a sum of P ranks is below P times the codec's. With algorithm direct
-/// values are encoded once by each rank but their owner, and then their sum. Means are sums divided
-/// at the end. The bound of a BoundedVariableRate is that of the sum: the plan divides it by its
-/// ranks, codes are added as they are, and report::error says how far the answer is off at most.
-/// Where the codec finds values that its bound does not hold for, on any rank, the plan sums again
-/// by its finer codec, before x is changed; or at once, where a few values that a host looks at
-/// first tell. The first of these calls takes memory for its codes, up to 8.2 bytes per value.
-/// - Weights must be 1, values are those of the codec: floats, doubles or integers, and there is no
-///   feedback and no algorithm recursive_doubling or sampled; options.narrow means nothing. Integers have no
-///   means.
-/// - With algorithm aggregator rank 0 answers with the sums as they are, uncompressed, as weights
-///   would be: the paper's WA+C, and the ring its INC+C; with identity they are WA and INC.
-/// - On a device messages are in the host's memory: what
-///   crosses the bus is codes. The host checks what came, and waits for every code that has to
-///   leave.
-/// - Memory: the longest code of the vector, those of two parts, and with algorithm direct or
-///   aggregator, unless the codec adds codes, the vector; on a device the codes as E::staging, and
-///   in its own memory the vector, where it is needed, and three segments, or four where codes are
-///   added to codes.
+/// With a VariableRate codec, every hop decodes, adds the rank's own values and encodes in one
+/// pass. The all-gather forwards reduced shards unchanged; every rank, the owner included, decodes
+/// the same bytes, so results are bit-identical. A value is encoded once per rank: the error of a
+/// sum of P ranks is below P times the codec's. Means are sums divided at the end.
+///
+/// With algorithm direct every rank but the owner encodes a value once, and the owner encodes the
+/// sum.
+///
+/// The bound of a BoundedVariableRate codec is the bound of the sum. The plan divides it by the
+/// number of ranks, adds encoded vectors without decoding, and returns the largest possible error
+/// in report::error.
+///
+/// If the bound cannot hold for a value on any rank, the plan repeats the reduction with the
+/// codec's fallback, before x is changed. If the few values that the host inspects first already
+/// show this, the plan uses the fallback at once. The first call with the fallback allocates its
+/// buffers, up to 8.2 bytes per value.
+/// - Weights must be 1. Values are those of the codec: floats, doubles or integers. Error feedback
+///   and the algorithms recursive_doubling and sampled are not available. options.narrow has no
+///   effect. Integers have no means.
+/// - With algorithm aggregator rank 0 sends results uncompressed, like weights: this is the
+///   paper's WA+C, and the ring is its INC+C. With identity they are WA and INC.
+/// - On a device, messages are in host memory, and only encoded data crosses the bus. The host
+///   validates received messages, and waits for every encoded segment before it sends the segment.
+/// - Memory: the longest encoded vector and the longest encoding of two parts. Algorithms direct
+///   and aggregator also need the vector, unless the codec adds encoded vectors. On a device the
+///   encoded data is in E::staging; device memory holds the vector, where it is needed, and three
+///   segments (four if the codec adds encoded vectors).
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 ///
-/// With a codec that Sparse only the values that are not zero travel, and their places. See
-/// lossless_sparse for algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
+/// With a Sparse codec only nonzero values and their positions are sent. See lossless_sparse for
+/// algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
 /// hcomp/hcomp.hpp.
-/// - Weights must be 1, values are floats and fewer than 2^32, and there is no feedback, no
-///   algorithm sampled and no set_codec; options.narrow means nothing.
-/// - shard() is a number of whole words of 64 values, about as many on every rank, by every
-///   algorithm.
+/// - Weights must be 1. Values are floats, fewer than 2^32. Error feedback, algorithm sampled and
+///   set_codec are not available. options.narrow has no effect.
+/// - With every algorithm, shard() consists of complete words of 64 values. Ranks have about equal
+///   shares.
 template <Summable C, Transport T, Executor E> class plan {
   using parts = detail::plan_parts<C, E>;
   template <class F> using values_of = typename parts::template values<F>;
@@ -126,12 +132,12 @@ template <Summable C, Transport T, Executor E> class plan {
  public:
   using value_type = typename C::value_type;
 
-  /// @param values   of every vector to be summed, >= 0
-  /// @param options  without them the usual algorithm of the codec
-  /// @throws std::invalid_argument  a torus that does not fit the ranks, an algorithm that does not
-  ///                                go with the codec, a codec parameter that is not finite, more
-  ///                                ranks than can share the codec's bound, more values than the
-  ///                                codec has room for, or a transport that cannot reach the memory
+  /// @param values   per vector, >= 0
+  /// @param options  default: the default algorithm of the codec
+  /// @throws std::invalid_argument  a torus that does not fit the ranks; an algorithm that the
+  ///                                codec does not support; a codec parameter that is not finite;
+  ///                                more ranks than can share the codec's bound; more values than
+  ///                                the codec can encode; a transport that cannot reach the memory
   ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {.algorithm = {detail::usual_algorithm<C>}})
@@ -144,64 +150,68 @@ template <Summable C, Transport T, Executor E> class plan {
   plan& operator=(plan const&) = delete;
 
   std::size_t values() const { return layout().values; }
-  /// Of the last call: as it was given, or fitted to its ranks and values.
+  /// The codec of the last call: as given, or fitted to the ranks and values.
   C const& codec() const { return work_.codec(); }
-  /// Other parameters from the next call on, such as a magnitude that follows a learning rate.
-  /// @throws std::invalid_argument  blocks of another size, longer codes, or a parameter that is
-  ///                                not finite
+  /// Changes the codec's parameters from the next call on, such as a magnitude that follows a
+  /// learning rate.
+  /// @throws std::invalid_argument  other block size, longer encoded vectors, or a parameter that
+  ///                                is not finite
   void set_codec(C const& codec) requires(!Sparse<C>) {
     auto const terms = work_.terms(codec);
     work_.set_codec(codec);
     engine_->set_codec(terms);
   }
   plan_options const& options() const { return engine_->options(); }
-  /// Of the last all_reduce: what was sent, and why; a sparse_choice.
+  /// What the last all_reduce sent, and why; a sparse_choice.
   sparse_choice const& choice() const requires Sparse<C> { return engine_->choice(); }
 
-  /// The values this rank holds after `reduce_scatter` and gives in `all_gather`.
+  /// The values this rank owns after `reduce_scatter` and contributes to `all_gather`.
   value_range shard() const { return layout().values_of(engine_->shard_blocks()); }
 
-  /// All ranks own as many values where this times the ranks divides them; 0 where they never do:
-  /// with algorithm sampled every rank owns all values, with aggregator rank 0 does, unless the codec
-  /// Sparse.
+  /// All shards have equal size if this alignment times the number of ranks divides the vector. 0:
+  /// they never have. Then, unless the codec is Sparse, every rank owns all values (algorithm
+  /// sampled) or rank 0 does (aggregator).
   std::size_t shard_alignment() const {
     if (!Sparse<C> && !options().algorithm.shares_the_sum()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }
 
-  /// Sum `x` over all ranks, in place.
+  /// All-reduce of `x`, in place.
   ///
-  /// @param x  values() values in the executor's memory space; on return the same bits on all
-  ///           ranks; on a device for work that is given to the executor afterwards
+  /// @param x  values() values in the executor's memory space. On return all ranks have the same
+  ///           bits; on a device, work that is given to the executor afterwards sees them.
   /// @throws std::invalid_argument  wrong size, misaligned, weight 0, headroom of the codec
-  ///                                exceeded; memory_error: x is not in the executor's memory
+  ///                                exceeded
+  /// @throws memory_error           x is not in the executor's memory
   /// @throws disagreement_error     ranks passed different sizes, codecs, parameters, steps, ...
-  /// @throws nonfinite_error        NaN or infinity on some rank, or a sum that overflows, and the
-  ///                                policy is throw_error
-  /// @throws wire_error             damaged or contradicting blocks met
+  /// @throws nonfinite_error        NaN or infinity on a rank, or an overflow of the sum, with the
+  ///                                policy throw_error
+  /// @throws wire_error             damaged or contradicting blocks
   /// @throws transport_error        a peer failed; the transport must not be used again
-  /// All but the last come on all ranks alike, and then x is unchanged; with options.check off a
-  /// wrong argument is noticed only by the rank that passed it. Without options.checksum what a
-  /// message suffers on its last way, when the sum is finished, or with algorithm recursive_doubling on any
-  /// way, is noticed by its receivers alone, if at all, and an x of options.decode_on_arrival_bytes
-  /// or more then holds parts of the sum. After a message of a wrong length, or damage of records,
-  /// the transport must not be used again.
   ///
-  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector; recursive_doubling:
-  /// log2 P hops of all of it, and memory for two codes more; aggregator: rank 0 receives P - 1
-  /// codes and sends as many.
+  /// All errors but transport_error occur on all ranks alike and leave x unchanged. Exception: with
+  /// options.check off, only the rank that passed a wrong argument detects it.
+  ///
+  /// Exception: without options.checksum, only receivers detect damage in the all-gather (with
+  /// algorithm recursive_doubling: in any message), if it is detected. An x of
+  /// options.decode_on_arrival_bytes or more then holds parts of the result. After a message of
+  /// wrong length, or damaged agreement records, the transport must not be used again.
+  ///
+  /// Cost: ring: 2 (P - 1) hops, each rank sends 2 (P - 1) / P of the encoded vector.
+  /// recursive_doubling: log2 P hops of the complete encoded vector, and memory for two more.
+  /// aggregator: rank 0 receives P - 1 encoded vectors and sends P - 1.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_->all_reduce(arguments(x, nothing), values, call);
   }
 
-  /// The same with compensation: what is summed is x and what `feedback` adds to it.
+  /// The same with error feedback: reduces the sum of x and what `feedback` adds to it.
   ///
-  /// @param feedback  of values() values; unchanged if anything is thrown
-  /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec
-  ///                                takes no feedback: it is VariableRate or Sparse
+  /// @param feedback  for values() values; unchanged after an error
+  /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec takes
+  ///                                no error feedback: it is VariableRate or Sparse
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto const given = arguments(x, feedback);
@@ -215,15 +225,15 @@ template <Summable C, Transport T, Executor E> class plan {
     }
   }
 
-  /// Sum over all ranks, but leave each rank only its `shard()` part of the result in x; the rest
-  /// of x keeps its values. What a sharded optimizer needs. Errors as for all_reduce.
+  /// Reduce-scatter: x holds the result in this rank's `shard()`; the rest of x is unchanged. For
+  /// sharded optimizers. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_->reduce_scatter(arguments(x, nothing), values, call);
   }
 
-  /// The same with compensation that does not have to see all of the sum, such as error_feedback.
+  /// The same with error feedback that needs only this rank's encoding, such as error_feedback.
   template <Feedback<value_type> F>
   report reduce_scatter(std::span<value_type> x, F& feedback,
                         call_options const& call = {}) requires(F::is_of_own_encoding) {
@@ -238,8 +248,9 @@ template <Summable C, Transport T, Executor E> class plan {
     }
   }
 
-  /// Give every rank all ranks' `shard()` parts of x, encoded once and decoded everywhere, here
-  /// too: the same bits in x on every rank. `call.weight` must be 1. Errors as for all_reduce.
+  /// All-gather of all ranks' `shard()` parts of x. Each part is encoded once and decoded on every
+  /// rank, the owner included, so x is bit-identical. `call.weight` must be 1. Errors as for
+  /// all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
@@ -247,7 +258,7 @@ template <Summable C, Transport T, Executor E> class plan {
   }
 
  private:
-  /// With the size of segments that is good where the values are.
+  /// Checks the algorithm, and sets the segment size for the memory that the values are in.
   static plan_options checked(plan_options options, C const& codec, std::size_t values, int ranks) {
     detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.algorithm);
     if (DeviceExecutor<E> && options.segment_bytes == plan_options{}.segment_bytes) {
@@ -274,7 +285,7 @@ template <Summable C, Transport T, Executor E> class plan {
 
 namespace detail {
 
-/// Where arguments of a plan are none, the words for what is wrong.
+/// Deduced for arguments that fit no plan: reports which argument is wrong.
 template <class C, class T, class E> struct arguments_of_a_plan {
   static_assert(Summable<C>,
                 "plan(values, codec, ...): that is no codec. For a codec by name call "
@@ -296,7 +307,7 @@ template <class C, class T, class E, class... Options>
 plan(std::size_t, C const&, T&, E&, Options const&...)
 ->plan<detail::arguments_of_a_plan<C, T, E>, T, E>;
 
-/// Sum `x` over all ranks, in place: a plan for one call. See plan::all_reduce.
+/// All-reduce of `x`, in place, with a plan for one call. See plan::all_reduce.
 template <Summable C, Transport T, Executor E>
 report all_reduce(std::span<typename C::value_type> x, C const& codec, T& transport, E& executor,
                   call_options const& call = {},
