@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The plan that chooses codec and algorithm itself, by what they cost here.
+/// A plan that chooses codec and algorithm by their measured costs.
 
 #include <algorithm>
 #include <cmath>
@@ -42,9 +42,9 @@ template <class V> void require_measurable(named_codec<V> const& codec) {
 
 }  // namespace detail
 
-/// As measure_codec of the codec itself, fitted.
-/// @param total_weight  that it is fitted to; 0: the number of ranks
-/// @throws std::invalid_argument  its row cannot measure it
+/// Like measure_codec for a codec type, with the codec fitted.
+/// @param total_weight  weight that the codec is fitted to; 0: the number of ranks
+/// @throws std::invalid_argument  the codec's entry cannot measure it
 template <class V>
 codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor, int ranks,
                          measure_options const& options = {}, std::uint32_t total_weight = 0) {
@@ -67,11 +67,11 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
   return cost;
 }
 
-/// The link and the codecs `codecs`, each as codec_from reads it. Collective; every rank gets the
-/// same table.
-/// @param total_weight  that the codecs are fitted to; 0: the number of ranks
-/// @throws std::invalid_argument  no such codec or setting (the text lists those that exist), or a
-///                                codec whose row cannot measure it
+/// Measures the link and the codecs `codecs`, in the syntax of codec_from. Collective; every rank
+/// gets the same table.
+/// @param total_weight  weight that the codecs are fitted to; 0: the number of ranks
+/// @throws std::invalid_argument  unknown codec or setting (the text lists the codecs), or a codec
+///                                whose entry cannot measure it
 template <class V, Transport T>
 cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string> const& codecs,
                          host_executor& executor, T& transport, measure_options const& options = {},
@@ -86,8 +86,8 @@ cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string
   return costs;
 }
 
-/// What an automatic_plan needs to take hierarchical ways, too. By whoever knows hosts, see
-/// hcomp::node::automatic_plan.
+/// The interface through which an automatic_plan uses hierarchical algorithms.
+/// hcomp::node::automatic_plan implements it.
 template <class V> class hierarchical_strategies_of {
  public:
   hierarchical_strategies_of() = default;
@@ -95,54 +95,59 @@ template <class V> class hierarchical_strategies_of {
   hierarchical_strategies_of& operator=(hierarchical_strategies_of const&) = delete;
   virtual ~hierarchical_strategies_of() = default;
 
-  /// For cost_table::hosts. Collective; the same on all ranks.
+  /// For cost_table::nodes. Collective; the same on all ranks.
   virtual std::optional<node_cost> measure(any_transport& transport,
                                            measure_options const& options) = 0;
-  /// Collective.
-  /// @param codec    as codec_from reads it
-  /// @param options  `how` is by hosts
+  /// Makes a hierarchical plan. Collective.
+  /// @param codec    in the syntax of codec_from
+  /// @param options  `algorithm` is hierarchical
   virtual std::unique_ptr<detail::plan_body<V>> make(std::string const& codec, std::size_t values,
                                                      any_transport& transport,
                                                      host_executor& executor,
                                                      plan_options const& options) = 0;
 };
 
-/// Sums vectors of one size with the codec and the algorithm that are expected to be quickest among
-/// those allowed. By default no codec is allowed that loses anything.
+/// Reduces vectors of one size with the codec and algorithm of the smallest expected time among the
+/// allowed ones. By default only codecs without loss are allowed.
 ///
-/// Constructed collectively: the ranks compare their settings, measure what link and codecs cost
-/// unless costs are given, and choose once, all alike, by figures that all of them know. From then
-/// on it is the plan that was chosen, and has its errors and its results. Other algorithms than the
-/// ring must be expected to be quicker by 10 %, and those by which several ranks send to one at
-/// once, or more than they need, even if their bytes travelled 1.5 times as long: links that become
-/// slow cost them lost packets. After sums that took suddenly longer, rings come first.
+/// Construction is collective. The ranks compare their settings, measure the costs of link and
+/// codecs unless they are given, and make the same choice from the same numbers. Errors and results
+/// are those of the chosen plan.
 ///
-/// Unless options.watching is 0 or plan.check off, it compares the times of its sums with those
-/// expected, and takes another way, on all ranks at the same call, when link or load have changed
-/// so that this is quicker by 5 %: `identity` for instance, where that is allowed and the others
-/// would lose. Which codec sums then depends on the machines' speed, from call to call. Every few
-/// calls, and when a sum has taken half as long again as expected or less than two thirds, the ranks
-/// exchange their times, before a sum, in ceil(log2 P) small messages; where only
-/// codecs take time and another way might gain, they measure the link, with 0.2 to 1.2 MB.
+/// The ring is preferred. Another algorithm must be expected to be faster by 10 %. An algorithm
+/// that crowds links (several ranks send to one at once, or send more bytes than necessary) must be
+/// faster even if its bytes took 1.5 times as long, because it loses packets on links that become
+/// slow. After a sudden slow-down, rings come first.
 ///
-/// Transport and executor are used, not owned, and must outlive it. One call at a time.
+/// Re-tuning: unless options.watching is 0 or plan.check is off, the plan compares measured with
+/// expected times. It switches strategy, on all ranks at the same call, when link or load have
+/// changed so that another strategy is faster by 5 %. Example: it switches to `identity`, if
+/// allowed, where compression would be slower. The codec of a call then depends on the machines'
+/// speed.
+///
+/// The ranks exchange their times before a call, in ceil(log2 P) small messages: every few calls,
+/// and after a call that took 1.5 times the expected time or less than two thirds of it. If all
+/// time is spent in codecs and another strategy might be faster, they measure the link, with 0.2 to
+/// 1.2 MB.
+///
+/// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Cost of construction: about 0.2 s for the link and 0.1 s per codec if costs are measured.
 template <class V> class automatic_plan {
  public:
   using value_type = V;
 
-  /// @param values  of every vector to be summed, >= 0
-  /// @param codecs  among which those that are allowed are looked up. `registered_codecs<V>()` has them
-  ///                all, and takes as long to compile; otherwise there are identity, fp16 and bf16.
-  ///                It must outlive the plan
-  /// @param hosts   for the hierarchical algorithms that are allowed, which are left out where it is
-  ///                null; it must outlive the plan, too
-  /// @throws std::invalid_argument  an unknown codec (the text lists those that exist), nothing
-  ///                                left to choose from, given costs without those of an allowed
-  ///                                codec, watching that is no share, a torus that does not fit the
-  ///                                ranks, or as plan
+  /// @param values  per vector, >= 0
+  /// @param codecs  registry of the allowed codecs. `registered_codecs<V>()` has all codecs, and
+  ///                takes as long to compile; the default has identity, fp16 and bf16. Must outlive
+  ///                the plan
+  /// @param nodes   implements hierarchical algorithms; null: they are left out. Must outlive the
+  ///                plan
+  /// @throws std::invalid_argument  an unknown codec (the text lists the codecs), no strategy left,
+  ///                                given costs that lack an allowed codec, watching outside 0 to
+  ///                                1, a torus that does not fit the ranks, or as plan
   /// @throws disagreement_error     ranks passed different arguments
-  /// All on all ranks alike.
+  ///
+  /// Errors occur on all ranks alike.
   template <Transport T>
   automatic_plan(std::size_t values, T& transport, host_executor& executor,
                  automatic_options const& options, codec_registry<V> const& codecs,
@@ -159,17 +164,17 @@ template <class V> class automatic_plan {
                  automatic_options const& options = {})
       : automatic_plan(values, transport, executor, options, detail::rounding_codecs<V>()) {}
 
-  /// Codec, algorithm and the time that was expected of them when they were chosen.
+  /// Codec, algorithm, and their expected time at the moment of the choice.
   choice const& chosen() const { return choices_.front(); }
-  /// All that were allowed, the chosen one first, the others by their expected time.
+  /// All allowed strategies: the chosen one first, then by expected time.
   std::vector<choice> const& choices() const { return choices_; }
-  /// On which the choice is founded; the same on all ranks.
+  /// The costs that the choice is based on; the same on all ranks.
   cost_table const& costs() const { return costs_; }
-  /// How often another way was taken than before.
+  /// Number of changes of strategy.
   std::uint64_t changes() const { return changes_; }
 
-  /// What one sign is worth from the next call on, in codecs that have such a parameter; others do
-  /// not mind. Equal on all ranks.
+  /// Sets the value of one sign from the next call on. Codecs without a magnitude ignore it. Equal
+  /// on all ranks.
   /// @throws std::invalid_argument  not finite
   void set_magnitude(double magnitude) {
     if (!std::isfinite(magnitude))
@@ -182,8 +187,8 @@ template <class V> class automatic_plan {
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, once); });
   }
-  /// @throws std::invalid_argument  on all ranks alike: some ways are hierarchical, which lose
-  ///                                something of a share alone
+  /// @throws std::invalid_argument  on all ranks alike: hierarchical algorithms are allowed, whose
+  ///                                residual covers only a share of the vector
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
     refuse_feedback_by_nodes();
     return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
@@ -228,7 +233,7 @@ template <class V> class automatic_plan {
     take(of_rank_0(strategies_->decide(transport.rank())));
   }
 
-  /// One call, timed; before it, where it is time, the times of those before it are compared.
+  /// Times one call. Before it, if due, the ranks compare the times of earlier calls.
   template <class Sum> report timed(call_options const& call, Sum const& sum) {
     if (watches() && times_.added() > 0 && calls_ >= next_look_) look();
     auto once = call;
@@ -248,8 +253,8 @@ template <class V> class automatic_plan {
            strategies_->costs().strategies().size() > 1;
   }
 
-  /// Collective: where the last sums took another time than expected, learns from it, and takes
-  /// another way if that is quicker now.
+  /// Collective: compares the times of the last calls with the expected ones, updates the costs,
+  /// and switches strategy if another one is faster now.
   void look() {
     unite_records(
         *transport_, options_.plan.tag, times_, [](auto& a, auto const& b) { a.unite(b); }, calls_);
@@ -273,12 +278,12 @@ template <class V> class automatic_plan {
         calls_);
     return decision;
   }
-  /// Sums by the way that was decided on, until the ranks compare times again.
+  /// Uses the strategy of the decision until the ranks compare times again.
   void take(detail::strategy_decision const& decision) {
     bool const is_other = strategies_->take(decision);
     if (sum_ && is_other) ++changes_;
     bool const is_new = !sum_ || is_other;
-    std::uint64_t const cold = is_new ? 1 : 0;  // its first sum touches new memory
+    std::uint64_t const cold = is_new ? 1 : 0;  // its first call touches new memory
     times_ = detail::recent_times(cold);
     next_look_ = calls_ + cold + decision.calls;
     if (is_new) make_sum();
@@ -291,7 +296,7 @@ template <class V> class automatic_plan {
     auto const& allowed = options_.allowed.codecs;
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
-    sum_.reset();  // its memory first
+    sum_.reset();  // frees its memory first
     if (plan.algorithm.hierarchical)
       sum_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
     else
@@ -317,13 +322,13 @@ template <class V> class automatic_plan {
   automatic_options options_;
   hierarchical_strategies_of<V>* nodes_;
   std::uint32_t total_weight_ = 0;
-  std::vector<named_codec<V>> named_;  ///< those allowed
+  std::vector<named_codec<V>> named_;  ///< the allowed ones
   cost_table costs_;
   std::vector<choice> choices_;
   std::unique_ptr<detail::plan_body<V>> sum_;
 
   std::optional<detail::adaptive_strategy> strategies_;
-  detail::recent_times times_;  ///< since the last look; equally many on all ranks
+  detail::recent_times times_;  ///< since the last comparison; the same number on all ranks
   std::uint64_t calls_ = 0, changes_ = 0, next_look_ = 0, last_look_ = 0;
 };
 

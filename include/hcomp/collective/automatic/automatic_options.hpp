@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a caller of automatic_plan can choose: the ways to choose among.
+/// Options of automatic_plan.
 
 #include <cstdint>
 #include <hcomp/collective/agreement/options.hpp>
@@ -11,18 +11,18 @@
 
 namespace hcomp {
 
-/// What an automatic_plan may choose, and on which grounds. Equal on all ranks.
+/// Which strategies an automatic_plan may choose, and from which costs. Equal on all ranks.
 struct automatic_options {
-  allowed_strategies allowed = {};       ///< codecs that lose something only if they are named here
-  std::optional<double> magnitude = {};  ///< of the codecs that have one, such as `sign`
+  allowed_strategies allowed = {};       ///< lossy codecs only if they are named here
+  std::optional<double> magnitude = {};  ///< for codecs that have a magnitude, such as `sign`
   std::uint32_t total_weight = 0;  ///< largest sum of the ranks' weights; 0: the number of ranks
-  std::optional<cost_table> costs = {};  ///< as measured before; otherwise they are measured now
-  measure_options measuring = {};        ///< of vectors of at most so many values
-  /// Of the time of the sums, how much watching them may take: real times say how link and load
-  /// change, and another way is taken once it is quicker. 0: the first choice stays, as it does
+  std::optional<cost_table> costs = {};  ///< measured before; none: the constructor measures
+  measure_options measuring = {};        ///< `values` is at most this plan's
+  /// Share of the time of all-reduces for re-tuning: measured times show changes of link and load,
+  /// and the plan switches to a strategy that has become faster. 0: keeps the first choice, as
   /// without plan.check.
   double watching = 0.01;
-  plan_options plan = {};  ///< `how` is what is chosen
+  plan_options plan = {};  ///< `algorithm` is chosen by the plan
 };
 
 }  // namespace hcomp

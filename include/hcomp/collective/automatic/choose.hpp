@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Which codec and which algorithm to take, and from which size on one pays: from costs, by
-/// arithmetic only.
+/// Chooses codec and algorithm, and the vector size from which compression is faster, from costs.
+/// Arithmetic only.
 
 #include <algorithm>
 #include <cmath>
@@ -19,13 +19,13 @@
 
 namespace hcomp {
 
-/// The names of codecs that lose nothing.
+/// The names of codecs without loss.
 inline std::vector<std::string> full_precision_codecs() { return {"identity"}; }
-/// The names of codecs that round, to 16 bits at worst, and of those that lose nothing.
+/// The names of codecs that round to 16 bits or do not round.
 inline std::vector<std::string> half_precision_codecs() {
   return {"identity", "float_cast:fp16", "float_cast:bf16"};
 }
-/// All that somebody might choose for their speed; sampled is for codecs that it suits.
+/// All algorithms but baselines. Codecs that do not support an algorithm skip it.
 inline std::vector<algorithm> all_algorithms() {
   std::vector<algorithm> all;
   for (auto const& row : detail::algorithm_rows)
@@ -35,8 +35,8 @@ inline std::vector<algorithm> all_algorithms() {
 
 namespace detail {
 
-/// An algorithm with its sides: of a torus without them, the most square shape and then all others
-/// that are no ring.
+/// An algorithm with its shape. A torus without shape: the most square shape first, then all other
+/// shapes that are no ring.
 inline std::vector<algorithm> shapes_of(algorithm const& how, int ranks) {
   std::vector<algorithm> shapes{how.fitted(ranks)};
   if (how.kind != algorithm_kind::torus || how.rows != 0) return shapes;
@@ -52,16 +52,16 @@ inline std::vector<algorithm> shapes_of(algorithm const& how, int ranks) {
 
 }  // namespace detail
 
-/// What a choice is made among. A codec that loses something must be allowed by name.
+/// The strategies to choose among. A lossy codec must be allowed by name.
 struct allowed_strategies {
   std::vector<std::string> codecs = full_precision_codecs();
   std::vector<algorithm> algorithms = all_algorithms();
 };
 
-/// One way to sum, and how long it is expected to take.
+/// A strategy: codec and algorithm, with the expected time.
 struct choice {
-  std::string codec;           ///< its name, with its settings if they were allowed with it
-  hcomp::algorithm algorithm;  ///< a torus with both sides
+  std::string codec;           ///< its name, with the settings it was allowed with
+  hcomp::algorithm algorithm;  ///< a torus has both sides
   prediction expected;
 
   double seconds() const { return expected.seconds(); }
@@ -74,14 +74,14 @@ inline std::string to_text(choice const& one) {
   return one.codec + " by " + one.algorithm.name() + ": " + seconds;
 }
 
-/// All allowed ways to sum `values` values over `ranks` ranks, the quickest first; of equally quick
-/// ones that which is allowed first. A torus without sides is as many ways as it has shapes. Algorithms
-/// are left out with codecs that they do not go with, and hierarchical ones where costs.hosts does
-/// not say what they cost on so many ranks, or hosts have one.
-/// @param costs    of all codecs that are allowed, such as measure_costs gives
+/// All allowed strategies to reduce `values` values over `ranks` ranks, fastest first; equally fast
+/// ones in the order in which they are allowed. A torus without shape is one strategy per shape.
+/// Left out are algorithms that the codec does not support, and hierarchical ones if costs.nodes is
+/// missing, does not divide the ranks, or has one rank per node.
+/// @param costs    of all allowed codecs, for example from measure_costs
 /// @param options  as for predict
-/// @throws std::invalid_argument  no way is allowed, there are no costs of an allowed codec, or as
-///                                predict
+/// @throws std::invalid_argument  no strategy is allowed, costs of an allowed codec are missing, or
+///                                as predict
 inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_t values,
                                   allowed_strategies const& allowed = {},
                                   plan_options const& options = {}) {
@@ -90,7 +90,7 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
       if (!cost.algorithms.contains(how.kind)) continue;
-      int sharers = ranks;  // hosts, or ranks
+      int sharers = ranks;  // nodes, or ranks
       if (how.hierarchical) {
         if (!costs.nodes || costs.nodes->ranks < 2 || ranks % costs.nodes->ranks != 0) continue;
         sharers = ranks / costs.nodes->ranks;
@@ -122,10 +122,10 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
 }
 
 /// The smallest number of values from which on `seconds(values)` is below `other_seconds(values)`;
-/// nothing if it is not at `limit`.
+/// empty if it is not below at `limit`.
 ///
-/// Looks at eight sizes per octave, then between two of them: where the two cross several times it
-/// is the last time that counts.
+/// Probes eight sizes per octave from `limit` down, then bisects. If the two cross several times,
+/// the largest crossing counts.
 template <class A, class B>
 std::optional<std::size_t> pays_from(A const& seconds, B const& other_seconds,
                                      std::size_t limit = std::size_t{1} << 30) {
@@ -149,8 +149,8 @@ std::optional<std::size_t> pays_from(A const& seconds, B const& other_seconds,
   return good;
 }
 
-/// From how many values on the best of some ways is quicker than the best of others, for instance
-/// `sign` than `identity`; nothing if it is not with `limit` values.
+/// The number of values from which on the best of `strategies` is faster than the best of `others`,
+/// for instance `sign` than `identity`; empty if it is not faster with `limit` values.
 /// @throws std::invalid_argument  as choose
 inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
                                             allowed_strategies const& strategies,
@@ -162,9 +162,10 @@ inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
   return pays_from(best(strategies), best(others), limit);
 }
 
-/// From how many values on the best of some ways is quicker than an MPI library's own all-reduce of
-/// values of `value_bytes` bytes (see library_seconds); nothing if it is not with `limit` values.
-/// @param costs  also of codec `identity`, whose merging says how quickly values are added
+/// The number of values from which on the best of `strategies` is faster than an MPI library's own
+/// all-reduce of values of `value_bytes` bytes (see library_seconds); empty if it is not faster
+/// with `limit` values.
+/// @param costs  must include codec `identity`: the cost of its merge is that of adding values
 inline std::optional<std::size_t> pays_from(cost_table const& costs, int ranks,
                                             allowed_strategies const& strategies,
                                             std::size_t value_bytes,

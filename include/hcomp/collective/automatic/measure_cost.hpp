@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What links and codecs cost on the machines at hand, measured while all ranks work.
+/// Measures the costs of links and codecs while all ranks work.
 
 #include <algorithm>
 #include <array>
@@ -20,22 +20,22 @@ namespace hcomp {
 
 /// How much is measured. Equal on all ranks.
 struct measure_options {
-  std::size_t values = std::size_t{1} << 22;  ///< of the vectors that are encoded, merged, decoded
-  double codec_seconds = 0.025;               ///< about so long for each of a codec's figures
-  double link_seconds = 0.2;                  ///< about so long for the link
+  std::size_t values = std::size_t{1} << 22;  ///< in encoded, merged, decoded vectors
+  double codec_seconds = 0.025;               ///< approximate time for each cost of a codec
+  double link_seconds = 0.2;                  ///< approximate time for the link
   tag_t tag = 0;
 };
 
 namespace detail {
 
-/// Rounds of messages from every rank to the next, timed; all ranks know the slowest rank's time.
+/// Times rounds of messages from every rank to the next. All ranks get the slowest rank's time.
 template <Transport T> class link_probe {
  public:
   link_probe(T& transport, tag_t tag, double seconds)
       : transport_(&transport), tag_(tag), seconds_(seconds) {}
 
-  /// Seconds of one round of `count` messages of `bytes` bytes at once: the median of some batches
-  /// of rounds, as many as there is time for.
+  /// Seconds of one round of `count` messages of `bytes` bytes at once: the median of several
+  /// batches of rounds, as time permits.
   double round(std::size_t count, std::size_t bytes) {
     int rounds = 1;
     double spent = 0, batch = timed(rounds, count, bytes);
@@ -45,20 +45,20 @@ template <Transport T> class link_probe {
       batch = timed(rounds, count, bytes);
     }
     std::vector<double> batches{batch};
-    // at least three: on a network that loses packets one may take a thousand times as long
+    // At least three: where a network loses packets, one batch may take a thousand times as long.
     for (spent += batch; batches.size() < 3 || (spent < seconds_ && batches.size() < 9);
          spent += batches.back())
       batches.push_back(timed(rounds, count, bytes));
     return median(batches) / rounds;
   }
 
-  /// Seconds of so many rounds.
+  /// Seconds of `rounds` rounds.
   double timed(int rounds, std::size_t count, std::size_t bytes) {
     out_.resize(bytes);
     in_.resize(count * bytes);
     int const rank = transport_->rank(), size = transport_->size();
     int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
-    double seconds = slowest(0);  // nobody starts before everybody is there
+    double seconds = slowest(0);  // all ranks start together
     stopwatch watch;
     for (int r = 0; r < rounds; ++r) {
       sends_.clear();
@@ -89,14 +89,14 @@ template <Transport T> class link_probe {
   std::vector<typename T::request> sends_, receives_;
 };
 
-/// What measure_seconds_per_byte moves at least: where the link is as quick as it was.
+/// What measure_seconds_per_byte sends at least: if the link is as fast as before.
 inline constexpr std::size_t bytes_of_link_message = std::size_t{1} << 16;
 inline constexpr double bytes_of_link_measurement = 3 * static_cast<double>(bytes_of_link_message);
 
-/// link_cost::seconds_per_byte as it is now, in little time: after three messages unless they show
-/// that it has become much less. Collective.
-/// @param before  what it was
-/// @param link    the other figures
+/// The current link_cost::seconds_per_byte, measured in little time. Three messages are enough
+/// unless they show that it has become much smaller. Collective.
+/// @param before  its last value
+/// @param link    the other costs of the link
 template <Transport T>
 double measure_seconds_per_byte(T& transport, tag_t tag, double before, link_cost const& link) {
   constexpr std::size_t bytes = bytes_of_link_message, more = 3;
@@ -113,13 +113,20 @@ double measure_seconds_per_byte(T& transport, tag_t tag, double before, link_cos
 
 }  // namespace detail
 
-/// What a message and a byte cost when every rank sends to the next rank and receives from the one
-/// before. Collective; every rank gets the same figures, those of the slowest rank.
+/// Measures the costs of a message and of a byte when every rank sends to the next rank and
+/// receives from the previous one. Collective; every rank gets the same costs, those of the slowest
+/// rank.
 ///
-/// Latency and the time between messages from small messages, one and many at once; bandwidth from
-/// messages of 256 KiB: by how much longer four times as many at once take, since what a burst
-/// costs besides, a series of segments pays once; rendezvous from single messages of 32 to 256 KiB.
-/// @param seconds  about so long; longer only where 256 KiB alone take longer
+/// | cost | measured from |
+/// |---|---|
+/// | latency, time between messages | small messages, one and many at once |
+/// | bandwidth | messages of 256 KiB: additional time for four times their number at once |
+/// | rendezvous | single messages of 32 to 256 KiB |
+///
+/// The difference for bandwidth removes the fixed cost of a burst, which a series of segments pays
+/// only once.
+///
+/// @param seconds  approximate time; more only if messages of 256 KiB take longer
 template <Transport T>
 link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
                        tag_t tag = 0) {
@@ -150,9 +157,10 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
            (number * static_cast<double>(bytes));
   };
   link.seconds_per_byte = per_byte(round - few, 3 * count);
-  if (link.seconds_per_byte <= 0)  // chance had it
+  if (link.seconds_per_byte <= 0)  // noise
     link.seconds_per_byte = per_byte(round, 4 * count);
-  // What single messages take longer than that is asking, if long ones do it and short ones do not.
+  // The additional time of single messages is the rendezvous, if long messages have it and short
+  // ones do not.
   double const alone = link.seconds_per_message + link.seconds_between_messages;
   std::array<double, 4> waits;
   for (std::size_t i = 0; i < waits.size(); ++i) {
@@ -160,10 +168,10 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
     waits[i] = probe.round(1, length) - alone - static_cast<double>(length) * link.seconds_per_byte;
   }
   link.seconds_of_rendezvous = std::max(0.0, std::min(waits[2], waits[3]));
-  std::size_t asking = 0;  // the first of them that is asked for; limits are powers of two
+  std::size_t asking = 0;  // the first length with a rendezvous; limits are powers of two
   while (asking + 1 < waits.size() && waits[asking] < link.seconds_of_rendezvous / 2) ++asking;
   link.eager_bytes = (std::uint64_t{1} << (15 + asking)) - 1;
-  // machines may calculate differently
+  // Machines may compute different floats.
   unite_records(transport, tag, link, [](link_cost& a, link_cost const& b) {
     a.seconds_per_message = std::max(a.seconds_per_message, b.seconds_per_message);
     a.seconds_per_byte = std::max(a.seconds_per_byte, b.seconds_per_byte);
@@ -176,7 +184,7 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
 
 namespace detail {
 
-/// Ranks begin each figure together.
+/// All ranks begin each measurement together.
 template <Executor E, Transport T>
 codec_probe probe_of(E& executor, T& transport, measure_options const& options) {
   return probe_on(executor, transport.size(), options.values, options.codec_seconds, [&] {
@@ -193,10 +201,10 @@ template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost
 
 }  // namespace detail
 
-/// What `codec` costs in this process alone, as a part of `ranks` ranks: merges meet the weights
-/// that they have there, and figures of sampled selection are for so many. Values are spread evenly
-/// between -1 and 1, on which the length of codes of variable rate depends.
-/// @param codec  fitted to the ranks, if it is one of blocks
+/// Measures the costs of `codec` in this process alone, as one of `ranks` ranks: merges use the
+/// weights, and sampled selection the number of ranks, of such a group. Values are uniform between
+/// -1 and 1; the encoded size of VariableRate codecs depends on them.
+/// @param codec  fitted to the ranks, if it is HomomorphicSum
 /// @throws std::invalid_argument  ranks < 1, or no values to measure with
 template <Summable C, Executor E>
 codec_cost measure_codec(C const& codec, E& executor, int ranks,
@@ -206,8 +214,8 @@ codec_cost measure_codec(C const& codec, E& executor, int ranks,
       detail::probe_on(executor, ranks, options.values, options.codec_seconds, [] {}));
 }
 
-/// What `codec` costs while all ranks use it, so that what they share is counted. Collective; every
-/// rank gets the same figures, those of the slowest rank.
+/// Measures the costs of `codec` while all ranks use it, so that shared resources count.
+/// Collective; every rank gets the same costs, those of the slowest rank.
 template <Summable C, Executor E, Transport T>
 codec_cost measure_codec(C const& codec, E& executor, T& transport,
                          measure_options const& options = {}) {

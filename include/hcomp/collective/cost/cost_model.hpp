@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What an all-reduce costs: hops, bytes and seconds, from what a link and a codec cost. Arithmetic
-/// only, no communication.
+/// The cost of an all-reduce: hops, bytes and seconds, from the costs of a link and a codec.
+/// Arithmetic only, no communication.
 
 #include <algorithm>
 #include <cmath>
@@ -25,14 +25,14 @@
 
 namespace hcomp {
 
-/// Seconds that an all-reduce is expected to take, and where they go.
+/// Expected seconds of an all-reduce, by phase.
 struct prediction {
-  double agree = 0;   ///< comparing the ranks' arguments, and what codecs are Calibrated by
-  double encode = 0;  ///< and selecting, with algorithm `sampled`; otherwise in what follows
+  double agree = 0;           ///< comparing arguments, uniting statistics of Calibrated codecs
+  double encode = 0;          ///< and selecting, with algorithm `sampled`; 0: in the next phases
   double reduce_scatter = 0;  ///< encoding, moving and merging; 0 with algorithm `sampled`
-  double all_gather = 0;      ///< with algorithm `sampled` what is left of it, and putting back
-  double decode = 0;          ///< 0 if all_gather does it
-  double inside = 0;          ///< adding inside hosts, where the algorithm is hierarchical
+  double all_gather = 0;      ///< with algorithm `sampled`: rest of transfer, and scatter
+  double decode = 0;          ///< 0 if all_gather includes it
+  double inside = 0;          ///< reduction inside nodes, if the algorithm is hierarchical
 
   double seconds() const { return agree + encode + reduce_scatter + all_gather + decode + inside; }
 };
@@ -46,16 +46,24 @@ inline void require_ranks(char const* who, int ranks) {
 /// ceil(log2 ranks): the steps of an agreement.
 inline int agreement_steps(int ranks) { return bit_length(static_cast<unsigned>(ranks) - 1); }
 
-/// floor(log2 ranks): the exchanges of recursive recursive_doubling.
+/// floor(log2 ranks): the exchanges of recursive doubling.
 inline int recursive_doubling_steps(int ranks) {
   return bit_length(static_cast<unsigned>(ranks)) - 1;
 }
 
 }  // namespace detail
 
-/// Hops of the schedule, agreements not counted: ring 2 (P - 1), torus of R rows and C columns
-/// 2 (R + C - 2), direct 2 (P - 1), of which each half travels at once, recursive_doubling floor(log2 P), and
-/// two more if P is no power of two, sampled 1, aggregator 2 (P - 1), all of them rank 0's.
+/// Hops of the schedule, without agreements.
+///
+/// | algorithm | hops |
+/// |---|---|
+/// | ring | 2 (P - 1) |
+/// | torus of R rows and C columns | 2 (R + C - 2) |
+/// | direct | 2 (P - 1); those of each half overlap |
+/// | recursive_doubling | floor(log2 P), and two more if P is no power of two |
+/// | sampled | 1 |
+/// | aggregator | 2 (P - 1), all of them rank 0's |
+///
 /// @throws std::invalid_argument  ranks < 1, or a torus that does not fit them
 inline int hops_of(algorithm const& how, int ranks) {
   detail::require_ranks("hops_of", ranks);
@@ -66,7 +74,7 @@ inline int hops_of(algorithm const& how, int ranks) {
 
 namespace detail {
 
-/// @param layout_of_sum  (ranks) -> the layout of a code that travels with the sum of so many
+/// @param layout_of_sum  (ranks) -> the layout on the wire of a partial sum of `ranks` ranks
 template <class LayoutOfSum>
 std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t segment_bytes,
                          LayoutOfSum const& layout_of_sum) {
@@ -98,16 +106,17 @@ std::uint64_t bytes_sent(algorithm const& how, int rank, int ranks, std::size_t 
 
 }  // namespace detail
 
-/// Bytes of codes that rank `rank` sends, headers included: what its transport counts if
-/// plan_options::check is off. agreement_bytes_per_rank() come on top if it is on,
-/// statistics_bytes_per_rank() if the codec is Calibrated, and those of another agreement, of
-/// ceil(log2 P) records of 24 bytes, where x is decoded on arrival.
+/// Bytes of encoded data that rank `rank` sends, headers included: the count of its transport if
+/// plan_options::check is off. With check, add agreement_bytes_per_rank(); with a Calibrated codec,
+/// statistics_bytes_per_rank(); if x is decoded on arrival, a second agreement of ceil(log2 P)
+/// records of 24 bytes.
 ///
-/// Exact for weights of 1, but for algorithm `sampled`, whose messages are as long as the draws make
-/// them: there it is the mean over the draws.
-/// @param options  of the plan; its `how` says which algorithm
+/// Exact for weights of 1. Exception: with algorithm `sampled` the length of messages depends on
+/// the draws, and this is the mean over the draws.
+/// @param options  of the plan; `algorithm` selects the schedule
 /// @throws std::invalid_argument  ranks < 1, no such rank, a torus that does not fit the ranks
-/// Cost: an operation per hop.
+///
+/// Cost: one operation per hop.
 template <Compressor C>
 std::uint64_t bytes_sent_per_rank(C const& codec, std::size_t values, int rank, int ranks,
                                   plan_options const& options = {}) {
@@ -118,7 +127,7 @@ std::uint64_t bytes_sent_per_rank(C const& codec, std::size_t values, int rank, 
   });
 }
 
-/// The same from a codec's costs, in which the last block may be a few bytes off.
+/// The same from a codec's costs. The size of the last block may be off by a few bytes.
 inline std::uint64_t bytes_sent_per_rank(codec_cost const& codec, std::size_t values, int rank,
                                          int ranks, plan_options const& options = {}) {
   auto const layout = codec.layout(values, options.algorithm.sharers(ranks));
@@ -127,7 +136,7 @@ inline std::uint64_t bytes_sent_per_rank(codec_cost const& codec, std::size_t va
   });
 }
 
-/// Bytes that agreeing on a Calibrated codec's statistics makes every rank send; otherwise 0.
+/// Bytes that each rank sends to unite the statistics of a Calibrated codec; otherwise 0.
 inline std::uint64_t statistics_bytes_per_rank(codec_cost const& codec, std::size_t values,
                                                int ranks) {
   detail::require_ranks("statistics_bytes_per_rank", ranks);
@@ -137,41 +146,51 @@ inline std::uint64_t statistics_bytes_per_rank(codec_cost const& codec, std::siz
              std::llround(blocks * static_cast<double>(codec.statistics_bytes)));
 }
 
-/// Bytes that comparing the ranks' arguments makes every rank send.
+/// Bytes that each rank sends to compare the ranks' arguments.
 inline std::uint64_t agreement_bytes_per_rank(int ranks) {
   detail::require_ranks("agreement_bytes_per_rank", ranks);
   return static_cast<std::uint64_t>(detail::agreement_steps(ranks)) *
          sizeof(detail::sealed<detail::call_summary>);
 }
 
-/// How long an all-reduce of `values` values takes, if all ranks and links are alike.
+/// Expected time of an all-reduce of `values` values, if all ranks and links are equal.
 ///
-/// Walks the schedule of one rank segment by segment, with the loop that plans walk it with and a
-/// clock instead of messages: a link carries one
-/// message at a time, a rank encodes what it needs next and merges one segment while others
-/// travel, and a ring passes a segment on as soon as it is merged. With P ranks, a part of c bytes
-/// (the largest one), segments of s bytes that take m to encode and merge, and alpha and beta of
-/// the link, one half of a ring takes about what is slowest: a link that is never idle, (P - 1) c
-/// beta; merging that never waits, the same with m for s beta; or the way of one segment from rank
-/// to rank and the rest of its part, (P - 1) (alpha + s beta + m) + (c - s) beta. In the
-/// all-gather m is what decoding takes if x is long enough to be decoded on arrival, otherwise 0,
-/// and values * decode follow. The torus adds up its rows' and columns' rings; direct sends all P -
-/// 1 parts at once in each half; recursive_doubling makes hops of the whole code. Owner selection works
-/// through slices of the vector: it selects all, which takes values * (encode + P pack), while P - 1
-/// messages of every slice follow each other on the link, then puts back those that have arrived,
-/// values * P unpack, and decodes. With aggregator the link of rank 0 carries P - 1 codes to it and as
-/// many back. Before all, ceil(log2 P) messages if `check` is on; as many more
-/// before an all-gather that decodes. Narrowable blocks are made narrow before and wide after every
-/// hop. A message of more than link.eager_bytes leaves only when its receiver has been asked.
+/// Walks the schedule of one rank segment by segment, with the loop of the plans and a clock
+/// instead of messages. A link carries one message at a time. A rank encodes what it needs next and
+/// merges one segment while other segments travel. A ring forwards a segment as soon as it is
+/// merged.
 ///
-/// @param codec          blocks travel narrow, where it says that they can; codec.wide(): they do
-///                       not
-/// @param options        of the plan, of which segment_bytes, check and decode_on_arrival_bytes matter
+/// Notation: P ranks; the largest part has c bytes; segments of s bytes take m to encode and merge;
+/// alpha and beta of the link. One half of a ring takes about the largest of three times:
+/// - a link that is never idle: (P - 1) c beta
+/// - merging that never waits: the same with m for s beta
+/// - one segment from rank to rank, and the rest of its part:
+///   (P - 1) (alpha + s beta + m) + (c - s) beta
+///
+/// In the all-gather m is the time of decoding if x is long enough to be decoded on arrival.
+/// Otherwise m is 0 and values * decode follow.
+///
+/// The torus adds the rings of its rows and columns. direct sends all P - 1 parts at once in each
+/// half. recursive_doubling makes hops of the complete encoded vector. With aggregator the link of
+/// rank 0 carries P - 1 encoded vectors in each direction.
+///
+/// sampled works on slices of the vector. It selects all, which takes values * (encode + P pack),
+/// while P - 1 messages of every slice follow each other on the link. It then scatters those that
+/// have arrived, values * P unpack, and decodes.
+///
+/// With `check`, ceil(log2 P) messages precede, and the same number before an all-gather that
+/// decodes. Narrowable blocks are narrowed before and widened after every hop. A message of more
+/// than link.eager_bytes leaves only after a rendezvous with its receiver.
+///
+/// @param codec    blocks are narrow on the wire if its costs have bits for it; not with
+///                 codec.wide()
+/// @param options  of the plan; segment_bytes, check and decode_on_arrival_bytes matter
 /// @throws std::invalid_argument  ranks < 1, a torus that does not fit them, a cost that is
 ///                                negative or not finite
+///
 /// Cost: some 100 ns per hop and segment of one rank.
-/// Source: the model is that of R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform.
-/// Comput. Appl. 19 (2005) 49-66, with segments.
+/// Source: the model of R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform. Comput.
+/// Appl. 19 (2005) 49-66, with segments.
 inline prediction predict(algorithm const& how, int ranks, std::size_t values,
                           codec_cost const& codec, link_cost const& link,
                           plan_options const& options = {}) {
@@ -213,10 +232,11 @@ inline prediction predict(algorithm const& how, int ranks, std::size_t values,
   return p;
 }
 
-/// The same of a hierarchical sum: what `ranks` / hosts.ranks hosts need for a share of the values, after
-/// and before what happens inside them; on one host that alone, since nothing is encoded there.
-/// @param how  between hosts; a torus is one of hosts
-/// @throws std::invalid_argument  hosts.ranks does not divide the ranks, or as predict
+/// The same for a hierarchical all-reduce: the time of `ranks` / nodes.ranks nodes for a share of
+/// the values, and the time inside the nodes. With one node only the latter, since nothing is
+/// encoded there.
+/// @param how  between nodes; a torus consists of nodes
+/// @throws std::invalid_argument  nodes.ranks does not divide the ranks, or as predict
 inline prediction predict_by_nodes(algorithm const& how, int ranks, std::size_t values,
                                    codec_cost const& codec, node_cost const& nodes,
                                    plan_options const& options = {}) {
@@ -240,13 +260,14 @@ inline double predicted_seconds(algorithm const& how, int ranks, std::size_t val
   return predict(how, ranks, values, codec, link, options).seconds();
 }
 
-/// How long an MPI library's own all-reduce of `bytes` bytes is expected to take: the quickest of
-/// recursive recursive_doubling, Rabenseifner's algorithm and the ring, without segments.
+/// Expected time of an MPI library's own all-reduce of `bytes` bytes: the fastest of recursive
+/// doubling, Rabenseifner's algorithm and the ring, without segments.
 ///
-/// With n bytes, gamma seconds to add a byte, lg P = log2 of the largest power of two below:
-/// lg P (alpha + n beta + n gamma); 2 lg P alpha + (P-1)/P n (2 beta + gamma); and the same with
-/// P - 1 for lg P. The first two take two more steps of n bytes where P is no power of two.
+/// With n bytes, gamma seconds to add a byte, and lg P = log2 of the largest power of two up to P:
+/// lg P (alpha + n beta + n gamma); 2 lg P alpha + (P-1)/P n (2 beta + gamma); and the same with P
+/// - 1 for lg P. If P is no power of two, the first two take two more steps of n bytes.
 /// @param add_seconds_per_byte  gamma: codec_cost::merge of `identity` per byte of a value
+///
 /// Source: Thakur, Rabenseifner and Gropp, Int. J. High Perform. Comput. Appl. 19 (2005) 49-66.
 inline double library_seconds(int ranks, double bytes, double add_seconds_per_byte,
                               link_cost const& link) {

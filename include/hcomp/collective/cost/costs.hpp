@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a link and a codec cost: what the cost model starts from, measured or filled in.
+/// The costs of a link and a codec: inputs of the cost model, measured or filled in.
 
 #include <algorithm>
 #include <array>
@@ -23,56 +23,58 @@
 
 namespace hcomp {
 
-/// What moving bytes between two ranks costs, if every rank sends and receives at the same time.
+/// The cost of moving bytes between two ranks, if every rank sends and receives at the same time.
 ///
-/// A message of n bytes keeps its sender's link busy for seconds_between_messages + n *
+/// A message of n bytes occupies its sender's link for seconds_between_messages + n *
 /// seconds_per_byte and arrives seconds_per_message after that. MPI libraries ask the receiver
-/// before they send long messages: one of more than eager_bytes leaves seconds_of_rendezvous later,
-/// while others may have the link. Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398
-/// (alpha and beta); the gap after D. Culler et al., LogP, PPoPP 1993.
+/// before they send long messages: a message of more than eager_bytes leaves seconds_of_rendezvous
+/// later, while other messages may use the link.
+/// Source: R. W. Hockney, Parallel Computing 20 (1994) 389-398 (alpha and beta); the gap after D.
+/// Culler et al., LogP, PPoPP 1993.
 struct link_cost {
   double seconds_per_message = 0;       ///< alpha: latency
   double seconds_per_byte = 0;          ///< beta: 1 / bandwidth
-  double seconds_between_messages = 0;  ///< gap: what each of many messages at once adds
-  double seconds_of_rendezvous = 0;     ///< what a long message waits before it leaves
-  std::uint64_t eager_bytes = 0;        ///< of the longest message that does not
+  double seconds_between_messages = 0;  ///< gap: additional time per message, for many at once
+  double seconds_of_rendezvous = 0;     ///< time that a long message waits before it leaves
+  std::uint64_t eager_bytes = 0;        ///< length of the longest message without rendezvous
 };
 
-/// What a codec costs on one rank, and the size of its code.
+/// The costs of a codec on one rank, and the size of its encoded vectors.
 struct codec_cost {
-  double encode = 0;   ///< seconds per value of the vector
-  double merge = 0;    ///< seconds per value received and merged
-  double decode = 0;   ///< seconds per value of the vector
-  double call = 0;     ///< seconds that each use of the executor takes besides
-  double measure = 0;  ///< Calibrated: seconds per value to find what ranks agree on
-  double pack = 0;  ///< algorithm `sampled`: seconds per value and rank to select, of so many ranks
-  double unpack = 0;      ///< and to put back
+  double encode = 0;      ///< seconds per value of the vector
+  double merge = 0;       ///< seconds per value received and merged
+  double decode = 0;      ///< seconds per value of the vector
+  double call = 0;        ///< additional seconds per use of the executor
+  double measure = 0;     ///< Calibrated: seconds per value for the statistics
+  double pack = 0;        ///< algorithm `sampled`: seconds per value and rank to select
+  double unpack = 0;      ///< the same to scatter
   double narrow_one = 0;  ///< Narrowable: seconds per value of one rank
-  double narrow = 0;      ///< and per value of a sum
-  double widen_one = 0;   ///< and back
+  double narrow = 0;      ///< the same per value of a sum
+  double widen_one = 0;   ///< seconds per value of one rank to widen
   double widen = 0;
-  int lane_bits = 0;  ///< of a value in memory; 0: blocks travel as they are
-  int one_bits = 0;   ///< of one rank's value on its way
-  int sum_step = 0;   ///< a sum of n ranks has bit_width(n * sum_step) bits there
-  int sum_bits = 0;   ///< but at most so many; 0: as many as it needs
-  algorithm_set algorithms = algorithm_set::merging();  ///< that it can be summed by
+  int lane_bits = 0;  ///< of a value in memory; 0: blocks are not narrowed
+  int one_bits = 0;   ///< of one rank's value on the wire
+  int sum_step = 0;   ///< a sum of n ranks has bit_width(n * sum_step) bits on the wire
+  int sum_bits = 0;   ///< at most this number of bits; 0: no limit
+  algorithm_set algorithms = algorithm_set::merging();  ///< algorithms of the codec
   std::size_t block_values = 1;                         ///< of a full block
   std::size_t block_bytes = 4;                          ///< of a full block, its header included
-  std::size_t header_bytes = 0;                         ///< of these
+  std::size_t header_bytes = 0;                         ///< of a block's header
   std::size_t block_unit = 1;                           ///< as in block_size
-  std::size_t statistics_bytes = 0;  ///< Calibrated: of a full block, which the ranks agree on
+  std::size_t statistics_bytes = 0;  ///< Calibrated: statistics of a full block, united over all
+                                     ///< ranks
   std::size_t value_bytes = 4;       ///< of the vector
 
   double bytes_per_value() const {
     return static_cast<double>(block_bytes) / static_cast<double>(block_values);
   }
-  /// Bits of a value on its way in the sum of `ranks` ranks; 0 if blocks travel as they are.
+  /// Bits of a value on the wire in the sum of `ranks` ranks; 0 if blocks are not narrowed.
   int bits_of(int ranks) const {
     if (lane_bits == 0 || ranks == 1) return one_bits;
     auto const largest = static_cast<std::uint64_t>(ranks) * static_cast<unsigned>(sum_step);
     return std::min(sum_bits > 0 ? sum_bits : lane_bits, detail::bit_length(largest));
   }
-  /// The layout as it travels with such a sum.
+  /// The layout of such a sum on the wire.
   encoded_layout travelling(encoded_layout layout, int ranks) const {
     auto const less = static_cast<std::size_t>(lane_bits - bits_of(ranks));
     auto const last = layout.blocks() > 0 ? layout.values_in(layout.blocks() - 1) : 0;
@@ -80,14 +82,14 @@ struct codec_cost {
     layout.last_block_bytes -= static_cast<std::size_t>(last) * less / 8;
     return layout;
   }
-  /// The costs of blocks that travel as they are: plan_options::narrow is off.
+  /// The costs without narrowing: plan_options::narrow is off.
   codec_cost wide() const {
     codec_cost cost = *this;
     cost.lane_bits = cost.one_bits = 0;
     return cost;
   }
-  /// The code of `values` values that `ranks` ranks share, as layout_of would have it; blocks that
-  /// are not full have their share of the payload.
+  /// The layout of `values` values that `ranks` ranks share, like layout_of. The payload of partial
+  /// blocks is proportional to their values.
   encoded_layout layout(std::size_t values, int ranks = 1) const {
     std::size_t const block =
         shared_block_values(values, ranks, {block_values, block_bytes, header_bytes, block_unit});
@@ -98,8 +100,8 @@ struct codec_cost {
   }
 };
 
-/// The size of `codec`'s code and no costs in time: they are measured (see measure_cost.hpp) or
-/// filled in.
+/// The size of `codec`'s encoded vectors, without times: measure them (see measure_cost.hpp) or
+/// fill them in.
 template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   codec_cost cost;
   cost.block_values = static_cast<std::size_t>(C::block_values);
@@ -119,15 +121,16 @@ template <Compressor C> constexpr codec_cost size_of(C const& codec) {
   return cost;
 }
 
-/// What hierarchical sums cost besides, on hosts that have equally many ranks each.
+/// Additional costs of hierarchical all-reduce, on nodes with equal numbers of ranks.
 struct node_cost {
-  int ranks = 1;           ///< of a host
-  link_cost between = {};  ///< of every rank to its peer on another host, all at the same time
-  double inside = 0;  ///< seconds per value of the vector: adding in a host, and giving all the sum
-  double call = 0;    ///< seconds that it takes besides
+  int ranks = 1;           ///< per node
+  link_cost between = {};  ///< between a rank and its peer on another node, all ranks at the same
+                           ///< time
+  double inside = 0;  ///< seconds per value of the vector: reduction and broadcast inside a node
+  double call = 0;    ///< additional seconds per call
 };
 
-/// The costs of one link and of some codecs, on which a choice is made.
+/// The costs of a link and of several codecs, inputs of a choice.
 struct cost_table {
   struct row {
     std::string codec;  ///< its name
@@ -135,9 +138,9 @@ struct cost_table {
   };
   link_cost link = {};
   std::vector<row> codecs = {};
-  std::optional<node_cost> nodes = {};  ///< none: nobody knows, and no sum is hierarchical
+  std::optional<node_cost> nodes = {};  ///< none: unknown, and no algorithm is hierarchical
 
-  /// @throws std::invalid_argument  no costs of that codec; the text lists those that there are
+  /// @throws std::invalid_argument  no costs of this codec; the text lists the codecs with costs
   codec_cost const& of(std::string_view codec) const {
     for (auto const& one : codecs)
       if (one.codec == codec) return one.cost;
@@ -151,13 +154,13 @@ struct cost_table {
 
 namespace detail {
 
-/// The figures of a codec_cost that are seconds.
+/// The members of a codec_cost that are seconds.
 inline constexpr std::array codec_times{
     &codec_cost::encode,  &codec_cost::merge,     &codec_cost::decode, &codec_cost::call,
     &codec_cost::measure, &codec_cost::pack,      &codec_cost::unpack, &codec_cost::narrow_one,
     &codec_cost::narrow,  &codec_cost::widen_one, &codec_cost::widen};
 
-/// @throws std::invalid_argument  a cost that is negative or not finite, blocks that cannot be
+/// @throws std::invalid_argument  a cost that is negative or not finite, or impossible blocks
 inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
   auto const require = [&](double seconds, char const* what) {
     if (!(seconds >= 0) || !std::isfinite(seconds))

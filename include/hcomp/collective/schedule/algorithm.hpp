@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Which way an all-reduce goes: a value that can be read from a command line. An algorithm is one
-/// row of detail::algorithm_rows and a function that makes its schedule.
+/// All-reduce algorithms as values that can be parsed from a command line. An algorithm consists of
+/// a row of detail::algorithm_rows and a function that makes its schedule.
 
 #include <array>
 #include <charconv>
@@ -18,61 +18,66 @@
 
 namespace hcomp {
 
-/// The numbers are those of the wire format.
+/// The numbers are part of the wire format.
 enum class algorithm_kind { ring, torus, direct, sampled, recursive_doubling, aggregator };
 
-/// ring: neighbours only, bandwidth-optimal. torus: rings in rows and columns, fewer hops.
-/// direct: all-to-all and all-gather, two steps of latency. recursive_doubling: pairs of ranks, then pairs of
-/// pairs, exchange all they have: fewest messages, for short vectors. sampled: only for codec `sign`,
-/// every rank ships only the bits that were drawn from it, half the bytes. aggregator: rank 0 adds
-/// up what all others send, and answers: what the others are compared with.
+/// An all-reduce algorithm.
+///
+/// - ring: neighbours only, bandwidth-optimal
+/// - torus: rings in rows and columns, fewer hops
+/// - direct: all-to-all, then all-gather; two steps of latency
+/// - recursive_doubling: pairs of ranks, then pairs of pairs, exchange all data; fewest messages,
+///   for short vectors
+/// - sampled: only for codec `sign`; each element is taken from one sampled rank, half the bytes
+/// - aggregator: rank 0 adds the vectors of all ranks and sends the result; a baseline
 struct algorithm {
   algorithm_kind kind = algorithm_kind::ring;
   int rows = 0;     ///< torus only; 0: as square as the number of ranks allows
   int columns = 0;  ///< torus only
-  /// Ranks of one host sum exactly, and each exchanges a share with other hosts in this way. For
-  /// hcomp::node::make_plan, which knows hosts.
+  /// Ranks of one node reduce exactly, and each exchanges a share with other nodes by this
+  /// algorithm. For hcomp::node::make_plan.
   bool hierarchical = false;
 
   friend bool operator==(algorithm const&, algorithm const&) = default;
 
-  /// "ring", "torus", "torus:RxC", "direct", "sampled", "recursive_doubling" or "aggregator"; or "hierarchical"
-  /// with one of these between hosts, such as "hierarchical:direct". Alone it is with ring.
+  /// Parses "ring", "torus", "torus:RxC", "direct", "sampled", "recursive_doubling" or
+  /// "aggregator"; or "hierarchical" with one of these between nodes, such as
+  /// "hierarchical:direct". "hierarchical" alone uses ring.
   /// @throws std::invalid_argument  anything else
   static algorithm from(std::string_view text);
   std::string name() const;
 
-  /// What hosts do among each other.
+  /// The algorithm between nodes.
   algorithm between_nodes() const {
     auto how = *this;
     how.hierarchical = false;
     return how;
   }
-  /// False: ranks ship what was drawn from them, and nothing is merged.
+  /// False: ranks send the elements that were drawn from them, and nothing is merged.
   bool merges() const;
-  /// Ranks that share the blocks out among them: all, but where nothing is merged each works on
-  /// all of them.
+  /// The number of ranks that share the blocks: all ranks, or 1 if nothing is merged and each rank
+  /// works on all blocks.
   int sharers(int ranks) const { return merges() ? ranks : 1; }
-  /// True if after a reduce-scatter every rank holds a part of its own.
+  /// True if after a reduce-scatter every rank owns its own shard.
   bool shares_the_sum() const;
 
-  /// A torus with both sides known.
+  /// This algorithm with both sides of a torus.
   /// @throws std::invalid_argument  rows * columns is not the number of ranks
   algorithm fitted(int ranks) const;
 };
 
 namespace detail {
 
-/// What there is to know of an algorithm.
+/// Properties of an algorithm.
 struct algorithm_row {
   algorithm_kind kind;
   std::string_view name;
-  /// Of one rank; for a shape that is fitted to the ranks. None: nothing is merged.
+  /// The schedule of one rank, for a shape that fits the ranks. Null: nothing is merged.
   schedule (*of_rank)(algorithm const& shape, int rank, int ranks);
   bool shares_the_sum = true;
-  bool is_baseline = false;  ///< there to compare with: nobody chooses it for its speed
-  /// Several ranks send to one at once, of which switches drop some, or more bytes are sent than by a
-  /// ring: where links become slow, that costs many times what is gained elsewhere.
+  bool is_baseline = false;  ///< for comparison; never chosen for its speed
+  /// Several ranks send to one at once, and switches drop packets; or more bytes are sent than by a
+  /// ring. On links that become slow this costs many times the gain on fast ones.
   bool crowds_links = false;
   int most_ranks = std::numeric_limits<int>::max();
 };
@@ -114,13 +119,13 @@ constexpr algorithm_row const& facts_of(algorithm_kind kind) {
 
 }  // namespace detail
 
-/// Some of the algorithms.
+/// A set of algorithms.
 class algorithm_set {
  public:
   constexpr algorithm_set(std::initializer_list<algorithm_kind> kinds) {
     for (auto const kind : kinds) add(kind);
   }
-  /// Those that merge.
+  /// The algorithms that merge.
   static constexpr algorithm_set merging() {
     algorithm_set some{};
     for (auto const& row : detail::algorithm_rows)
@@ -131,10 +136,10 @@ class algorithm_set {
   constexpr void add(algorithm_kind kind) { bits_ |= bit(kind); }
   constexpr void remove(algorithm_kind kind) { bits_ &= ~bit(kind); }
   constexpr bool contains(algorithm_kind kind) const { return (bits_ & bit(kind)) != 0; }
-  /// A bit for each, to compare between ranks.
+  /// One bit per algorithm, to compare between ranks.
   constexpr std::uint32_t bits() const { return bits_; }
 
-  /// f(kind) for each, in the order of the rows.
+  /// Calls f(kind) for each, in the order of the rows.
   template <class F> constexpr void for_each(F const& f) const {
     for (auto const& row : detail::algorithm_rows)
       if (contains(row.kind)) f(row.kind);
@@ -233,7 +238,7 @@ inline bool algorithm::shares_the_sum() const { return detail::facts_of(kind).sh
 
 namespace detail {
 
-/// The schedule of a rank that has as many hops as any: of rank 0 or 1 in every algorithm.
+/// The longest schedule of any rank: that of rank 0 or 1 in every algorithm.
 [[gnu::cold]] inline schedule longest_schedule(algorithm const& how, int ranks) {
   auto first = make_schedule(how, 0, ranks);
   if (ranks == 1) return first;

@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Who sends which part at which hop of a ring: arithmetic only, no communication.
+/// Which part each rank sends at each hop of a ring: arithmetic only, no communication.
 
 namespace hcomp {
 
 /// The view of one rank on a ring of `size` ranks. Parts are numbered like ranks.
 ///
-/// After `hops()` hops of the reduce-scatter this rank owns the finished part `shard()`; the
+/// After `hops()` hops of the reduce-scatter this rank owns the reduced part `shard()`; the
 /// all-gather starts from there.
 /// Source: P. Patarasuk and X. Yuan, J. Parallel Distrib. Comput. 69 (2009) 117-124.
 struct ring {
