@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The mean of vectors by way of an aggregator that may answer before all workers have spoken, over
-/// links that may lose packets.
+/// The mean of vectors through an aggregator that may answer before all workers have contributed,
+/// over links that may lose packets.
 
 #include <algorithm>
 #include <chrono>
@@ -28,46 +28,47 @@
 
 namespace hcomp {
 
-/// Settings of a worker; equal on all workers but for the timeout.
+/// Options of a worker; equal on all workers except the timeouts.
 struct aggregated_mean_options {
   aggregation_options share = {};
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  /// How long a worker waits for the norms of a call: longer than the aggregators do.
+  /// How long a worker waits for the norms of a call; longer than the aggregators' deadline.
   std::chrono::nanoseconds norm_timeout = std::chrono::seconds(5);
-  /// And then for its sums. What has not come by then is 0, in the rotated domain.
+  /// Then, how long it waits for partial sums. Missing coordinates are 0, in the rotated domain.
   std::chrono::nanoseconds timeout = std::chrono::seconds(2);
-  /// After so long a worker sends again what it has no answer to; 0: never.
+  /// Time after which a worker resends packets without an answer; 0: never.
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(100);
-  bool resend_indices = true;  ///< or only norms, without which nothing can be sent
-  /// What did not come into a sum in time stays in this rank's feedback. If false it is taken for
-  /// sent, and lost.
+  bool resend_indices = true;  ///< false: resends only norms, without which indices cannot be sent
+  /// Contributions that missed their sum stay in this rank's residual. False: they count as sent,
+  /// and are lost.
   bool late_to_residual = true;
 };
 
-/// What became of one call on one worker.
+/// Report of one call on one worker.
 struct aggregation_report {
   std::uint64_t bytes_sent = 0;     ///< by this worker
   std::size_t chunks = 0;           ///< in the vector
-  std::size_t lost = 0;             ///< of them: no sum came in time, all 0 here
-  std::size_t left_out = 0;         ///< of them: the sum came, but without this worker
-  std::size_t resent = 0;           ///< packets sent once more
-  std::uint64_t contributions = 0;  ///< in all sums that came, of all workers
+  std::size_t lost = 0;             ///< chunks without a sum in time, all 0 here
+  std::size_t left_out = 0;         ///< chunks whose sum lacks this worker
+  std::size_t resent = 0;           ///< packets sent again
+  std::uint64_t contributions = 0;  ///< in all received sums, of all workers
 };
 
-/// The worker's side of an aggregation: everything to average vectors of one size with one codec.
+/// A worker of an aggregation: averages vectors of one size with one codec.
 ///
-/// All workers call `average` equally often; other ranks of the link run serve_aggregation with
-/// `layout().aggregator()`. In every call norms go up and their maxima come back, then indices of
-/// b bits go up and sums come back. A sum of k workers is divided by k, chunk by chunk; the mean is
-/// that of the workers that came in time, not always the same on all chunks. Ranks that lost no
-/// sum get the same bits.
-/// A worker waits at most for the sum of its timeouts. The link is used, not owned, one call at a
-/// time. Memory: 3 bytes per value. Source: Li et al., THC, NSDI 2024.
+/// All workers make the same number of `average` calls; the other ranks of the link run
+/// serve_aggregation with `layout().aggregator()`. In every call workers send norms and receive
+/// their maxima, then send indices of b bits and receive sums. A sum of k workers is divided by k,
+/// chunk by chunk. The mean is over the workers that were in time, who may differ between chunks.
+/// Ranks that received every partial sum have the same bits.
+///
+/// A call takes at most the sum of the timeouts. The link is used, not owned. One call at a time.
+/// Memory: 3 bytes per value. Source: Li et al., THC, NSDI 2024.
 template <IndexCodec C, PacketLink L> class aggregated_mean {
  public:
   using value_type = typename C::value_type;
 
-  /// @throws std::invalid_argument  as aggregation_layout; a link rank that is no worker
+  /// @throws std::invalid_argument  as aggregation_layout; the link's rank is not a worker
   aggregated_mean(std::size_t values, C const& codec, L& link,
                   aggregated_mean_options const& options)
       : layout_(values, codec, link.size(), options.share),
@@ -82,7 +83,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
       throw std::invalid_argument(
           detail::error_text({"aggregated_mean: rank ", link.rank(), " is none of the ",
                               layout_.workers(), " workers"}));
-    // Either kind of packet, up or down.
+    // Each holds either kind of packet, in either direction.
     std::size_t const longest =
         std::max(packet_bytes(layout_.chunk_values(), 16, layout_.workers()),
                  packet_bytes(aggregation_layout<C>::chunk_words, 32, layout_.workers()));
@@ -97,19 +98,19 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   aggregation_layout<C> const& layout() const { return layout_; }
   aggregated_mean_options const& options() const { return options_; }
 
-  /// The mean of x over the workers whose contributions came in time, in place.
+  /// The mean of x over the workers whose contributions were in time, in place.
   ///
   /// @param key  of the shared draws; a new step for every call, equal on all workers
-  /// @throws std::invalid_argument  x of another size
-  /// @throws nonfinite_error        NaN or infinity on a worker whose sum came here, or a mean that
-  ///                                overflows, and the policy is throw_error; x and feedback are
-  ///                                unchanged
-  /// @throws transport_error        not one packet came back; x and feedback are unchanged
+  /// @throws std::invalid_argument  x has another size
+  /// @throws nonfinite_error        NaN or infinity on a worker whose sum was received, or an
+  ///                                overflow of the mean, with the policy throw_error; x and
+  ///                                feedback are unchanged
+  /// @throws transport_error        no packet was received; x and feedback are unchanged
   aggregation_report average(std::span<value_type> x, draw_key const& key) {
     no_feedback<value_type> nothing(x.size());
     return average(x, nothing, key);
   }
-  /// The same with compensation: what is averaged is x and what `feedback` adds to it.
+  /// The same with error feedback: averages the sum of x and what `feedback` adds to it.
   template <Feedback<value_type> F>
   aggregation_report average(std::span<value_type> x, F& feedback, draw_key const& key) {
     if (x.size() != values() || feedback.values() != values())
@@ -145,7 +146,8 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     return report_;
   }
 
-  /// Tells the aggregators that this worker will not call again. They end when all have told them.
+  /// Tells the aggregators that this worker makes no more calls. They end when all workers have
+  /// left.
   void leave() {
     aggregation_packet header;
     header.kind = packet_kind::leave;
@@ -165,7 +167,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
                             mine_.data() + b * layout_.words_per_block());
   }
 
-  /// Encodes and sends every block whose norms are known, once.
+  /// Encodes and sends every block with known norms, once.
   template <class Source> std::size_t encode(Source const& x) {
     std::size_t sent = 0;
     for (std::size_t b = 0; b < layout_.blocks().blocks(); ++b) {
@@ -194,7 +196,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     return true;
   }
 
-  /// False for chunks that are not encoded, because their norms have not come.
+  /// False for chunks that are not encoded because their norms are missing.
   bool send_indices(std::size_t c) {
     std::size_t const first = c * layout_.chunk_values(), b = first / C::block_values;
     if (!encoded_[b]) return false;
@@ -208,11 +210,11 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     return true;
   }
 
-  /// Receives until every one of `count` chunks is there, or timeout ends.
+  /// Receives until all `count` chunks are complete, or until the timeout.
   template <class Has, class Send>
   void collect(std::size_t count, std::chrono::nanoseconds timeout, bool resends, Has const& has,
                Send const& send_again) {
-    std::size_t first = 0;  // all before it are there
+    std::size_t first = 0;  // all chunks before it are complete
     bool const sends_again = resends && options_.resend_after.count() > 0;
     auto const end = link_->now() + timeout;
     auto resend = link_->now() + options_.resend_after;
@@ -231,7 +233,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     }
   }
 
-  /// Counts, and throws what makes the call fail.
+  /// Counts, and throws the errors of the call.
   void finish() {
     for (std::size_t c = 0; c < layout_.chunks(); ++c) {
       report_.contributions += static_cast<std::uint64_t>(sums_.members(c));
@@ -264,7 +266,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
     return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count());
   }
 
-  /// Tells the feedback what this worker has contributed.
+  /// Passes this worker's contribution to the error feedback.
   template <class View> void remember(View const& view, std::size_t b) {
     int const n = layout_.blocks().values_in(b);
     view.encoded(group{}, first_of(b), n, [&](auto* to) {
@@ -291,7 +293,7 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
   aggregated_mean_options options_;
   std::vector<std::uint32_t> mine_;              ///< this worker's norms
   std::vector<std::uint8_t> indices_;            ///< of all coordinates
-  std::vector<char> encoded_, block_nonfinite_;  ///< by block
+  std::vector<char> encoded_, block_nonfinite_;  ///< per block
   std::vector<std::byte> out_, in_;              ///< one packet each
   std::uint64_t key_ = 0;
   std::uint32_t round_ = 0;

@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// Which packet carries which part of a vector: arithmetic only, the same for workers and
-/// aggregators.
+/// Maps parts of a vector to packets: arithmetic only, the same for workers and aggregators.
 
 #include <algorithm>
 #include <concepts>
@@ -19,8 +18,8 @@
 
 namespace hcomp {
 
-/// A codec whose coordinates are indices into a table of levels that somebody else may add: `thc`
-/// and `uniform_thc`.
+/// A codec whose coordinates are indices into a table of levels, so that an aggregator can add
+/// them: `thc` and `uniform_thc`.
 template <class C>
 concept IndexCodec = Calibrated<C> && HomomorphicSum<C> && FitsRanks<C> &&
     std::constructible_from<C, thc_options> &&
@@ -38,26 +37,29 @@ concept IndexCodec = Calibrated<C> && HomomorphicSum<C> && FitsRanks<C> &&
 
 /// How workers and aggregators share the work; equal on all of them.
 struct aggregation_options {
-  int workers = 1;  ///< ranks 0 to workers - 1; all further ranks of the link aggregate
-  /// Coordinates in a packet, a power of two from 64 to 16384.
+  int workers = 1;  ///< ranks 0 to workers - 1; all further ranks of the link are aggregators
+  /// Coordinates per packet, a power of two from 64 to 16384.
   ///
-  /// Small packets: 1024, with 4-bit indices and 8-bit sums, fit into Ethernet frames of 1500 bytes
-  /// in both directions, and packets smaller than a transform spread what is lost over many values.
-  /// Large packets: each has a header of 32 bytes. In long vectors headers and norms add 6.4 % to
-  /// the indices and 3.3 % to the sums at 1024, but 1 % and 0.5 % at 8192, which jumbo frames of
-  /// 9000 bytes hold; 16-bit sums need half as many coordinates. So take 8192 or 16384 where links
-  /// cut packets up themselves and lose none, such as MPI.
+  /// | chunk_values | use it for |
+  /// |---|---|
+  /// | 1024 | Ethernet frames of 1500 bytes: 4-bit indices and 8-bit sums fit |
+  /// | 8192 | jumbo frames of 9000 bytes |
+  /// | 8192, 16384 | links that split packets themselves and lose none, such as MPI |
+  ///
+  /// With 16-bit sums half the number fits. Packets smaller than a transform spread a loss over
+  /// many values. Each packet has a header of 32 bytes. In long vectors, headers and norms add 6.4
+  /// % to the indices and 3.3 % to the partial sums at 1024, 1 % and 0.5 % at 8192.
   std::uint32_t chunk_values = 1024;
 };
 
 /// The parts of a vector of `values` values that packets carry. Chunk c, of coordinates or of
-/// norms, goes to aggregator c modulo their number, which counts its own from 0 on.
+/// norms, belongs to aggregator c modulo their number. Each aggregator numbers its chunks from 0.
 template <IndexCodec C> class aggregation_layout {
  public:
-  static constexpr std::uint32_t chunk_words = 256;  ///< norms in a packet: those of whole blocks
+  static constexpr std::uint32_t chunk_words = 256;  ///< norms per packet, of complete blocks
 
-  /// @throws std::invalid_argument  chunks of an impossible size, no aggregator, more workers than
-  ///                                the codec's sums have room for
+  /// @throws std::invalid_argument  invalid chunk size, no aggregator, more workers than the
+  ///                                codec's sums can hold
   aggregation_layout(std::size_t values, C const& codec, int ranks,
                      aggregation_options const& options)
       : options_(options),
@@ -81,20 +83,20 @@ template <IndexCodec C> class aggregation_layout {
   }
   std::uint32_t words_in(std::size_t chunk) const { return part(words(), chunk, chunk_words); }
 
-  /// The rank that adds up a chunk, and the number the chunk has there.
+  /// The rank that aggregates a chunk, and the chunk's number there.
   int aggregator_of(std::size_t chunk) const {
     return workers() + static_cast<int>(chunk % static_cast<std::size_t>(aggregators_));
   }
   std::uint32_t number_of(std::size_t chunk) const {
     return static_cast<std::uint32_t>(chunk / static_cast<std::size_t>(aggregators_));
   }
-  /// And back.
+  /// The inverse.
   std::size_t chunk_of(int rank, std::uint32_t number) const {
     return std::size_t{number} * static_cast<std::size_t>(aggregators_) +
            static_cast<std::size_t>(rank - workers());
   }
 
-  /// `wanted` (quota, deadline, width, ...) with what this layout says about the rest.
+  /// `wanted` (quota, deadline, width, ...) with all other options set for this layout.
   aggregator_options aggregator(aggregator_options wanted = {}) const {
     auto const levels = codec_.levels();
     auto const share = static_cast<std::size_t>(aggregators_);
@@ -113,7 +115,7 @@ template <IndexCodec C> class aggregation_layout {
   static std::uint32_t part(std::size_t all, std::size_t chunk, std::uint32_t unit) {
     return static_cast<std::uint32_t>(std::min<std::size_t>(all - chunk * unit, unit));
   }
-  /// All blocks but the last have `per_block` of what the last one has `in_block` of.
+  /// All blocks but the last have `per_block` items; `in_block` counts those of the last.
   template <class Count> std::size_t end_of(Count in_block, std::size_t per_block) const {
     std::size_t const count = blocks_.blocks();
     if (count == 0) return 0;

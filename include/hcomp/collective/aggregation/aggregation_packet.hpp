@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What workers and an aggregator send each other: 32 bytes that describe a packet, then integers.
+/// The packets between workers and an aggregator: 32 bytes of header, then integers.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,60 +9,59 @@
 
 namespace hcomp {
 
-/// What a packet carries. Workers send indices, words and leave; aggregators sums and maxima.
+/// Kind of packet. Workers send indices, words and leave; aggregators send sums and maxima.
 enum class packet_kind : std::uint8_t {
   indices = 1,  ///< `values` indices into the table of levels, of `bits` bits each
-  sums = 2,     ///< `values` sums of levels, of `bits` bits each, then the members
+  sums = 2,     ///< `values` sums of levels, of `bits` bits each, then the member bits
   words = 3,    ///< `values` words of 32 bits
-  maxima = 4,   ///< `values` words, each the largest of all members', then the members
-  leave = 5,    ///< nothing: this worker sends no more
+  maxima = 4,   ///< `values` words, each the maximum over the members, then the member bits
+  leave = 5,    ///< empty: this worker sends no more
 };
 
 /// Bits of aggregation_packet::flags.
 enum packet_flag : std::uint16_t {
-  packet_has_nonfinite =
-      1,                  ///< some member had a NaN or an infinity; a sum has it if any member had
-  packet_comes_late = 2,  ///< to one worker: what you sent came too late and is not in this sum
+  packet_has_nonfinite = 1,  ///< a member had a NaN or an infinity; a sum has it if any member had
+  packet_comes_late = 2,  ///< to one worker: its contribution came too late and is not in this sum
 };
 
-/// First bytes of every packet, little-endian. Numbers of b bits are packed without gaps: number i
-/// takes the bits from i b on, counted from the lowest bit of the first byte. Members are one bit
-/// for each of `workers_in_all` workers, the same way: is its contribution in this sum?
+/// Header of every packet, little-endian. Numbers of b bits are packed without gaps: number i
+/// starts at bit i b, counted from the lowest bit of the first byte. Member bits are packed in the
+/// same way, one per worker: 1 if its contribution is in this sum.
 struct aggregation_packet {
   std::uint16_t magic = 0x5401;  ///< 'T' and version 1
   packet_kind kind = packet_kind::indices;
-  std::uint8_t bits = 0;            ///< of a number of the payload
-  std::uint16_t largest_level = 0;  ///< g, of indices and sums
-  std::uint16_t flags = 0;          ///< of packet_flag
+  std::uint8_t bits = 0;            ///< per number of the payload
+  std::uint16_t largest_level = 0;  ///< g, for indices and sums
+  std::uint16_t flags = 0;          ///< bits of packet_flag
   std::uint32_t round = 0;
-  std::uint32_t chunk = 0;    ///< which part of the vector, or of the words
+  std::uint32_t chunk = 0;    ///< number of the part of the vector, or of the words
   std::uint32_t values = 0;   ///< numbers in the payload
   std::uint16_t members = 1;  ///< contributions in the sum
-  std::uint16_t rank = 0;     ///< of the sender; the number of all workers in sums and maxima
-  std::uint32_t key = 0;      ///< folded: equal in all contributions that may be added
-  std::uint32_t unit = 0;     ///< bits of a float, the norm: equal in all contributions, too
+  std::uint16_t rank = 0;     ///< of the sender; in kinds `sums` and `maxima`: number of workers
+  std::uint32_t key = 0;      ///< folded: equal in all contributions to one sum
+  std::uint32_t unit = 0;     ///< bits of a float, the norm: equal in all contributions to one sum
 };
 static_assert(sizeof(aggregation_packet) == 32);
 
 inline constexpr std::size_t packet_header_bytes = sizeof(aggregation_packet);
 
-/// Bytes of a packet of `values` numbers of `bits` bits; with the members of `workers`, if any.
+/// Bytes of a packet of `values` numbers of `bits` bits, with member bits of `workers`, if any.
 constexpr std::size_t packet_bytes(std::uint32_t values, int bits, int workers = 0) {
   return packet_header_bytes + (std::size_t{values} * static_cast<std::size_t>(bits) + 7) / 8 +
          (static_cast<std::size_t>(workers) + 7) / 8;
 }
 
-/// Bits of a number in packets of sums that reach `largest`, unless another width is asked for.
+/// Bits of a number in packets of kind `sums` up to `largest`, with the default width.
 constexpr int sum_bits_for(std::uint64_t largest) { return largest > 255 ? 16 : 8; }
 
-/// The number of bits that a sum of up to `largest` needs.
+/// The number of bits of `largest`.
 constexpr int bits_for(std::uint64_t largest) {
   int bits = 1;
   while (largest >> bits) ++bits;
   return bits;
 }
 
-/// Is contribution `rank` in the sum? `packet` is a whole packet of kind sums or maxima.
+/// Whether contribution `rank` is in the sum. `packet` is complete, of kind `sums` or `maxima`.
 inline bool has_member(std::span<std::byte const> packet, int workers, int rank) {
   auto const first = packet.size() - (static_cast<std::size_t>(workers) + 7) / 8;
   auto const byte = packet[first + static_cast<std::size_t>(rank) / 8];
@@ -73,7 +72,7 @@ inline bool has_member(std::span<std::byte const> packet, int workers, int rank)
 template <class Use>
 inline void unpack_numbers(std::byte const* bytes, std::size_t count, int bits, Use const& use) {
   std::uint32_t const mask = (1u << bits) - 1;
-  std::uint32_t held = 0;  // bits already read
+  std::uint32_t held = 0;  // bits read and not yet used
   int have = 0;
   for (std::size_t i = 0; i < count; ++i) {
     while (have < bits) {
@@ -86,7 +85,7 @@ inline void unpack_numbers(std::byte const* bytes, std::size_t count, int bits, 
   }
 }
 
-/// Writes `count` numbers of `bits` bits (1 to 16), `number(i)`; whole bytes, the rest is 0.
+/// Writes `count` numbers of `bits` bits (1 to 16), `number(i)`, in complete bytes padded with 0.
 template <class Number>
 inline void pack_numbers(std::byte* bytes, std::size_t count, int bits, Number const& number) {
   std::uint32_t const mask = (1u << bits) - 1;

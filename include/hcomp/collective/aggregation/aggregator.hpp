@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a switch that aggregates does, as an object: table look-ups, integer additions, answers.
+/// An aggregating switch as an object: table look-ups, integer additions, answers.
 
 #include <algorithm>
 #include <array>
@@ -20,35 +20,38 @@
 
 namespace hcomp {
 
-/// What is to be sent after a packet or a deadline.
+/// The packet to send after a packet or a deadline, if any.
 struct aggregator_answer {
   enum class receiver { nobody, one, all };
   receiver to = receiver::nobody;
-  int rank = -1;                           ///< of the one
+  int rank = -1;                           ///< the receiver, if it is one
   std::span<std::byte const> packet = {};  ///< valid until the next call
   packet_fault refused = packet_fault::none;
 };
 
-/// Sums of table values, by round and chunk: integers in, integers out.
+/// Adds table values, by round and chunk: integers in, integers out.
 ///
-/// Contributions of a round and chunk are added in a slot of a fixed pool, in any order; a bitmap
-/// knows whose are in. When `quota` are in, or at the deadline, the sum goes out to all, with the
-/// number and the list of its members. Then whoever contributes again, or too late, gets the sum
-/// alone. A slot serves `rounds` rounds in turn: a newer round takes it, an older one is stale.
-/// Words (norms as the bits of floats that are not negative) are united by their maxima the same
-/// way, with slots of their own.
+/// Contributions to a round and chunk are added in a slot of a fixed pool, in any order; a bitmap
+/// records the contributors. After `quota` contributions, or at the deadline, all workers get the
+/// sum, with the number and bitmap of its members. Later, a repeated or late contribution is
+/// answered with the sum, for its sender only.
 ///
-/// Packets come as they are: what is malformed, names another rank than its sender's, is of a round
-/// far ahead, or contradicts what its slot already holds, is counted by reason and changes nothing.
-/// Damage on the way, and knowing the sender, is the link's business.
-/// Knows no clock and no link, allocates in the constructor only, and uses no floating-point
-/// instruction. Memory: per round about 2 bytes per value, 4 with 16-bit sums, and 8 per word.
+/// A slot serves `rounds` rounds in turn: a newer round replaces an older one, whose packets are
+/// then stale. Words (norms as the bits of nonnegative floats) are united by maximum in the same
+/// way, in slots of their own.
+///
+/// Every packet is validated. A packet is counted by reason and changes nothing if it is malformed,
+/// names another rank than its sender's, belongs to a round far ahead, or contradicts its slot.
+/// Detecting damage and identifying the sender are the link's tasks.
+///
+/// Uses no clock, no link and no floating-point instruction; allocates only in the constructor.
+/// Memory: per round about 2 bytes per value, 4 with 16-bit sums, and 8 per word.
 /// Cost of a contribution: one look-up and one addition per value.
 /// Source: Li et al., THC, NSDI 2024; slots and bitmap after Sapio et al., SwitchML, NSDI 2021.
 class aggregator {
  public:
-  /// @throws std::invalid_argument  a setting out of range, or levels whose sum over all workers
-  ///                                may not fit 16 bits
+  /// @throws std::invalid_argument  an option out of range, or levels whose sum over all workers
+  ///                                may exceed 16 bits
   explicit aggregator(aggregator_options options) : options_(std::move(options)) {
     require_sound();
     largest_level_ = options_.levels.back();
@@ -77,11 +80,11 @@ class aggregator {
 
   aggregator_options const& options() const { return options_; }
   aggregator_stats const& stats() const { return stats_; }
-  int sum_bits() const { return sum_bits_; }  ///< of a number in packets of kind sums
+  int sum_bits() const { return sum_bits_; }  ///< per number in packets of kind `sums`
 
   /// Adds a contribution.
-  /// @param from  the rank that sent it, as the link knows it
-  /// @param now   since some moment in the past; never falls from call to call
+  /// @param from  the sender's rank, as the link knows it
+  /// @param now   since some moment in the past; never decreases between calls
   aggregator_answer take(int from, std::span<std::byte const> packet,
                          std::chrono::nanoseconds now) {
     aggregation_packet header;
@@ -137,7 +140,7 @@ class aggregator {
     return place.members >= options_.quota ? finish(mine, at) : aggregator_answer{};
   }
 
-  /// The next sum whose deadline has passed, to be sent to all; call it until it answers nobody.
+  /// The next sum whose deadline has passed, for all workers. Call it until the receiver is nobody.
   aggregator_answer expire(std::chrono::nanoseconds now) {
     for (pool* const mine : {&words_, &vector_})
       if (mine->deadline.count() > 0 && mine->first_open != none &&
@@ -146,7 +149,7 @@ class aggregator {
     return {};
   }
 
-  /// When `expire` may have something to do next, from `now` on; the longest time if never.
+  /// Time from `now` until `expire` may have a sum; the maximum duration if never.
   std::chrono::nanoseconds time_left(std::chrono::nanoseconds now) const {
     auto left = std::chrono::nanoseconds::max();
     for (pool const* const mine : {&words_, &vector_})
@@ -162,19 +165,19 @@ class aggregator {
   static constexpr std::size_t none = ~std::size_t{0};
   enum class slot_state : std::uint8_t { empty, open, out };
 
-  /// One sum under way, or gone out and kept for those who ask again.
+  /// A sum that is open, or sent and kept for repeated requests.
   struct slot {
     slot_state state = slot_state::empty;
     std::uint16_t flags = 0;
     int members = 0;
     std::uint32_t round = 0, values = 0, key = 0, unit = 0;
     std::chrono::nanoseconds since{0};       ///< time of the first contribution
-    std::size_t older = none, newer = none;  ///< open slots, in the order of their deadlines
+    std::size_t older = none, newer = none;  ///< list of open slots, by deadline
   };
 
   /// The slots of one kind of numbers.
   struct pool {
-    bool has_words = false;  ///< else table values
+    bool has_words = false;  ///< false: table values
     std::size_t chunks = 0, sum_bytes = 0, packet_bytes = 0;
     std::vector<slot> slots;
     std::vector<std::uint64_t> seen;
@@ -256,7 +259,7 @@ class aggregator {
     return answer;
   }
 
-  /// What is wrong with a packet by itself.
+  /// The fault of a packet, independent of its slot.
   packet_fault read(std::span<std::byte const> packet, aggregation_packet& header) const {
     aggregation_packet const expected;
     if (packet.size() < packet_header_bytes) return packet_fault::length;
@@ -307,7 +310,7 @@ class aggregator {
         store(sum, i, static_cast<std::uint16_t>(load<std::uint16_t>(sum, i) + level[index]));
       });
     } else if (options_.bits == 4) {
-      // Two 8-bit sums in one addition: neither can reach 256, so nothing is carried over.
+      // Two 8-bit sums in one addition: neither can reach 256, so there is no carry.
       for (std::size_t i = 0; i < count / 2; ++i)
         store(sum, i,
               static_cast<std::uint16_t>(load<std::uint16_t>(sum, i) +
@@ -323,7 +326,7 @@ class aggregator {
     sum = static_cast<std::byte>(std::to_integer<unsigned>(sum) + options_.levels[index]);
   }
 
-  /// The slot's sum goes out to all.
+  /// Closes the slot and sends its sum to all workers.
   aggregator_answer finish(pool& mine, std::size_t at) {
     slot& place = mine.slots[at];
     place.state = slot_state::out;
@@ -362,7 +365,7 @@ class aggregator {
     return {aggregator_answer::receiver::all, -1, {packet, bytes}, packet_fault::none};
   }
 
-  /// The slot's sum once more, for one worker.
+  /// Sends the slot's sum again, to one worker.
   aggregator_answer again(pool& mine, std::size_t at, int rank, bool is_late) {
     slot const& place = mine.slots[at];
     auto header = load<aggregation_packet>(mine.packet(at));
@@ -383,9 +386,9 @@ class aggregator {
   std::uint16_t largest_level_ = 0;
   int lane_bytes_ = 1;
   int sum_bits_ = 8;
-  std::size_t seen_words_ = 1;              ///< of 64 workers each
+  std::size_t seen_words_ = 1;              ///< words of 64 workers each
   std::array<std::uint16_t, 256> pairs_{};  ///< levels of two 4-bit indices
-  std::optional<std::uint32_t> newest_;     ///< round that has been contributed to
+  std::optional<std::uint32_t> newest_;     ///< newest round with a contribution
   pool vector_, words_;
 };
 

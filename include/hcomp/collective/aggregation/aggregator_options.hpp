@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What an aggregator is told, and what it tells about itself.
+/// Options, faults and counters of an aggregator.
 
 #include <array>
 #include <chrono>
@@ -10,57 +10,57 @@
 
 namespace hcomp {
 
-/// How wide the sums on the way back are.
+/// Width of the partial sums that aggregators send.
 enum class sum_width {
-  lanes,  ///< 8 bits, or 16 where 8 do not hold the largest sum of all workers
+  lanes,  ///< 8 bits, or 16 if the largest sum of all workers exceeds 8
   u16,    ///< 16 bits
-  tight   ///< as many bits as the largest sum of all workers needs
+  tight   ///< the number of bits of the largest sum of all workers
 };
 
-/// Settings of an aggregator; those of its workers must fit.
+/// Options of an aggregator. They must match those of its workers.
 struct aggregator_options {
   int workers = 1;  ///< ranks 0 to workers - 1, at most 65535
-  int bits = 4;     ///< of an index, 1 to 8
-  /// What an index adds: 2^bits values, never falling, from 0. A function of the codec's
-  /// parameters; it is never sent.
+  int bits = 4;     ///< per index, 1 to 8
+  /// The value of each index: 2^bits values, nondecreasing, starting at 0. A function of the
+  /// codec's parameters; it is never sent.
   std::vector<std::uint8_t> levels = {};
   std::uint32_t chunks = 1;           ///< per round
   std::uint32_t chunk_values = 1024;  ///< at most, per packet
   std::uint32_t word_chunks = 0;      ///< packets of words per round
   std::uint32_t chunk_words = 256;    ///< at most, per packet
-  std::uint32_t rounds = 2;           ///< under way at the same time
-  /// How far a round may be beyond the newest one that has been contributed to; 1 to 2^31 - 1. The
-  /// first contribution may be of any round: workers may have begun before the aggregator.
+  std::uint32_t rounds = 2;           ///< in progress at the same time
+  /// How far a round may be ahead of the newest round with a contribution; 1 to 2^31 - 1. The first
+  /// contribution may have any round, because workers may start before the aggregator.
   std::uint32_t rounds_ahead = 1024;
   sum_width width = sum_width::lanes;
-  int quota = 0;  ///< contributions after which a sum goes out; 0: those of all workers
-  /// After so long a sum goes out with what has come, from the first contribution on; 0: never.
+  int quota = 0;  ///< contributions after which a sum is sent; 0: those of all workers
+  /// Time from the first contribution after which a partial sum is sent; 0: never.
   std::chrono::nanoseconds deadline{0};
-  /// The same for words, with which a round begins; 0: as `deadline`. Longer than workers may be
-  /// apart after a round in which some waited for what was lost.
+  /// The same for words, which start a round; 0: as `deadline`. Must exceed the time by which
+  /// workers differ after a round in which some of them waited for lost packets.
   std::chrono::nanoseconds word_deadline{0};
-  bool answer_late = true;  ///< tell who comes late; otherwise late packets are dropped
+  bool answer_late = true;  ///< answer late workers; false: late packets are dropped
 };
 
 /// Why a packet was refused.
 enum class packet_fault : std::uint8_t {
   none,
-  length,   ///< shorter or longer than its header says, or than a header
-  magic,    ///< not such a packet, or of another version
-  kind,     ///< nothing a worker sends
-  rank,     ///< of no worker
+  length,
+  magic,    ///< not an aggregation packet, or of another version
+  kind,     ///< a kind that workers do not send
+  rank,     ///< not a worker's
   members,  ///< not one contribution
-  values,   ///< none, too many, or others than the first contribution has
+  values,   ///< none, too many, or not the number of the first contribution
   levels,   ///< other bits or another largest level
-  chunk,    ///< of no part of the vector
+  chunk,    ///< outside the vector
   key,      ///< another seed, step or tensor than the first contribution's
   unit,     ///< another norm than the first contribution's
-  sender,   ///< a rank that is not its sender's
+  sender,   ///< not the rank of its sender
   round,    ///< more than rounds_ahead beyond the newest
-  faults    ///< how many there are
+  faults    ///< number of faults
 };
 
-/// Text for people: what `fault` means.
+/// Description of a fault, for people.
 inline char const* to_text(packet_fault fault) {
   switch (fault) {
     case packet_fault::none: return "no fault";
@@ -81,15 +81,15 @@ inline char const* to_text(packet_fault fault) {
   return "unknown fault";
 }
 
-/// What became of the packets so far.
+/// Counters of packets and sums.
 struct aggregator_stats {
   std::uint64_t added = 0;       ///< contributions
-  std::uint64_t duplicates = 0;  ///< of contributions already added
-  std::uint64_t late = 0;        ///< after the sum had gone out without them
-  std::uint64_t stale = 0;       ///< of a round whose place a newer one has taken
-  std::uint64_t whole = 0;       ///< sums of all workers that went out
-  std::uint64_t partial = 0;     ///< sums of fewer, by quota or deadline
-  std::uint64_t abandoned = 0;   ///< sums that a newer round ended before they went out
+  std::uint64_t duplicates = 0;  ///< contributions already added
+  std::uint64_t late = 0;        ///< contributions after the sum was sent without them
+  std::uint64_t stale = 0;       ///< contributions to a round whose slot a newer round has taken
+  std::uint64_t whole = 0;       ///< complete: all workers contributed
+  std::uint64_t partial = 0;     ///< sent with fewer workers, by quota or deadline
+  std::uint64_t abandoned = 0;   ///< ended by a newer round before they were sent
   std::array<std::uint64_t, static_cast<std::size_t>(packet_fault::faults)> refused = {};
 
   aggregator_stats& operator+=(aggregator_stats const& other) {

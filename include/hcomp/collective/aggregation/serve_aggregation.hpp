@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a rank does that only aggregates.
+/// The loop of a rank that is an aggregator.
 
 #include <algorithm>
 #include <chrono>
@@ -15,11 +15,11 @@
 
 namespace hcomp {
 
-/// Adds up what the workers of `link`, ranks 0 to workers - 1, send, until all of them have said
-/// that they leave, or until nobody has sent anything for `idle`: a worker that died, or whose last
-/// packet got lost, keeps nobody waiting for ever.
+/// Aggregates the contributions of the workers of `link`, ranks 0 to workers - 1, until all workers
+/// have left or no packet has arrived for `idle`. So a failed worker, or a lost last packet, does
+/// not block the aggregator forever.
 ///
-/// @param options  as of aggregation_layout::aggregator
+/// @param options  from aggregation_layout::aggregator
 /// @throws std::invalid_argument  as aggregator
 /// @throws transport_error        from the link
 template <PacketLink L>
@@ -30,7 +30,7 @@ aggregator_stats serve_aggregation(L& link, aggregator_options const& options,
   int const workers = options.workers;
   std::vector<char> has_left(static_cast<std::size_t>(workers));
   int left = 0;
-  // One byte more than the longest packet, so that a longer one is seen to be too long.
+  // One byte more than the longest packet, to detect longer ones.
   std::vector<std::byte> room(std::max(packet_bytes(options.chunk_values, options.bits),
                                        packet_bytes(options.chunk_words, 32)) +
                               1);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Small things all ranks must know of each other before or after a collective.
+/// Exchange of small records between all ranks, before or after a collective.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,8 +21,8 @@ namespace hcomp {
 
 namespace detail {
 
-/// @throws wire_error  more or fewer bytes came than records have; on all ranks, if the transport
-///                     can tell them
+/// @throws wire_error  the number of bytes is not that of the records; on all ranks, if the
+///                     transport can tell them
 template <class T>
 void require_records(T& transport, int from, std::size_t came, std::size_t bytes) {
   if (came != bytes)
@@ -31,7 +31,7 @@ void require_records(T& transport, int from, std::size_t came, std::size_t bytes
                        " were expected; is it another version of hcomp, or another call?"}));
 }
 
-/// A record on its way. Who reads it knows that it is what was sent, and in which call.
+/// A record with a checksum. A reader detects damage, and records of another call.
 template <class Record> class sealed {
  public:
   sealed() = default;
@@ -57,11 +57,12 @@ template <class Record> class sealed {
                      "call; have all ranks called their plans equally often?"});
 }
 
-/// For more than should come: with what is too long for a receive a transport cannot go on.
+/// Space for messages that are too long: a transport cannot continue after a receive that was too
+/// short.
 inline constexpr std::size_t room_for_longer_records = 4096;
 
-/// unite_records, in which a rank that meets damage goes on, without what was damaged.
-/// @param damage  (from, bytes that came) is called for it
+/// Like unite_records, but a rank that detects damage continues without the damaged record.
+/// @param damage  called as damage(from, received bytes)
 template <class Record, class T, class Unite, class Damage>
 void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& unite,
                          std::uint64_t call, Damage const& damage) {
@@ -88,15 +89,16 @@ void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& uni
 
 }  // namespace detail
 
-/// The union of all ranks' records, on every rank, in ceil(log2 P) steps.
+/// Computes the union of all ranks' records on every rank, in ceil(log2 P) steps.
 ///
-/// `unite(a, b)` makes `a` the union of both and must not mind order or repetition, as minimum,
-/// maximum and logical or do not.
-/// @param call  equal on all ranks; where it is another one in every call, records of earlier calls
-///              are refused
-/// @throws wire_error  a record was damaged or is of another call; on all ranks, if the transport
-///                     can tell them
-/// Cost: ceil(log2 P) records, and 8 bytes each, sent per rank.
+/// `unite(a, b)` makes `a` the union of both. It must be independent of order and repetition, like
+/// minimum, maximum and logical or.
+/// @param call  equal on all ranks; if it differs between calls, records of earlier calls are
+///              rejected
+/// @throws wire_error  a record was damaged or belongs to another call; on all ranks, if the
+///                     transport can tell them
+///
+/// Cost: each rank sends ceil(log2 P) records with 8 more bytes each.
 /// Source: Hensgen, Finkel and Manber, Int. J. Parallel Program. 17 (1988) 1-17.
 template <class Record, Transport T, class Unite>
   requires std::is_trivially_copyable_v<Record>
@@ -110,9 +112,9 @@ void unite_records(T& transport, tag_t tag, Record& mine, Unite const& unite,
 
 namespace detail {
 
-/// all_gather_records of `bytes` bytes each. To and from the same ranks as unite_records: where some call
-/// the one and others the other, what comes is of a wrong size, and nobody waits for what never comes.
-/// @param all  of all ranks, this rank's first; afterwards that of rank - i is number i
+/// all_gather_records for records of `bytes` bytes. The peers are those of unite_records: if some
+/// ranks call one and some the other, messages have a wrong size, and no rank waits forever.
+/// @param all  records of all ranks, this rank's first; on return number i is that of rank - i
 template <Transport T>
 void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes) {
   int const rank = transport.rank(), size = transport.size();
@@ -128,14 +130,16 @@ void all_gather_bytes(T& transport, tag_t tag, std::byte* all, std::size_t bytes
 
 }  // namespace detail
 
-/// Every rank's record on every rank, in the order of the ranks, in ceil(log2 P) steps.
+/// Gathers every rank's record on every rank, in rank order, in ceil(log2 P) steps.
 ///
-/// All ranks send messages of the same sizes whatever the records say, so this works between ranks
-/// that disagree about everything else.
+/// Message sizes do not depend on the records' contents, so that ranks with different arguments can
+/// compare them.
 /// @param all   one record per rank
-/// @param call  as of unite_records
+/// @param call  as for unite_records
 /// @throws wire_error  as unite_records
-/// Cost: P - 1 records, and 8 bytes each, sent per rank; the vector keeps room for the bytes.
+///
+/// Cost: each rank sends P - 1 records with 8 more bytes each; the vector keeps the capacity for
+/// these bytes.
 /// Source: Bruck et al., IEEE TPDS 8 (1997) 1143-1156.
 template <class Record, Transport T>
   requires std::is_trivially_copyable_v<Record>
@@ -143,7 +147,8 @@ void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector
                         std::uint64_t call = 0) {
   using sealed = detail::sealed<Record>;
   auto const ranks = static_cast<std::size_t>(transport.size());
-  all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);  // sealed ones first, in the same memory
+  all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);  // sealed records first, in the same
+                                                            // memory
   auto* const place = reinterpret_cast<std::byte*>(all.data());
   sealed one(mine, call);
   std::memcpy(place, &one, sizeof(one));

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Do all ranks hold the same bits? One call that answers.
+/// Compares the bits of a vector on all ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace hcomp {
 struct digest_report {
   std::vector<std::uint64_t> of_rank;  ///< 64-bit fingerprint, one per rank
 
-  /// True if all ranks hold the same bytes (or a 2^-64 accident makes it look so).
+  /// True if all ranks hold the same bytes (wrong with a probability of 2^-64).
   bool same() const {
     for (auto const fingerprint : of_rank)
       if (fingerprint != of_rank.front()) return false;
@@ -26,8 +26,9 @@ struct digest_report {
   }
 };
 
-/// Compare the bytes of `x` over all ranks. Collective; every rank gets the same report.
-/// @param x  in host memory; lengths may differ, and then the ranks do not hold the same
+/// Compares the bytes of `x` over all ranks. Collective; every rank gets the same report.
+/// @param x  in host memory; vectors of different lengths are different
+///
 /// Cost: one pass over x, 8 (P - 1) bytes sent.
 template <class V, std::size_t N, Transport T>
 digest_report digest(std::span<V, N> x, T& transport, tag_t tag = 0) {
@@ -38,7 +39,7 @@ digest_report digest(std::span<V, N> x, T& transport, tag_t tag = 0) {
   return report;
 }
 
-/// The same of a vector, an array, or what else is contiguous.
+/// The same for a vector, an array or another contiguous range.
 template <std::ranges::contiguous_range R, Transport T>
 digest_report digest(R const& x, T& transport, tag_t tag = 0) {
   return digest(std::span(x), transport, tag);

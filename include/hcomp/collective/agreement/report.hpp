@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a collective tells about itself.
+/// The report of a collective.
 
 #include <algorithm>
 #include <chrono>
@@ -8,39 +8,40 @@
 
 namespace hcomp {
 
-/// What messages are made of: host memory, a device's memory that the transport reaches, or one
-/// that is copied to host memory and from it, by `host_staged`.
+/// Where messages are: in host memory, in device memory that the transport reaches, or in device
+/// memory and staged through host memory by `host_staged`.
 enum class message_memory { host, device, host_staged };
 
-/// One call on one rank.
+/// Report of one call on one rank.
 struct report {
   std::uint64_t bytes_sent = 0;  ///< by this rank, counted by its transport; headers included
   message_memory messages = message_memory::host;
-  int hops = 0;              ///< steps in which this rank sent something
-  std::uint64_t weight = 0;  ///< summed in the result; the number of ranks if all weights are 1
-  /// How far any value of the result is off at most, on any rank, if the codec says (a
-  /// BoundedVariableRate), roundings to float included. More than the bound where that cannot be
-  /// kept.
+  int hops = 0;              ///< steps in which this rank sent data
+  std::uint64_t weight = 0;  ///< total weight of the result; number of ranks if all weights are 1
+  /// Largest possible error of any value of the result on any rank, rounding to float included, if
+  /// the codec states it (a BoundedVariableRate). Exceeds the bound where the bound cannot be kept.
   double error = 0;
-  /// Whether few values decide the unit in which others beside them are rounded: of the values with
-  /// one unit every 16th share a sum of squares, and this is the largest share that one of the 16
-  /// sums has, of all units, of this rank's values and feedback. 1/16 where values are alike; near
-  /// 1 where one value makes all others noise. 0 with codecs whose unit does not follow the values.
+  /// Whether few values determine the unit in which their neighbours are rounded. The values with a
+  /// common unit form 16 interleaved groups. This is the largest share of one group in the sum of
+  /// squares, over all units of this rank's values with error feedback. 1/16 for similar values,
+  /// near 1 where one value reduces its neighbours to noise. 0 for codecs whose unit does not
+  /// depend on the values.
   double dominance = 0;
-  double bound = 0;  ///< that was asked for, of the sum or the mean; 0: none
+  double bound = 0;  ///< the requested bound, of the sum or the mean; 0: none
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
-  /// Of these, until all ranks had called and their arguments were compared; 0 without
-  /// plan_options::check.
+  /// Part of seconds_communicate: until all ranks had called and their arguments were compared. 0
+  /// without plan_options::check.
   double seconds_agree = 0;
   double seconds_merge = 0;
   double seconds_decode = 0;
-  /// What the plan's call before this one took after its seconds_agree, on the rank where it took
-  /// longest: the same on all ranks, for nothing. 0 where there was none or it failed, in
-  /// hierarchical sums, in sums that were made again after a loss, and without plan_options::check.
+  /// Time of this plan's previous call after its seconds_agree, on the slowest rank. Equal on all
+  /// ranks; needs no message of its own. 0 without a previous call, after a failed one, for
+  /// hierarchical all-reduces, for calls repeated after a rank failed, and without
+  /// plan_options::check.
   double seconds_of_last = 0;
 
-  /// The bound could not be kept, or not be shown to be: values are further off by up to `error`.
+  /// The bound could not be kept, or the plan could not prove it: errors are up to `error`.
   bool is_beyond_bound() const { return bound > 0 && error > bound; }
   double seconds() const {
     return seconds_encode + seconds_communicate + seconds_merge + seconds_decode;
@@ -65,10 +66,10 @@ struct report {
 
 namespace detail {
 
-/// Adds the time since the last call to one of a report's figures.
+/// Adds the time since its last use to one of a report's times.
 class stopwatch {
  public:
-  /// The time since the last call counts for nobody: somebody else has taken it.
+  /// Does not count the time since the last use: it is counted elsewhere.
   void skip() { last_ = clock::now(); }
   void add_to(double& seconds) {
     auto const now = clock::now();

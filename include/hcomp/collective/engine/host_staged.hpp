@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Messages in a device's memory over any transport.
+/// Transport adapter that stages device messages through pinned host memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,24 +17,25 @@
 
 namespace hcomp {
 
-/// Copies messages between a device and host memory, unless the transport reaches the device
-/// itself: what a codec has made small is all that crosses the bus. Which of the two is decided
-/// once.
+/// Copies messages between device and host memory, unless the transport reaches the device itself.
+/// Only encoded data crosses the bus. The constructor decides which of the two happens.
 ///
-/// Messages are in the executor's memory or in the host's. One that is copied from the device
-/// leaves in a later `isend` or `wait` of any message, when the work given before it is done and the
-/// copy is here; so copies, work and messages under way overlap. Where an executor that AsyncCopy
-/// and the transport can be asked (`test`), a `wait` returns as soon as its message has come, and
-/// leaves to the next ones what is not here yet; otherwise it waits for all copies first. What came
-/// is there for work given after its `wait`. An executor that AsyncCopy copies while work goes
-/// on. Where the transport reaches the device, messages begin, in the same way, when the work given
-/// before them is done.
-/// Transport and executor are used, not owned, and must outlive this; by one thread at a time.
-/// Memory: staging for as many messages as were under way together, in whole pages and up to an
-/// eighth more, kept.
+/// Messages are in the executor's memory or in host memory. A message that is copied from the
+/// device leaves in a later `isend` or `wait` of any message, when earlier work and the copy are
+/// complete. So copies, work and messages overlap. If the transport reaches the device, a message
+/// likewise starts when earlier work is complete.
+///
+/// If the executor is AsyncCopy and the transport has `test`, `wait` returns as soon as its message
+/// has arrived and leaves unfinished copies to later calls. Otherwise it waits for all copies
+/// first. Received data is ready for work that is given to the executor after `wait`. An AsyncCopy
+/// executor copies while work continues.
+///
+/// Transport and executor are used, not owned, and must outlive this. One thread at a time.
+/// Memory: staging buffers for the largest number of concurrent messages, in full pages and up to
+/// an eighth larger. They are kept.
 template <Transport T, DeviceExecutor E> class host_staged {
  public:
-  /// A send or receive under way. Waited for exactly once.
+  /// A pending send or receive. Wait for it exactly once.
   struct request {
     std::uint32_t slot = 0;
   };
@@ -51,18 +52,18 @@ template <Transport T, DeviceExecutor E> class host_staged {
   bool reaches(memory_space) const { return true; }
   std::uint64_t group() const { return detail::group_of(*transport_); }
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
-  /// False if the transport moves a device's bytes by itself.
+  /// False if the transport moves a device's bytes itself.
   bool copies_messages() const { return copies_messages_; }
-  /// True: what is sent need not be ready.
+  /// True: data may be sent before the work that produces it is complete.
   static constexpr bool waits_for_work() { return true; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     if (is_here(bytes.data())) {
-      begin_all();  // messages must not pass each other
+      begin_all();  // messages must not overtake each other
       return keep(transport_->isend(peer, tag, bytes));
     }
     if (!copies_messages_) {
-      auto* const there = const_cast<std::byte*>(bytes.data());  // which a send only reads
+      auto* const there = const_cast<std::byte*>(bytes.data());  // a send only reads it
       return after_work({there, bytes.size()}, peer, tag, false);
     }
     auto const r = slot_for(bytes.size());
@@ -113,19 +114,19 @@ template <Transport T, DeviceExecutor E> class host_staged {
  private:
   struct slot {
     typename E::staging here{std::size_t{0}};
-    std::byte* there = nullptr;  ///< where a message goes, or went, that is for the device
+    std::byte* there = nullptr;
     std::span<std::byte> message;
     int peer = 0;
     tag_t tag = 0;
     bool is_receive = false, is_to_begin = false;
     typename T::request inner{};
-    typename E::mark ready{};  ///< what is to be done before the message begins, or was copied
-    typename E::mark free{};   ///< `there` is
+    typename E::mark ready{};  ///< must be complete before the message starts; or: the copy
+    typename E::mark free{};   ///< `there` may be overwritten
     bool is_free = false;
-    std::uint64_t freed = 0;  ///< as which one
+    std::uint64_t freed = 0;  ///< serial number of its release
   };
 
-  /// Whether one can ask what is done, and need not wait for it.
+  /// Whether completion can be tested without waiting.
   bool can_ask() const {
     if constexpr (!AsyncCopy<E>)
       return false;
@@ -139,7 +140,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
     return executor_->space_of(bytes) == memory_space::host;
   }
 
-  /// A message in the device's memory, when the work before it is done: a transport knows no streams.
+  /// Starts a message in device memory when earlier work is complete: transports know no streams.
   request after_work(std::span<std::byte> bytes, int peer, tag_t tag, bool is_receive) {
     auto const r = slot_for(0);
     if constexpr (AsyncCopy<E>)
@@ -166,8 +167,8 @@ template <Transport T, DeviceExecutor E> class host_staged {
     return r;
   }
 
-  /// The smallest that is large enough, whose bytes the executor no longer needs; of those the one that
-  /// is free for longest.
+  /// The smallest free slot of sufficient size whose bytes the executor no longer needs; among
+  /// equals the one released first.
   request slot_for(std::size_t bytes) {
     std::size_t found = slots_.size();
     auto const is_better = [&](slot const& a, slot const& b) {
@@ -188,15 +189,15 @@ template <Transport T, DeviceExecutor E> class host_staged {
     return {static_cast<std::uint32_t>(found)};
   }
 
-  /// Up to an eighth more, and whole pages: messages whose length depends on what is drawn fit next
-  /// time, too.
+  /// Adds up to an eighth, and rounds up to full pages: messages whose length depends on random
+  /// draws fit next time, too.
   static std::size_t with_room(std::size_t bytes) {
     std::size_t const unit =
         std::max<std::size_t>(4096, (std::size_t{1} << detail::bit_length(bytes)) / 16);
     return (bytes + unit - 1) / unit * unit;
   }
 
-  /// Begins messages that are to begin later, in order, as long as `is_ready` says so of the next.
+  /// Starts waiting messages in order, until `is_ready` is false for the next.
   template <class F> void begin_messages(F const& is_ready) {
     while (first_waiting_ < waiting_.size()) {
       auto& one = slots_[waiting_[first_waiting_].slot];
@@ -219,7 +220,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
       return true;
     });
   }
-  /// Waits for a message, and meanwhile begins others.
+  /// Waits for a message, and starts waiting messages meanwhile.
   std::size_t moved_bytes(slot& one) {
     if (!can_ask()) begin_all();
     while (!waiting_.empty()) {
@@ -235,9 +236,9 @@ template <Transport T, DeviceExecutor E> class host_staged {
   E* executor_;
   bool copies_messages_;
   std::deque<slot> slots_;
-  std::size_t last_ = ~std::size_t{0};  ///< slot of the message for the device that came last
-  std::vector<request> waiting_;        ///< to begin later
-  std::size_t first_waiting_ = 0;       ///< of those that have not begun yet
+  std::size_t last_ = ~std::size_t{0};  ///< slot of the last message received for the device
+  std::vector<request> waiting_;        ///< messages to start later
+  std::size_t first_waiting_ = 0;       ///< the first that has not started
   std::uint64_t freed_ = 0;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Codes of variable rate where an executor's memory is.
+/// Variable-rate encoding in an executor's memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -17,25 +17,27 @@
 
 namespace hcomp {
 
-/// Encodes, adds and decodes vectors in an executor's memory, by all its threads or on its device;
-/// the bytes, the values and the errors are those of the codec.
+/// Encodes, adds and decodes vectors in an executor's memory, with all its threads or on its
+/// device. Bytes, values and errors are those of the codec.
 ///
 ///     hcomp::variable_rate_coder<hcomp::inceptionn, E> coder(x.size(), executor);
 ///     coder.encode(codec, x, code);               // returns at once, as an executor does
 ///     std::size_t const bytes = coder.bytes(codec);  // waits
 ///     coder.decode(codec, code.first(bytes), y);
 ///
-/// The executor is used, not owned, and must outlive this. Vectors and codes lie in its memory;
-/// codes begin at multiples of 4, as addresses. Codes that are read must be sound: made here, or
-/// checked. Only `bytes`, `check`, `measure` and `find_nonfinite` wait for the executor. What was
-/// encoded before is needed no more when something else is. Calls allocate nothing, and those that
-/// do not wait can be captured in a CUDA graph.
+/// The executor is used, not owned, and must outlive this. Vectors and encoded vectors are in its
+/// memory; encoded vectors start at addresses that are multiples of 4. Encoded vectors that are
+/// read must be valid: made here, or checked. Only `bytes`, `check`, `measure` and `find_nonfinite`
+/// wait for the executor. The results of an encoding are valid until the next one. Calls allocate
+/// nothing. Those that do not wait can be captured in a CUDA graph.
+///
 /// Memory: some words per chunk.
-/// Cost: encoding reads the values once and, by one thread or a device, writes their code once. Of
-/// several threads, each writes runs of 16384 values where they would begin at most, and one moves
-/// them together. On devices a chunk is put together in memory that a block's workers share, and
-/// written when the lengths of those before it are known, which blocks tell each other.
-/// Merging reads two codes instead. Decoding reads the code and writes the values.
+/// Cost: encoding reads the values once. One thread or a device writes the encoded vector once.
+/// With several threads, each writes runs of 16384 values at the largest possible offset, and one
+/// thread moves them together. On devices a block's workers assemble a chunk in shared memory and
+/// write it when the lengths of the preceding chunks are known, which blocks pass on.
+///
+/// Merging reads two encoded vectors instead of values. Decoding reads the encoded vector and writes the values.
 template <VariableRate C, Executor E> class variable_rate_coder {
   using coder_type = typename C::coder_type;
   using header_type = typename coder_type::header;
@@ -45,7 +47,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
  public:
   using report_type = detail::code_report<coder_type>;
 
-  /// @param most_values  of a vector
+  /// @param most_values  largest size of a vector
   variable_rate_coder(std::size_t most_values, E& executor)
       : most_values_(most_values),
         executor_(&executor),
@@ -61,15 +63,15 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   variable_rate_coder(variable_rate_coder const&) = delete;
   variable_rate_coder& operator=(variable_rate_coder const&) = delete;
 
-  /// Gives the executor the work of encoding x.
-  /// @param out  overwritten beyond the code, too
-  /// @throws std::invalid_argument  `out` has less than codec.capacity(x.size()) bytes or begins at
-  ///                                another address, or x is longer than `most_values`
+  /// Enqueues the encoding of x.
+  /// @param out  may be overwritten beyond the encoded vector, too
+  /// @throws std::invalid_argument  `out` has less than codec.capacity(x.size()) bytes or a
+  ///                                misaligned address, or x is longer than `most_values`
   void encode(C const& codec, std::span<value_type const> x, std::span<std::byte> out) {
     put("encode", codec, {x.size(), x.data()}, out);
   }
-  /// The same with x and what `in` holds, added: a hop of a ring.
-  /// @param in     sound, of x.size() values
+  /// The same for the sum of x and the values of `in`: a hop of a ring.
+  /// @param in     valid, with x.size() values
   /// @param out    must overlap neither `in` nor x
   /// @param in_is  see `doubt`
   void decode_add_encode(C const& codec, std::span<std::byte const> in,
@@ -78,49 +80,48 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out,
         in_is);
   }
-  /// The same with two codes, added as they are.
-  /// @param a, b     sound, of `values` values
-  /// @param out      must overlap neither
-  /// @param they_are  see `doubt`; of both
+  /// The same for two encoded vectors, added without decoding.
+  /// @param a, b      valid, with `values` values
+  /// @param out       must overlap neither
+  /// @param they_are  see `doubt`; for both
   void merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
              std::size_t values, std::span<std::byte> out,
              detail::refusal const& they_are = {}) requires MergingVariableRate<C> {
     put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out, they_are);
   }
 
-  /// How many bytes the last code took. Waits for the executor.
-  /// @throws wire_error  as C::merge, in the same words: there is no code
+  /// Size of the last encoded vector. Waits for the executor.
+  /// @throws wire_error  as C::merge, with the same text: there is no encoded vector
   std::size_t bytes(C const& codec) {
     words_.fetch(*executor_, report_words);
     return codec.bytes_of(reinterpret_cast<report_type const*>(words_.for_host())->made);
   }
-  /// For other work, in the executor's memory: what became of the last code, a report_type, and
-  /// behind it, if there was asked for it, what seek_nonfinite has found.
+  /// For other work, in the executor's memory: a report_type of the last encoding, and then, if
+  /// requested, the result of seek_nonfinite.
   std::span<std::byte const> report_there(bool with_nonfinite, std::size_t values) const {
     std::size_t const words = report_words + (with_nonfinite ? chunks(values) : 0);
     return {reinterpret_cast<std::byte const*>(words_.for_work()), words * sizeof(std::uint64_t)};
   }
 
-  /// Gives the executor the work of decoding `in`.
-  /// @param in     sound, of x.size() values; other bytes may follow it
-  /// @param parts  that the values are divided by; 0: they are not
+  /// Enqueues the decoding of `in`.
+  /// @param in     valid, with x.size() values; more bytes may follow
+  /// @param parts  divisor of the values; 0: none
   /// @param in_is  see `doubt`
   void decode(C const& codec, std::span<std::byte const> in, std::span<value_type> x, int parts = 0,
               detail::refusal const& in_is = {}) {
     get("decode", codec, in.data(), nullptr, parts, x, in_is);
   }
-  /// out = addends, which may be there, and what `in` holds. NaNs become one NaN.
-  /// @param in  as in decode, of out.size() values
+  /// out = addends + values of `in`. `addends` may be `out`. NaNs become one canonical NaN.
+  /// @param in  as for decode, with out.size() values
   void decode_add(C const& codec, std::span<std::byte const> in,
                   std::span<value_type const> addends, std::span<value_type> out,
                   detail::refusal const& in_is = {}) {
     get("decode_add", codec, in.data(), addends.data(), 0, out, in_is);
   }
 
-  /// Gives the executor the work of checking all that is behind the header of `in`. Work that is
-  /// given afterwards with the same `in_is` reads it only if it is sound; otherwise it does
-  /// nothing.
-  /// @param header  of `in`, which the host has checked
+  /// Enqueues the validation of all bytes after the header of `in`. Later work with the same
+  /// `in_is` reads `in` only if it is valid, and otherwise does nothing.
+  /// @param header  of `in`, already checked by the host
   void doubt(C const& codec, header_type const& header, std::span<std::byte const> in,
              detail::refusal const& in_is) {
     std::size_t const values = header.values, bytes = header.bytes;
@@ -131,9 +132,9 @@ template <VariableRate C, Executor E> class variable_rate_coder {
                                               codec.coder(), all, values, in.data(), bytes, in_is});
   }
 
-  /// Checks all that C::check does, and reads nothing beyond `in`. Waits for the executor.
-  /// @throws wire_error             as C::check, in the same words
-  /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
+  /// Validates all that C::check validates, and reads nothing beyond `in`. Waits for the executor.
+  /// @throws wire_error             as C::check, with the same text
+  /// @throws std::invalid_argument  more than `most_values`, or `in` is misaligned
   void check(C const& codec, std::span<std::byte const> in, std::size_t values) {
     require_values("check", values);
     require_address("check", in.data());
@@ -158,7 +159,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     detail::refuse_chunk<header_type>(i, values, *part_.for_host(), bytes);
   }
 
-  /// C::measure, of any number of values. Waits for the executor.
+  /// C::measure for any number of values. Waits for the executor.
   std::uint32_t measure(std::span<value_type const> x) requires FittedVariableRate<C> {
     auto all = runs_of(x.size());
     all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
@@ -172,16 +173,16 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     return largest;
   }
 
-  /// Where a sound code holds NaN or infinity: a bit for every 64 values, a word for every chunk.
-  /// Waits for the executor.
-  /// @throws std::invalid_argument  more than `most_values`, or `in` begins at another address
+  /// Finds NaN and infinity in a valid encoded vector: a bit for every 64 values, a word for every
+  /// chunk. Waits for the executor.
+  /// @throws std::invalid_argument  more than `most_values`, or `in` is misaligned
   std::span<std::uint64_t const> find_nonfinite(C const& codec, std::span<std::byte const> in,
                                                 std::size_t values) {
     seek_nonfinite(codec, in, values);
     return fetch_found(chunks(values));
   }
-  /// Gives the executor the work of finding it, for report_there.
-  /// @param sources_were  of a code that was made with it; see `doubt`
+  /// Enqueues this search, for report_there.
+  /// @param sources_were  the `doubt` of the vectors that `in` was made from
   void seek_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t values,
                       detail::refusal const& sources_were = {}) {
     require_values("find_nonfinite", values);
@@ -195,7 +196,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
  private:
   static constexpr char const* where = "variable_rate_coder::";
   static constexpr std::size_t measuring_blocks = 1024;
-  /// Whose threads each encode on their own.
+  /// Executors whose threads each encode on their own.
   static constexpr bool in_place = requires(E const& executor) { executor.threads(); };
 
   static constexpr std::size_t report_words = sizeof(report_type) / sizeof(std::uint64_t);
@@ -211,24 +212,25 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     return detail::block_order::words_for(
         detail::encode_in_order<coder_type, false, false>::blocks(chunks(values)));
   }
-  /// Zeros before a vector of so many values is encoded, and afterwards. Where executors encode in
-  /// place there are none.
+  /// The words that must be zero before a vector of `values` values is encoded, and are zero
+  /// afterwards. None for executors that encode in place.
   detail::clear_words order_of(std::size_t values) const {
     return {reinterpret_cast<std::uint64_t*>(order_.data()), in_place ? 0 : order_words(values)};
   }
-  /// A block of a device has a chunk, or one per warp; one of a host as much as makes its start cheap.
+  /// A device block has a chunk, or one per warp; a host block enough chunks to make its start
+  /// cheap.
   detail::chunk_runs runs_of(std::size_t values) const {
     constexpr std::size_t some = 16384 / header_type::chunk_values;
     return {chunks(values),
             in_place ? std::max<std::size_t>(some, 1) : detail::chunks_at_once<coder_type>()};
   }
-  /// @throws std::invalid_argument  more values than memory was made for
+  /// @throws std::invalid_argument  more values than the memory is for
   void require_values(char const* who, std::size_t values) const {
     if (values > most_values_)
       throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(values) +
                                   " values, made for " + std::to_string(most_values_));
   }
-  /// @throws std::invalid_argument  `code` does not begin at a multiple of 4
+  /// @throws std::invalid_argument  `code` does not start at a multiple of 4
   static void require_address(char const* who, std::byte const* code) {
     auto const address = reinterpret_cast<std::uintptr_t>(code);
     if (address % 4 != 0)
@@ -304,9 +306,9 @@ template <VariableRate C, Executor E> class variable_rate_coder {
 
   std::size_t most_values_;
   E* executor_;
-  typename E::buffer order_, notes_;  ///< of chunks, or of runs
-  typename E::buffer bytes_;          ///< of the code
-  mirror<std::uint64_t, E> words_;    ///< a report; of chunks, what was found
+  typename E::buffer order_, notes_;  ///< per chunk or run
+  typename E::buffer bytes_;          ///< size of the encoded vector
+  mirror<std::uint64_t, E> words_;    ///< a report; per chunk, the findings
   mirror<header_type, E> header_;
   mirror<detail::code_part, E> part_;
 };

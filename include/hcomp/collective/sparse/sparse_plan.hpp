@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How plans sum with codecs that skip zeros. To be included where such a plan is made.
+/// Plans of Sparse codecs. Include it where such a plan is made.
 
 #include <cstddef>
 #include <cstdint>
@@ -40,13 +40,13 @@ extern template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sp
     sparse_engine_settings const&, sparse_work&, any_transport&, plan_options const&);
 #endif
 
-/// What an engine needs a codec and an executor for.
+/// The work of a sparse engine that depends on the codec and the executor.
 template <Sparse C, Executor E> class sparse_codec_work final : public sparse_work {
   using lane_type = typename C::lane_type;
   using index_codec = native_lanes<std::uint64_t, native_operation::bit_or>;
 
  public:
-  /// @throws std::invalid_argument  too many values, no way is allowed, or as lhc
+  /// @throws std::invalid_argument  too many values, no strategy is allowed, or as lhc
   sparse_codec_work(C const& codec, std::size_t values, int ranks, E& executor,
                     plan_options const& options)
       : codec_(codec),
@@ -71,7 +71,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
 
   void connect(any_transport& transport) override {
     transport_ = &transport;
-    options_.check = false;  // what the plans would compare is compared before
+    options_.check = false;  // the engine has compared the arguments already
     index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
                         options_);
   }
@@ -103,7 +103,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
                                   " values, there is room for " + std::to_string(most));
     return values;
   }
-  /// For the lanes of one call, and the plan that sums them.
+  /// Makes the lanes of one call, and the plan that reduces them.
   void make_room() {
     std::size_t const count = phases_.lanes();
     if (!memory_ || memory_->size() < count * sizeof(lane_type))
@@ -119,7 +119,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   plan_options options_;
   sparse_phases<C, E> phases_;
 
-  // Of the two phases.
+  // For the two phases.
   any_transport* transport_ = nullptr;
   std::span<std::uint64_t> index_;
   std::span<lane_type> lanes_;
