@@ -45,7 +45,7 @@ struct aggregator_options {
 /// Why a packet was refused.
 enum class packet_fault : std::uint8_t {
   none,
-  length,
+  length,   ///< does not match the header, or is shorter than one
   magic,    ///< not an aggregation packet, or of another version
   kind,     ///< a kind that workers do not send
   rank,     ///< not a worker's

@@ -14,7 +14,7 @@ namespace hcomp {
 
 /// Options of a plan; equal on all ranks.
 struct plan_options {
-  hcomp::algorithm algorithm = {};
+  hcomp::algorithm algorithm = {};  ///< default: ring
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
   /// Protects every block with a checksum. Every message that was changed, cut, lengthened or
@@ -33,7 +33,7 @@ struct plan_options {
   /// Vectors of at least this size are decoded while their last parts arrive. Not with checksum,
   /// which promises more; see plan::all_reduce.
   std::size_t decode_on_arrival_bytes = std::size_t{4} << 20;
-  tag_t tag = 0;
+  tag_t tag = 0;  ///< different for plans used at the same time on one transport
 };
 
 /// Options of one call; equal on all ranks, except the weight.

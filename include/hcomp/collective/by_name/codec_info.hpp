@@ -23,8 +23,8 @@ struct codec_key {
   std::string name;
   kind is = kind::whole;
   double least = 0, most = 1;
-  std::optional<double> usual = {};
-  std::string about = {};       ///< in a few words
+  std::optional<double> usual = {};  ///< default value; none: required
+  std::string about = {};            ///< in a few words
   std::string instead_of = {};  ///< a key without a default: exactly one of the two must be given
 
   /// @throws std::invalid_argument  not a valid value

@@ -114,7 +114,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
  private:
   struct slot {
     typename E::staging here{std::size_t{0}};
-    std::byte* there = nullptr;
+    std::byte* there = nullptr;  ///< destination on the device of a received message
     std::span<std::byte> message;
     int peer = 0;
     tag_t tag = 0;

@@ -37,7 +37,8 @@ namespace hcomp {
 /// thread moves them together. On devices a block's workers assemble a chunk in shared memory and
 /// write it when the lengths of the preceding chunks are known, which blocks pass on.
 ///
-/// Merging reads two encoded vectors instead of values. Decoding reads the encoded vector and writes the values.
+/// Merging reads two encoded vectors instead of values. Decoding reads the encoded vector and
+/// writes the values.
 template <VariableRate C, Executor E> class variable_rate_coder {
   using coder_type = typename C::coder_type;
   using header_type = typename coder_type::header;

@@ -31,8 +31,8 @@ struct marsit_options {
   /// move of a parameter per round. Recommended: 1 to 3 times the typical |mean update|, in step
   /// with the learning rate.
   double sign_step = 1e-3;
-  std::uint64_t period = 100;
-  std::uint64_t warm_up = 0;  ///< number of first rounds in full precision
+  std::uint64_t period = 100;  ///< distance of rounds in full precision; 0: none
+  std::uint64_t warm_up = 0;   ///< number of first rounds in full precision
   /// Largest move of a parameter in a full-precision round. The rest stays in the compensation.
   double flush_limit = std::numeric_limits<double>::infinity();
   std::uint64_t seed = 0;

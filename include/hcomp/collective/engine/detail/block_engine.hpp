@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Runs a schedule on a code of blocks: agree, encode, reduce-scatter, all-gather, decode. Written
-/// once for all codecs, value types, executors and transports.
+/// Runs a schedule on encoded blocks: agree, encode, reduce-scatter, all-gather, decode. One
+/// implementation for all codecs, value types, executors and transports.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,16 +28,16 @@
 
 namespace hcomp::detail {
 
-/// Sums codes of one layout over one transport. See `plan`, whose promises these are.
+/// Reduces vectors of one layout over one transport, with the promises of `plan`.
 ///
-/// Blocks are encoded when they are first needed, while others are on their way. Blocks that travel
-/// narrow lie one behind the other in their messages; what an all-gather passes on stays as it
-/// came. Sums that are rounded on their way are so for those who keep them, too: all ranks decode
-/// the same bits. After the first call nothing is allocated.
+/// Blocks are encoded when they are first needed, while other blocks travel. Narrow blocks are
+/// contiguous in their messages, and an all-gather forwards them unchanged. If partial sums are
+/// rounded on every hop, their owner rounds them as well: all ranks decode the same bits. After the
+/// first call nothing is allocated.
 class block_engine final : public sum_engine<value_work> {
  public:
-  /// @param work  must outlive the engine, as must the transport
-  /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
+  /// @param work  must outlive the engine, like the transport
+  /// @throws std::invalid_argument  an algorithm without a schedule, or one that does not fit the
   ///                                ranks; a transport that cannot reach the executor's memory
   [[gnu::cold]] block_engine(block_engine_settings const& made_for, code_work& work,
                              any_transport& transport, plan_options const& options)
@@ -89,7 +89,7 @@ class block_engine final : public sum_engine<value_work> {
                     call_options const& call) override {
     auto stats = session_.start(operation::all_gather, given, call);
     one_call const it{values, call, stats};
-    encode(shard_blocks(), it, nullptr);  // in a unit of its own
+    encode(shard_blocks(), it, nullptr);  // with a unit of its own
     spread(it);
     finish(layout_.all(), 1, of_all(), it);
     decode(layout_.all(), it);
@@ -102,7 +102,7 @@ class block_engine final : public sum_engine<value_work> {
     call_options const& options;
     report& stats;
   };
-  /// A segment as it leaves in the outbox.
+  /// A segment in the outbox.
   struct narrow_message {
     std::size_t blocks = 0;
     std::size_t bytes = 0;
@@ -111,7 +111,7 @@ class block_engine final : public sum_engine<value_work> {
   // ---- where things lie ---------------------------------------------------------------------
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   std::size_t statistics_bytes() const { return statistics_words_ * sizeof(std::uint32_t); }
-  /// What all ranks agreed on, for block_origin::statistics; null if there is nothing.
+  /// The statistics that all ranks agreed on, for block_origin::statistics; null if there are none.
   std::uint32_t* statistics() const {
     return statistics_words_ > 0 ? reinterpret_cast<std::uint32_t*>(statistics_.data()) : nullptr;
   }
@@ -120,24 +120,24 @@ class block_engine final : public sum_engine<value_work> {
     for (hop const& h : schedule_.reduce) most = std::max(most, layout_.bytes(blocks(h.receive)));
     return most;
   }
-  /// Received parts of two hops. If blocks travel narrow, as much again as they arrive, and a
-  /// whole code as it leaves.
+  /// Received parts of two hops. With narrow blocks, the same again for their messages, and an
+  /// outbox for the complete vector.
   std::size_t scratch_bytes() const {
     return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
   }
   std::byte* code(block_range range = {}) const {
     return memory_.data() + layout_.offset(range.first);
   }
-  /// Where these blocks of hop h are merged from.
+  /// Where these blocks are when hop h merges them.
   std::byte* received(std::size_t h, block_range range) const {
     return memory_.data() + rounded(layout_.bytes()) + (h % 2) * incoming_bytes_ +
            layout_.offset(range.first - blocks(schedule_.reduce[h].receive).first);
   }
-  /// Where they arrive before that, if they are narrow.
+  /// Where narrow messages arrive.
   std::byte* received_narrow(std::size_t h, block_range range) const {
     return received(h, range) + 2 * incoming_bytes_;
   }
-  /// Where narrow blocks leave; an all-gather receives them there, too.
+  /// Where narrow blocks are sent from, and where an all-gather receives them.
   std::byte* outbox(block_range range) const {
     return memory_.data() + rounded(layout_.bytes()) + 4 * incoming_bytes_ +
            layout_.offset(range.first);
@@ -153,7 +153,7 @@ class block_engine final : public sum_engine<value_work> {
       cut.push_back({first, std::min(most, all.end() - first)});
     return cut;
   }
-  /// For hop_pipeline, which is compiled once for it.
+  /// The callable that hop_pipeline's constructor is instantiated with.
   struct cutter {
     block_engine const& engine;
     auto operator()(block_range parts) const { return engine.segments(parts); }
@@ -186,14 +186,15 @@ class block_engine final : public sum_engine<value_work> {
                      options().nonfinite == nonfinite_policy::propagate);
     watch.add_to(it.stats.seconds_decode);
   }
-  /// The message of a segment of the code.
-  /// @param keep  a message made before is still good
+  /// The message of a segment.
+  /// @param keep  an existing message is still valid
   std::span<std::byte const> message_of(block_range range, bool keep, report& stats) {
     if (!is_narrow_) return {code(range), layout_.bytes(range)};
     auto& message = narrow_messages_[range.first];
     if (!keep || message.blocks != range.count) {
       stopwatch watch;
-      // a sender that goes on adding to what it sends, as its peer does, goes on from the same
+      // The peer rounds what it receives; a sender that continues to add must start from the same
+      // bits.
       if (schedule_.reduces_all || options().checksum) work_->round(range, code(range));
       message = {range.count,
                  work_->narrow(range, code(range), outbox(range), weights_[range.first])};
@@ -202,8 +203,8 @@ class block_engine final : public sum_engine<value_work> {
     }
     return {outbox(range), message.bytes};
   }
-  /// What is wide again is not moved, so nothing waits for it here.
-  /// @param adds  to the blocks of this rank
+  /// Does not wait for the work: wide blocks are not sent.
+  /// @param adds  to this rank's blocks
   void widen(block_range range, std::byte const* message, std::size_t bytes, std::byte* to,
              bool adds, report& stats) {
     stopwatch watch;
@@ -211,13 +212,13 @@ class block_engine final : public sum_engine<value_work> {
     set_weight(range, weight, adds);
     watch.add_to(stats.seconds_decode);
   }
-  /// Blocks of a code that travels narrow have another weight, or as much more.
+  /// Sets the weight of narrow blocks, or adds to it.
   void set_weight(block_range range, std::uint32_t weight, bool more) {
     for (std::size_t b = range.first; b < range.end(); ++b)
       weights_[b] = weight + (more ? weights_[b] : 0);
   }
-  /// Blocks that do not travel narrow have as many bytes in their message as in memory.
-  /// @throws wire_error  they have not; on all ranks, if the transport can tell them
+  /// Checks the length of a message of blocks that are not narrow: it is their size in memory.
+  /// @throws wire_error  another length; on all ranks, if the transport can tell them
   void require_length(hop const& h, std::size_t number, block_range range, std::size_t came) const {
     if (!is_narrow_ && came != layout_.bytes(range))
       revoke(transport(), error_text({"hop ", number, ": rank ", h.from, " sent ", came, " bytes, ",
@@ -225,7 +226,7 @@ class block_engine final : public sum_engine<value_work> {
   }
 
   // ---- the two walks ------------------------------------------------------------------------
-  /// Received segments are merged into the code.
+  /// Merges received segments.
   struct reduction_walk final : segment_handler {
     block_engine& engine;
     one_call const& it;
@@ -259,8 +260,8 @@ class block_engine final : public sum_engine<value_work> {
     }
   };
 
-  /// Received segments are finished. `meanwhile` is called once, when this rank's own are on their
-  /// way, `arrived` for all others'.
+  /// Receives reduced segments. Calls `meanwhile` once, when this rank's own segments have been
+  /// sent, and `arrived` for the segments of other ranks.
   template <class Meanwhile, class Arrived> struct spreading_walk final : segment_handler {
     block_engine& engine;
     report& stats;
@@ -292,17 +293,17 @@ class block_engine final : public sum_engine<value_work> {
     void passed_on(block_range segment) override { arrived(segment); }
   };
 
-  /// Adds up the parts; afterwards this rank holds its finished parts in the code.
+  /// Reduce-scatter. On return this rank's parts are reduced.
   void reduce(one_call const& it) {
     encoded_.assign(layout_.blocks(), 0);
     forget_narrow_messages();
     reduction_walk walk(*this, it);
     reduce_.walk(walk, &it.stats);
-    encode_what_is_not(layout_.all(), it);  // a rank alone makes no hops
+    encode_what_is_not(layout_.all(), it);  // a single rank makes no hops
     round_finished(it.stats);
   }
-  /// Finished sums, as those have them whom they are sent to. Nobody is sent one where all ranks of
-  /// a power of two reduce all.
+  /// Rounds reduced blocks like those that other ranks receive. Not needed if all ranks of a power
+  /// of two reduce all blocks, because none of them is sent.
   void round_finished(report& stats) {
     bool const reduces_all = schedule_.reduces_all;
     if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
@@ -312,13 +313,13 @@ class block_engine final : public sum_engine<value_work> {
     watch.add_to(stats.seconds_merge);
   }
 
-  /// Gives finished parts to all ranks.
+  /// All-gather of reduced parts.
   template <class Meanwhile, class Arrived>
   void spread(one_call const& it, Meanwhile const& meanwhile, Arrived const& arrived) {
     forget_narrow_messages();
     spreading_walk walk(*this, it.stats, meanwhile, arrived);
     gather_.walk(walk, &it.stats);
-    walk.do_meanwhile();  // of a walk without hops
+    walk.do_meanwhile();  // for walks without hops
   }
   void spread(one_call const& it) {
     spread(
@@ -327,8 +328,8 @@ class block_engine final : public sum_engine<value_work> {
   void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
 
   // ---- what ranks agree on ------------------------------------------------------------------
-  /// The largest of all ranks' words, on every rank, in ceil(log2 P) steps: maxima do not mind that
-  /// some are taken twice.
+  /// The maxima of all ranks' words, on every rank, in ceil(log2 P) steps. Maxima tolerate
+  /// repetition.
   void agree_on_statistics(value_work& values, report& stats) {
     if (statistics_words_ == 0) return;
     stopwatch watch;
@@ -350,7 +351,7 @@ class block_engine final : public sum_engine<value_work> {
     watch.add_to(stats.seconds_communicate);
   }
 
-  /// Of a code that all ranks hold: with checksums any of them may have met damage.
+  /// For blocks that all ranks hold: with checksums each rank may have received damage.
   findings of_all() const {
     return options().checksum ? findings::of_all_to_compare : findings::of_all;
   }
@@ -365,16 +366,16 @@ class block_engine final : public sum_engine<value_work> {
     session_.finish(check(range, weight, it), whose, layout_, it.stats);
   }
 
-  /// Long vectors are decoded while others are on their way. Not with checksums, which promise that
-  /// x stays as it was whatever happens to a message.
+  /// Long vectors are decoded while other parts arrive. Not with checksums, which promise that x is
+  /// unchanged after any damage.
   bool decodes_on_arrival() const {
     return transport().size() > 1 && !schedule_.reduces_all && !options().checksum &&
            layout_.values * session_.codec().value_bytes >= options().decode_on_arrival_bytes;
   }
-  /// That the sum is sound is known before.
+  /// Verifies the result before any part of it is decoded.
   void spread_and_decode(one_call const& it) {
     finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
-    auto const weight = it.stats.weight;  // on which all ranks agree now
+    auto const weight = it.stats.weight;  // all ranks have agreed on it
     code_findings found;
     auto const decode_sound = [&](block_range range) {
       found.merge(check(range, weight, it));
@@ -393,9 +394,9 @@ class block_engine final : public sum_engine<value_work> {
   std::size_t incoming_bytes_;
   any_buffer statistics_;
   any_buffer memory_;
-  std::vector<char> encoded_;                    ///< block by block
+  std::vector<char> encoded_;                    ///< per block
   std::vector<narrow_message> narrow_messages_;  ///< by the first blocks of their segments
-  std::vector<std::uint32_t> weights_;           ///< block by block, of codes that travel narrow
+  std::vector<std::uint32_t> weights_;           ///< per block, for narrow messages
 };
 
 }  // namespace hcomp::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Beginning and end of every collective call: agree, then trust what came out.
+/// Start and end of every collective call: compare arguments, then verify the result.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,14 +25,15 @@
 
 namespace hcomp::detail {
 
-/// What a rank's findings are of. Ranks that all hold the same blocks need not ask each other,
-/// unless each may have met damage of its own.
+/// Which blocks a rank's findings cover. Ranks that hold the same blocks need no exchange, unless
+/// each may have received damage.
 enum class findings { of_all, of_all_to_compare, of_parts };
 
-/// What all collectives on one codec, size and transport share: options, records of all ranks.
+/// State shared by all collectives of one codec, size and transport: options and records of all
+/// ranks.
 class call_session {
  public:
-  /// @param space  of the vectors
+  /// @param space  memory space of the vectors
   /// @throws std::invalid_argument  the transport does not reach it
   call_session(codec_terms const& codec, std::size_t values, any_transport& transport,
                plan_options const& options, memory_space space)
@@ -43,10 +44,10 @@ class call_session {
           "hcomp::host_staged copies messages for it");
   }
 
-  /// Other parameters, from the next call on.
+  /// Changes the codec's parameters from the next call on.
   void set_codec(codec_terms const& codec) { codec_ = codec; }
 
-  /// Checks this rank's arguments, then those of all ranks; before anything is changed.
+  /// Checks this rank's arguments, then compares those of all ranks, before anything is changed.
   report start(operation what, call_arguments const& given, call_options const& call) {
     what_ = what;
     std::uint64_t const number = calls_++;
@@ -59,7 +60,7 @@ class call_session {
     stopwatch watch;
     auto const mine = describe(what, given, values_, codec_, options_, call, key);
     needs_fallback_ = given.needs_fallback && transport_->size() == 1;
-    bool alike = true;  // without a check equal weights are assumed, and verified in the blocks
+    bool alike = true;  // Without a check equal weights are assumed, and verified in the blocks.
     if (options_.check && transport_->size() > 1) {
       call_summary summary(mine, given.needs_fallback, std::exchange(seconds_of_last_, 0));
       unite(summary, [](call_summary& a, call_summary const& b) { a.unite(b); });
@@ -74,7 +75,7 @@ class call_session {
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
     require_result(codec_, records_.front());
-    seal_ += codec_.codec_id;  // sums with several codecs may follow each other in one call
+    seal_ += codec_.codec_id;  // A call may run collectives with several codecs.
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return stats;
   }
@@ -89,8 +90,8 @@ class call_session {
                                     std::string(codec_.name) + "' knows only 1");
   }
 
-  /// Throws what is wrong with the finished blocks, on all ranks alike; else returns what all ranks
-  /// found.
+  /// Throws the faults of reduced blocks, on all ranks alike; otherwise returns the findings of all
+  /// ranks.
   code_findings finish(code_findings found, findings whose, encoded_layout const& layout,
                        report& stats) {
     if (whose != findings::of_all && transport_->size() > 1) {
@@ -123,8 +124,8 @@ class call_session {
     unite_records(*transport_, options_.tag, mine, unite, next_seal());
   }
 
-  /// Refuses feedback that this codec has no use for.
-  /// @throws std::invalid_argument  always and on all ranks alike, unless `start` throws before
+  /// Rejects error feedback for codecs that take none.
+  /// @throws std::invalid_argument  always and on all ranks alike, unless `start` throws first
   report refuse_feedback(operation what, call_arguments const& given, call_options const& call) {
     start(what, given, call);
     throw std::invalid_argument(
@@ -140,23 +141,23 @@ class call_session {
   codec_terms const& codec() const { return codec_; }
   any_transport& transport() const { return *transport_; }
   plan_options const& options() const { return options_; }
-  std::uint64_t key() const { return key_; }  ///< of the call
-  /// What the finished sum must weigh; 0 if the ranks were not asked.
+  std::uint64_t key() const { return key_; }  ///< of the current call
+  /// Weight that the result must have; 0 if the ranks were not compared.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
-  /// Some rank's call_arguments say so; false if the ranks were not asked.
+  /// True if any rank's call_arguments request it; false if the ranks were not compared.
   bool needs_fallback() const { return needs_fallback_; }
   std::uint32_t weight_of(int rank) const {
     return static_cast<std::uint32_t>(records_[static_cast<std::size_t>(rank)].weight);
   }
 
  private:
-  /// With checksums in two rounds: in the second, ranks tell whether they understood the first. So
-  /// one damaged record is told to all, or changes nothing: who understands only the second badly
-  /// knows that the first was good.
+  /// With checksums there are two rounds. In the second, ranks report whether the first was intact.
+  /// So one damaged record either becomes known to all ranks or changes nothing: a rank that
+  /// receives only a damaged second record knows that the first was intact.
   void unite_findings(findings_summary& summary) {
     auto const unite_two = [](findings_summary& a, findings_summary const& b) { a.unite(b); };
     if (!options_.checksum) return unite(summary, unite_two);
-    int lost = -1;  // a rank of which a record was damaged
+    int lost = -1;  // a rank whose record was damaged
     unite_sound_records(*transport_, options_.tag, summary, unite_two, next_seal(),
                         [&](int from, std::size_t) { lost = from; });
     unite_sound_records(
@@ -167,7 +168,7 @@ class call_session {
                                    " has found out about its blocks was damaged on its way"}));
   }
 
-  /// Another one for every agreement of every call, equal on all ranks.
+  /// A new seal for every agreement of every call, equal on all ranks.
   std::uint64_t next_seal() { return seal_ = mix(seal_ + 1); }
 
   message_memory messages() const {
@@ -187,7 +188,7 @@ class call_session {
   std::uint64_t total_weight_ = 0;
   bool needs_fallback_ = false;
   stopwatch since_agreement_;
-  double seconds_of_last_ = 0;  ///< of this rank; 0 unless the call ended well
+  double seconds_of_last_ = 0;  ///< on this rank; 0 unless the call succeeded
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;
   std::vector<code_findings> findings_;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// variable_rate_work and variable_rate_values of a codec and an executor.
+/// Implements variable_rate_work and variable_rate_values for a codec and an executor.
 
 #include <algorithm>
 #include <concepts>
@@ -32,7 +32,7 @@
 
 namespace hcomp::detail {
 
-/// What an engine needs a codec and an executor for.
+/// The work of an engine that depends on the codec and the executor.
 template <VariableRate C, Executor E> class codec_variable_rate final : public variable_rate_work {
   using value_type = typename C::value_type;
 
@@ -48,13 +48,13 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 
   E& executor() const { return *executor_; }
   encoded_layout const& layout() const { return layout_; }
-  /// Of the last call: as it was given, or fitted.
+  /// The codec of the last call: as given, or fitted.
   C const& codec() const { return codec_; }
   variable_rate_engine_settings settings() const {
     return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
             DeviceExecutor<E> ? message_memory::host_staged : message_memory::host};
   }
-  /// @throws std::invalid_argument  as the constructor, or its codes can be longer
+  /// @throws std::invalid_argument  as the constructor, or its encoded vectors can be longer
   void set_codec(C const& codec) {
     auto const wanted = for_ranks(codec, ranks_);
     if (fits_calls(wanted) != fits_calls(given_))
@@ -160,13 +160,13 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     }
   }
 
-  // ---- Of codec_variable_rate_values, whose values are in the executor's memory
+  // ---- For codec_variable_rate_values, with values in the executor's memory
 
   std::uint32_t measure([[maybe_unused]] std::span<value_type const> x) {
     if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
     return 0;
   }
-  /// Room for values, as they are added up.
+  /// Memory for values that are added before they are encoded.
   value_type* sums() {
     return by_codec(
         [](auto const&, auto& there) { return reinterpret_cast<value_type*>(there->sums.data()); });
@@ -209,14 +209,14 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   void copy_in(std::span<std::byte const> in, std::span<value_type> x, [[maybe_unused]] int parts) {
     check(in, x.size(), true);
     there_->passage.copy_in(in, x);
-    if constexpr (std::floating_point<value_type>) {  // of others there are no means
+    if constexpr (std::floating_point<value_type>) {  // integers have no means
       divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
       if (parts > 0) executor_->for_each_block(work.runs(), work);
     }
   }
 
  private:
-  /// Of one segment, by this codec or the finer one.
+  /// Memory for one segment, for this codec or its fallback.
   template <class D> struct memory {
     variable_rate_coder<D, E> coder;
     segment_staging<D, E> passage;
@@ -242,7 +242,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     using type = typename D::fallback_type;
   };
   using fallback_codec = typename fallback_of<C>::type;
-  /// What a call is summed by whose values the codec's bound does not hold for.
+  /// The fallback, for calls whose values the codec's bound cannot hold for.
   struct fallback_work {
     explicit fallback_work(fallback_codec const& of) : codec(of) {}
 
@@ -250,7 +250,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     std::optional<memory<fallback_codec>> there;
   };
 
-  /// f(codec, memory) of those that this call sums by.
+  /// Calls f(codec, memory) for the codec of this call.
   template <class F> auto by_codec(F const& f) { return by_codec_of(*this, f); }
   template <class F> auto by_codec(F const& f) const { return by_codec_of(*this, f); }
   template <class Self, class F> static auto by_codec_of(Self& self, F const& f) {
@@ -268,7 +268,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     if constexpr (FittedVariableRate<C>) return codec.fits_calls();
     return false;
   }
-  /// Chunks are cut between cache lines.
+  /// Parts are cut at cache lines.
   static encoded_layout layout_of(std::size_t values) {
     constexpr std::size_t block = 64;
     std::size_t const last = values == 0 ? 0 : (values - 1) % block + 1;
@@ -290,7 +290,7 @@ class codec_variable_rate_values final : public variable_rate_values {
   using value_type = typename C::value_type;
 
  public:
-  /// @param x  of the whole vector
+  /// @param x  the complete vector
   codec_variable_rate_values(codec_variable_rate<C, E>& work, value_type* x,
                              no_feedback<value_type>&)
       : work_(&work), x_(x) {}

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// code_work and value_work of a codec, an executor and a feedback: the functors of block_work.hpp
-/// and feedback.hpp, given to the executor.
+/// Implements code_work and value_work for a codec, an executor and an error feedback: passes the
+/// functors of block_work.hpp and feedback.hpp to the executor.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,7 +28,7 @@
 
 namespace hcomp::detail {
 
-/// What needs an executor but no codec.
+/// Work that depends on the executor only.
 template <Executor E> class executor_work : public code_work {
  public:
   executor_work(encoded_layout const& layout, E& executor)
@@ -54,10 +54,10 @@ template <Executor E> class executor_work : public code_work {
   E* executor_;
 };
 
-/// What needs the codec besides.
+/// Work that depends on the codec, too.
 template <HomomorphicSum C, Executor E> class codec_work final : public executor_work<E> {
  public:
-  /// @param values  of the vectors
+  /// @param values  size of the vectors
   codec_work(C const& codec, std::size_t values, int ranks, E& executor,
              plan_options const& options)
       : executor_work<E>(layout_of(codec, values, options.algorithm.sharers(ranks)), executor),
@@ -79,7 +79,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     return terms_of(codec, sizeof(typename C::value_type), codec.max_summands());
   }
   C const& codec() const { return codec_; }
-  /// @throws std::invalid_argument  blocks of another size
+  /// @throws std::invalid_argument  blocks have another size
   void set_codec(C const& codec) {
     auto const& layout = this->layout();
     auto const wanted = layout_of(codec, layout.values, sharers_);
@@ -94,9 +94,9 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     this->executor().for_each_block(blocks.count,
                                     merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
   }
-  /// Room for the dominances of all blocks in the executor's memory; null if the codec has none.
+  /// Memory for the dominances of all blocks, in the executor's memory; null if the codec has none.
   float* dominances() const { return MeasuresDominance<C> ? dominances_.for_work() : nullptr; }
-  /// The largest of them, when they are written.
+  /// The largest dominance, after they are written.
   double largest_dominance() {
     if constexpr (!MeasuresDominance<C>) return 0;
     std::size_t const words = statistics_words(codec_, this->layout());
@@ -137,8 +137,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
 
  private:
   inspection<E> inspect_;
-  mirror<float, E> dominances_;  ///< of all words of the statistics
-  int sharers_;                  ///< ranks that share the blocks out
+  mirror<float, E> dominances_;  ///< per word of the statistics
+  int sharers_;                  ///< ranks that share the blocks
   C codec_;
   bool is_narrow_;
   narrow_code<C, E> narrow_;
@@ -149,7 +149,7 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
  public:
   using value_type = typename C::value_type;
 
-  /// @param x  of the whole vector
+  /// @param x  the complete vector
   codec_values(codec_work<C, E>& work, value_type* x, F& feedback)
       : work_(&work), x_(x), feedback_(&feedback) {}
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Walks the hops of a schedule, segment by segment: the loop that all multi-hop collectives share.
+/// Walks the hops of a schedule, segment by segment: the loop of all multi-hop collectives.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,28 +13,28 @@
 
 namespace hcomp::detail {
 
-/// What an engine does with the segments of one walk. A segment is a range of blocks, sent as one
-/// message. The functions keep their own time.
+/// Callbacks for the segments of one walk. A segment is a range of blocks, sent as one message. The
+/// callbacks measure their own time.
 class segment_handler {
  public:
-  /// The message of a segment that leaves at hop `h`; its bytes stay as they are until the walk
-  /// ends or, if a later hop changes them, until that hop's segments arrive.
+  /// The message of a segment that is sent at hop `h`. Its bytes are unchanged until the walk ends
+  /// or, if a later hop changes them, until that hop's segments arrive.
   virtual std::span<std::byte const> leave(std::size_t h, block_range segment) = 0;
-  /// Where the message of a segment is received, and how long it is at most.
+  /// Where the message of a segment is received; the size is its maximum length.
   virtual std::span<std::byte> inbox(std::size_t h, block_range segment) = 0;
-  /// Called while the segment is on its way here.
+  /// Called while the segment travels to this rank.
   virtual void expect(std::size_t /*h*/, block_range /*segment*/) {}
-  /// Called when `bytes` bytes of the segment's message have come.
+  /// Called when `bytes` bytes of the segment's message have arrived.
   virtual void arrive(std::size_t h, block_range segment, std::size_t bytes) = 0;
-  /// Called when the segment is on its way to the next rank, if it goes there.
+  /// Called after the segment was forwarded, if the next hop forwards it.
   virtual void passed_on(block_range /*segment*/) {}
 
  protected:
   ~segment_handler() = default;
 };
 
-/// True if no hop sends what an earlier one has changed, or changes itself what it sends. Of what
-/// replaces parts even a later change counts.
+/// True if no hop sends parts that an earlier hop has changed, or changes parts that it sends. For
+/// hops that replace parts, later changes count as well.
 [[gnu::cold]] inline bool depend_on_nothing(std::vector<hop> const& hops) {
   std::size_t parts = 0;
   for (hop const& h : hops) parts = std::max({parts, h.send.end(), h.receive.end()});
@@ -50,16 +50,16 @@ class segment_handler {
 
 /// One half of a schedule, reduce-scatter or all-gather, cut into segments.
 ///
-/// Receives of the next hop are posted before those of this one are waited for, so that work on a
-/// segment overlaps the transfer of others, and a segment that the next hop passes on leaves as
-/// soon as it has arrived. Where no hop depends on another, all sends leave at once. What a hop
-/// both sends and changes is sent before it is changed. Keeps its lists of requests: after the
-/// first walk nothing is allocated.
+/// Receives of the next hop are posted before the walk waits for those of this hop. So work on a
+/// segment overlaps the transfer of other segments, and a segment that the next hop forwards is
+/// sent as soon as it has arrived. If no hop depends on another, all sends start at once. Data that
+/// a hop both sends and changes is sent before it is changed. It keeps its request lists: after
+/// the first walk nothing is allocated.
 class hop_pipeline {
  public:
   /// @param cut                      (parts) -> their segments, in order; see schedule for parts
-  /// @param segments_end_with_parts  no segment has blocks of two parts; then a hop can pass on
-  ///                                 some of the parts that the one before has received
+  /// @param segments_end_with_parts  no segment has blocks of two parts; then a hop can forward a
+  ///                                 subset of the parts that the previous hop has received
   template <class Cut>
   [[gnu::cold]] hop_pipeline(std::vector<hop> const& hops, any_transport& transport, tag_t tag,
                              Cut const& cut, bool segments_end_with_parts = false)
@@ -74,10 +74,12 @@ class hop_pipeline {
     }
   }
 
-  /// True if every hop sends what no other hop has changed: all messages leave at the start.
+  /// True if every hop sends parts that no other hop has changed: all messages are sent at the
+  /// start.
   bool sends_at_once() const { return sends_at_once_; }
 
-  /// @param figures  gets the hops and the time spent waiting for messages; null: no clock is read
+  /// @param stats  receives the hops and the time spent waiting for messages; null: no clock is
+  ///               read
   void walk(segment_handler& handler, report* stats) {
     for (auto* list : {&early_sends_, &sends_[0], &sends_[1], &receives_[0], &receives_[1]})
       list->clear();
@@ -116,7 +118,7 @@ class hop_pipeline {
     int to, from;
     std::vector<block_range> send, receive;
     bool exchanges;  ///< sends the segments that it receives
-    bool passes_on;  ///< the next hop sends nothing but what this one receives
+    bool passes_on;  ///< the next hop sends only segments that this one receives
   };
 
   /// @param segments  in order
@@ -127,7 +129,7 @@ class hop_pipeline {
     return found != segments.end() && *found == wanted;
   }
 
-  /// Work that keeps its own time is not counted as waiting.
+  /// Excludes work that measures its own time from the waiting time.
   template <class F> void aside(report* stats, F const& f) {
     if (stats) watch_.add_to(stats->seconds_communicate);
     f();

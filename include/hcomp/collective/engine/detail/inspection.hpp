@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What blocks say about themselves, wherever they are.
+/// Inspection of blocks, in host or device memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,23 +17,23 @@
 
 namespace hcomp::detail {
 
-/// A block as far as the host looks at it.
+/// Findings of one block, for the host.
 struct inspected_block {
   block_header header;
   std::uint32_t is_intact, may_overflow;
 };
 
-/// Of codecs that are not MayOverflow.
+/// For codecs that are not MayOverflow.
 struct never_overflows {
   HCOMP_HD bool operator()(std::byte const*, int) const { return false; }
 };
 
-/// Blocks first, first + 1, ... of a code.
+/// Inspects blocks first, first + 1, ... of an encoded vector.
 /// @tparam Bound  may_overflow of the codec, or never_overflows
 template <class Bound> struct inspect_blocks {
   encoded_layout layout;
   std::size_t first;
-  std::byte const* code;  ///< of the whole vector
+  std::byte const* code;  ///< the complete encoded vector
   inspected_block* out;
   Bound may_overflow;
 
@@ -47,14 +47,14 @@ template <class Bound> struct inspect_blocks {
   }
 };
 
-/// out[i] = 1 where block first + i of a code decodes to infinity, otherwise 0.
+/// out[i] = 1 if block first + i decodes to infinity, otherwise 0.
 template <MayOverflow C> struct find_overflows {
   static constexpr int workers = detail::workers_of<C>();
 
   C codec;
   encoded_layout layout;
   std::size_t first;
-  std::byte const* code;  ///< of the whole vector
+  std::byte const* code;  ///< the complete encoded vector
   reduce_op result;
   std::uint32_t* out;
 
@@ -66,12 +66,12 @@ template <MayOverflow C> struct find_overflows {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
-/// check_code and check_sums for codes in an executor's memory. On a device blocks are inspected
-/// there, and 40 bytes of each come to the host. After construction nothing is allocated, unless
-/// values come near the largest of their type.
+/// check_code and check_sums in an executor's memory. A device inspects its blocks, and the host
+/// reads 40 bytes per block. After construction nothing is allocated, unless values come near the
+/// largest of their type.
 template <Executor E> class inspection {
  public:
-  /// @param most_blocks  that are looked at together
+  /// @param most_blocks  largest range that is inspected at once
   explicit inspection(std::size_t most_blocks) : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
   template <Compressor C>

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Makes the engines of plans. With HCOMP_COMPILED they are in a library, the target hcomp::compiled,
-/// and whoever makes a plan does not compile them again.
+/// Makes the engines of plans. With HCOMP_COMPILED they are in a library, the target
+/// hcomp::compiled, and programs that make plans do not compile them.
 
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
@@ -21,8 +21,8 @@ namespace hcomp::detail {
 class block_engine;
 class variable_rate_engine;
 
-/// @tparam Base  of Engine, through which plans call it
-/// @tparam Work  what the engine works with; must outlive it, as must the transport
+/// @tparam Base  base class of Engine, through which plans call it
+/// @tparam Work  the engine's work; must outlive it, like the transport
 template <class Engine, class Base, class Settings, class Work>
 std::unique_ptr<Base> make_engine(Settings const& made_for, Work& work, any_transport& transport,
                                   plan_options const& options) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Codes that travel narrow: pieces of a code as messages, and messages as pieces of a code.
+/// Narrow messages: converts blocks to messages, and messages to blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace hcomp::detail {
 
-/// Makes a block one that nothing can be merged with (block_fault::format).
+/// Makes a block unfit for merging (block_fault::format).
 template <class Group> HCOMP_HD void spoil_block(Group group, std::byte* block) {
   for (auto j = static_cast<std::size_t>(group.worker()); j < block_header_bytes;
        j += Group::workers)
@@ -32,16 +32,16 @@ struct spoil_blocks {
   }
 };
 
-/// Finds the places of narrow blocks, which lie one behind the other, by looking at the blocks. The
-/// work is given to the executor, not waited for. After construction nothing is allocated. Of codecs
-/// that are not Narrowable it can be had, but not used.
+/// Finds the positions of narrow blocks, which are contiguous, from the headers of the blocks.
+/// Enqueues the work and does not wait for it. After construction nothing is allocated. Codecs that
+/// are not Narrowable can construct it, but not use it.
 template <Compressor C, Executor E> class narrow_code {
  public:
   narrow_code(encoded_layout const& layout, std::size_t most_blocks)
       : layout_(layout), places_(most_blocks) {}
 
   /// @param blocks  the first block of the range
-  /// @param out     layout.bytes(range) bytes, apart from the blocks
+  /// @param out     layout.bytes(range) bytes; must not overlap the blocks
   /// @return  the bytes written
   std::size_t narrow(C const& codec, E& executor, block_range range, std::byte const* blocks,
                      std::byte* out, std::uint32_t /*weight*/) {
@@ -55,9 +55,9 @@ template <Compressor C, Executor E> class narrow_code {
     return end;
   }
 
-  /// Of a message that is none of this code's blocks, blocks are made that nothing can be merged
-  /// with. Returns the weight of the first block.
-  /// @param blocks  where the first block of the range goes, apart from the message
+  /// If the message does not consist of these blocks, the result is blocks that cannot be merged.
+  /// Returns the weight of the first block.
+  /// @param blocks  destination of the first block of the range; must not overlap the message
   std::uint32_t widen(C const& codec, E& executor, block_range range,
                       std::span<std::byte const> message, std::byte const* /*in_host*/,
                       std::byte* blocks) {
@@ -71,7 +71,7 @@ template <Compressor C, Executor E> class narrow_code {
   }
 
  private:
-  /// Where a block begins is known when the one before it is, whose weight says how long it is.
+  /// A block starts where the previous one ends; the weight in its header determines its length.
   bool find_places(C const& codec, block_range range, std::span<std::byte const> message) {
     std::size_t end = 0;
     for (std::size_t i = 0; i < range.count; ++i) {
@@ -90,11 +90,11 @@ template <Compressor C, Executor E> class narrow_code {
   mirror<std::size_t, E> places_;
 };
 
-// ---- On a device all blocks of a message have the weight of the first, as they do in every sum of
-// whole vectors: the host knows their places, and need not wait for them.
+// ---- On a device all blocks of a message have the weight of the first block, as in every
+// reduction of complete vectors. So the host knows their positions without waiting for them.
 
-/// Blocks first, first + 1, ... in their narrow form. One of another weight could not be merged: it
-/// goes with its header, which says so, and without its values.
+/// Narrows blocks first, first + 1, .... A block of another weight cannot be merged: its header
+/// reports this, and its values are omitted.
 template <Narrowable C> struct narrow_alike {
   C codec;
   encoded_layout wide, narrow;
@@ -122,13 +122,13 @@ template <Narrowable C> struct narrow_alike {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
-/// And back. One that is not as long as its place, or of another number of values, becomes a block that
-/// nothing can be merged with.
+/// The inverse. A block of a length or number of values that does not match its position becomes
+/// one that cannot be merged.
 template <Narrowable C> struct widen_alike {
   C codec;
   encoded_layout wide, narrow;
   std::size_t first;
-  std::uint32_t weight;  ///< of the first block of the message, by which places are
+  std::uint32_t weight;  ///< of the message's first block; determines the positions
   std::byte const* message;
   std::byte* blocks;
 
@@ -161,8 +161,8 @@ template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
     return narrow.bytes(range);
   }
 
-  /// @param in_host  the message, where the host can read it; null: nowhere, so the executor is
-  ///                 waited for, and a header comes from it
+  /// @param in_host  the message in host memory; null: it is not there. Then the function waits for
+  ///                 the executor and reads a header from it
   std::uint32_t widen(C const& codec, E& executor, block_range range,
                       std::span<std::byte const> message, std::byte const* in_host,
                       std::byte* blocks) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How one rank's part of a collective ended, as a record that others get and throw as well.
+/// The outcome of a collective on one rank, as a record with which all ranks throw the same error.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,7 @@ struct outcome {
     words.copy(text, sizeof text - 1);
   }
   bool has_failed() const { return kind != error_kind::none; }
-  /// @throws what it says, unless nothing went wrong
+  /// @throws the recorded error; returns if there is none
   void raise() const {
     switch (kind) {
       case error_kind::none: return;
@@ -51,7 +51,7 @@ struct outcome {
   }
 };
 
-/// A transport_error goes through: others hear of the rank by themselves.
+/// Does not catch transport_error: other ranks learn of the failed rank themselves.
 template <class F> outcome outcome_of(F const& f) {
   try {
     f();
@@ -73,7 +73,7 @@ template <class F> outcome outcome_of(F const& f) {
   }
 }
 
-/// Of a transport_error, too: of a link beside the transport by which others hear of this.
+/// Catches transport_error, too: for links that the ranks' common transport does not use.
 template <class F> outcome outcome_with_links(F const& f) {
   try {
     return outcome_of(f);
@@ -82,8 +82,9 @@ template <class F> outcome outcome_with_links(F const& f) {
   }
 }
 
-/// Where something went wrong on some rank, all throw what it was on the first such rank. Collective.
-/// Cost: ceil(log2 P) small messages where all is well.
+/// If a rank has failed, all ranks throw the error of the first such rank. Collective.
+///
+/// Cost: ceil(log2 P) small messages without an error.
 template <Transport T> void raise_on_all(T& transport, tag_t tag, outcome const& mine) {
   std::uint64_t has_failed = mine.has_failed();
   unite_records(transport, tag, has_failed, [](auto& a, auto b) { a |= b; });

@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// When bytes that work has made may be moved.
+/// Makes the result of work ready to be sent.
 
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/transport.hpp>
 
 namespace hcomp::detail {
 
-/// Between work on some bytes and their transport: waits for the work, unless the transport does
-/// where bytes leave, as `host_staged` does.
+/// Called between work on some bytes and their transfer. Waits for the work, unless the transport
+/// does so itself, like `host_staged`.
 template <Transport T, Executor E> void ready_to_move(T const& transport, E& executor) {
   if constexpr (requires { transport.waits_for_work(); })
     if (transport.waits_for_work()) return;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What sampled selection does with blocks and messages: keep the bits drawn from this rank, send
-/// them, and put the bits of all ranks back in their places.
+/// Functors of sampled selection: keep the bits drawn from this rank, send them, and scatter the
+/// bits of all ranks to their positions.
 
 #include <algorithm>
 #include <array>
@@ -22,10 +22,10 @@
 
 namespace hcomp::detail {
 
-/// Who may own a bit.
+/// The possible owners of a bit.
 struct owners {
-  sampling::node const* tree;  ///< sampling::tree_of of all ranks; of many null
-  sampling::lots lots;         ///< of all ranks, which draw them where there is no tree
+  sampling::node const* tree;  ///< sampling::tree_of for all ranks; null for many ranks
+  sampling::lots lots;         ///< for all ranks; used without a tree
   std::size_t ranks;
   std::uint64_t key;
 
@@ -33,12 +33,12 @@ struct owners {
   HCOMP_HD bool draws_lots() const { return ranks > sampling::most_by_masks; }
 
   HCOMP_HD static constexpr int words_of(int n) { return (n + 63) / 64; }
-  /// Number of a block's first word in the whole vector: the place its draws belong to.
+  /// Number of a block's first word in the complete vector, which selects its draws.
   HCOMP_HD static constexpr std::uint64_t first_word(encoded_layout const& layout, std::size_t b) {
     return b * (layout.block_values / 64);
   }
 
-  /// f(first word, count, owners of their values), for tiles of a block of n values.
+  /// Calls f(first word, count, owners of their values) for tiles of a block of n values.
   template <class Group, class F>
   void for_drawn_words(Group group, std::uint64_t first_word, int n, F const& f) const {
     constexpr int most = 64;
@@ -50,9 +50,9 @@ struct owners {
       f(word, count, drawn.data());
     }
   }
-  /// f(word, ranks' masks) as sampling::for_ranks_of_word, for the words of a block with n values that
-  /// this worker has in its turn; all workers come equally often, some with no bits at the end.
-  /// Padding has no owner.
+  /// Calls f(word, masks of the ranks), like sampling::for_ranks_of_word, for this worker's words
+  /// of a block with n values. All workers make the same number of calls, at the end possibly
+  /// without bits. Padding has no owner.
   template <class Group, class Begin, class F, class End>
   HCOMP_HD void for_each_word(Group group, std::uint64_t first_word, int n, Begin const& begin,
                               F const& f, End const& end) const {
@@ -78,16 +78,16 @@ struct owners {
   }
 };
 
-/// Draws the owners of one block's bits, counts them per rank, and packs this rank's own bits to
+/// Draws the owners of a block's bits, counts the bits per rank, and packs this rank's own bits to
 /// the front of its block.
 struct pack_owned_bits {
   encoded_layout layout;
   owners whose;
   std::size_t rank;
   std::byte* code;        ///< of this rank, a bit per value
-  std::uint32_t* counts;  ///< [block][rank]: bits that belong to the rank
+  std::uint32_t* counts;  ///< [block][rank]: number of bits that belong to the rank
 
-  /// Of the packed bits, and a count per rank.
+  /// The packed bits, and a count per rank.
   HCOMP_HD std::size_t scratch_bytes() const {
     return layout.block_values / 8 + whose.ranks * sizeof(std::uint32_t);
   }
@@ -117,8 +117,7 @@ struct pack_owned_bits {
                               std::uint64_t mask = 0;
                               for (int i = 0; i < values; ++i) {
                                 ++count_of[drawn[w * 64 + i]];
-                                if (drawn[w * 64 + i] == me)
-                                  mask |= std::uint64_t{1} << i;  // seldom
+                                if (drawn[w * 64 + i] == me) mask |= std::uint64_t{1} << i;  // rare
                               }
                               mine[static_cast<std::size_t>(w)] = mask;
                             }
@@ -136,7 +135,7 @@ struct pack_owned_bits {
     sampling::for_tiles(
         group, whose.nodes(), whose.ranks, owners::words_of(n), owners::first_word(layout, b),
         whose.key, [&](int word, int tile, auto const& mask_of) {
-          if (int const over = (word + tile) * 64 - n; over > 0)  // no owner for padding
+          if (int const over = (word + tile) * 64 - n; over > 0)  // padding has no owner
             for (std::size_t r = 0; r < whose.ranks; ++r) {
               auto const last = load<std::uint64_t>(mask_of(r), static_cast<std::size_t>(tile - 1));
               store(mask_of(r), static_cast<std::size_t>(tile - 1), last << over >> over);
@@ -185,12 +184,13 @@ struct pack_owned_bits {
   }
 };
 
-/// What one rank sends of a slice of blocks: a header, then per block its bits, in whole bytes.
+/// The message of one rank for a slice of blocks: a header, then its bits per block, in complete
+/// bytes.
 struct sampled_message {
-  std::size_t begin, bytes;  ///< in a buffer of messages; begins at a multiple of 8
+  std::size_t begin, bytes;  ///< in a buffer of messages; `begin` is a multiple of 8
 };
 
-/// Block b's bits of this rank, packed, into its message.
+/// Copies this rank's packed bits of block b into its message.
 struct write_owned_bits {
   encoded_layout layout;
   std::size_t ranks, rank;
@@ -208,7 +208,7 @@ struct write_owned_bits {
   }
 };
 
-/// The header of a message whose bits are written, which tells whether a block had NaN or infinity.
+/// Writes the header of a complete message. It records whether a block had NaN or infinity.
 struct close_sampled_message {
   encoded_layout layout;
   block_range blocks;
@@ -233,7 +233,7 @@ struct close_sampled_message {
   }
 };
 
-/// A message as far as the host looks at it.
+/// Findings of one message, for the host.
 struct inspected_message {
   block_header header;
   std::uint64_t is_intact;
@@ -251,16 +251,16 @@ struct inspect_messages {
   }
 };
 
-/// Puts all ranks' bits back in their places: the block that merging along the tree would give.
+/// Scatters all ranks' bits to their positions: the block that merging along the tree would give.
 struct unpack_owned_bits {
   encoded_layout layout;
   owners whose;
-  block_header header;  ///< of the merged blocks, but for place and length
+  block_header header;  ///< of the merged blocks, except index and length
   std::byte const* messages;
   std::size_t const* starts;  ///< [block][rank]: first byte of a rank's bits in `messages`
   std::byte* code;
 
-  /// The next bit of every rank.
+  /// The position of the next bit of every rank.
   HCOMP_HD std::size_t scratch_bytes() const { return whose.ranks * sizeof(std::uint32_t); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
@@ -282,7 +282,7 @@ struct unpack_owned_bits {
 
  private:
   template <class Group> void by_lots(Group group, std::size_t b, int n, std::byte* bits) const {
-    std::array<std::uint64_t, sampling::max_ranks> next;  // bit in `messages`
+    std::array<std::uint64_t, sampling::max_ranks> next;  // bit positions in `messages`
     for (std::size_t r = 0; r < whose.ranks; ++r) next[r] = starts[b * whose.ranks + r] * 8;
     whose.for_drawn_words(group, owners::first_word(layout, b), n,
                           [&](int first, int count, std::uint16_t const* drawn) {
@@ -335,12 +335,12 @@ struct unpack_owned_bits {
         },
         [&](int word) {
           if (word * 64 < n) store_aligned(bits, static_cast<std::size_t>(word), merged);
-          group.sync();  // before the next bits are looked up
+          group.sync();  // before the next bits are read
         });
   }
 };
 
-/// Lets NaN or infinity anywhere be known in every block.
+/// Marks every block as having NaN or infinity.
 struct mark_nonfinite {
   encoded_layout layout;
   std::byte* code;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The one-bit sum with half the ring's traffic: every rank ships only the bits drawn from it.
+/// One-bit all-reduce with half the ring's traffic: every rank sends only the bits drawn from it.
 
 #include <algorithm>
 #include <cstddef>
@@ -33,19 +33,21 @@ namespace hcomp::detail {
 
 static_assert(facts_of(algorithm_kind::sampled).most_ranks == sampling::max_ranks);
 
-/// Algorithm `sampled`: the all-reduce of signs in one all-gather.
+/// Algorithm `sampled`: all-reduce of signs in one all-gather.
 ///
 /// The merged bit of a value is the bit of one rank drawn at random; with a shared seed every rank
-/// knows whose. So each rank sends the bits that are its own, about d / P of d, to all others:
-/// d (P - 1) / P bits instead of the ring's 2 d (P - 1) / P, and nothing is merged. The result has
-/// the distribution of any merge tree of codec `sign`; with up to 10 ranks also the bits of its balanced
-/// tree.
-/// The vector is cut into slices of blocks of about options.segment_bytes; while the messages of
-/// one travel, the next is selected, and then those that have arrived are put back.
-/// Where x is on a device, the host waits twice for each slice: for the lengths of its messages,
-/// and for their headers.
-/// Cost on every rank: up to 10 ranks P - 1 exact Bernoulli masks per word, twice; from then on a lot and
-/// a place for each value, twice, whatever P is.
+/// knows which rank. So each rank sends its own bits, about d / P of d, to all other ranks: d (P -
+/// 1) / P bits instead of the ring's 2 d (P - 1) / P, and nothing is merged. The result has the
+/// distribution of any merge tree of codec `sign`; with up to 10 ranks it also has the bits of the
+/// balanced tree.
+///
+/// The vector is cut into slices of blocks of about options.segment_bytes. While the messages of
+/// one slice travel, the next slice is selected, and then slices that have arrived are scattered.
+/// If x is on a device, the host waits twice per slice: for the lengths of its messages, and for
+/// their headers.
+///
+/// Cost on every rank: up to 10 ranks, P - 1 exact Bernoulli masks per word, twice; above that, one
+/// lot and one bit position per value, twice, for every P.
 template <Executor E> class sampled_engine final : public sum_engine<value_work> {
  public:
   /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
@@ -108,7 +110,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
         error_text({to_text(what), ": algorithm 'sampled' knows only all_reduce"}));
   }
   std::size_t rank() const { return static_cast<std::size_t>(transport().rank()); }
-  /// Whom this rank sends to, and receives from, at place h of its turns: 1 to ranks - 1.
+  /// The ranks that this rank sends to and receives from in turn h, 1 to ranks - 1.
   std::size_t to(std::size_t h) const { return (rank() + h) % ranks_; }
   std::size_t from(std::size_t h) const { return (rank() + ranks_ - h) % ranks_; }
 
@@ -117,14 +119,14 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     std::size_t const first = slice * slice_blocks_;
     return {first, std::min(slice_blocks_, layout_.blocks() - first)};
   }
-  /// What rank r sends of a slice.
+  /// The message of rank r for a slice.
   sampled_message& place(std::size_t slice, std::size_t r) const {
     return places_.for_host()[slice * ranks_ + r];
   }
   std::span<std::byte> message(std::size_t slice, std::size_t r) const {
     return {messages_.data() + place(slice, r).begin, place(slice, r).bytes};
   }
-  /// Like a block's, of a wire kind of its own.
+  /// Like the header of a block, with its own codec_id.
   block_header header_of(std::size_t slice, std::size_t r, bool nonfinite) const {
     return make_header(codec_ids::sampled_bits, static_cast<int>(layout_.values & 0xffff),
                        nonfinite,
@@ -149,7 +151,9 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
-    if (slices() == 0 || weights_ == drawn_by_) return;  // without work nobody waits for the copy
+    if (slices() == 0 || weights_ == drawn_by_)
+      return;  // with no slice, nothing would wait for
+               // the copy
     if (draws_lots()) {
       auto const cells = sampling::cells_of(weights_);
       std::copy(cells.begin(), cells.end(), cells_.for_host());
@@ -163,7 +167,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     drawn_by_ = weights_;
   }
 
-  /// Encode, keep what is this rank's, and lay out the messages of all ranks behind each other.
+  /// Encodes, keeps this rank's bits, and lays out the messages of all ranks contiguously.
   void pack(std::size_t slice, value_work& values, call_options const& call, report& stats) {
     stopwatch watch;
     block_range const blocks = blocks_of(slice);
@@ -203,7 +207,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     }
   }
 
-  /// Every rank's message of a slice to every rank.
+  /// Sends every rank's message of a slice to every rank.
   void exchange(std::size_t slice, report& stats) {
     stopwatch watch;
     for (std::size_t h = 1; h < ranks_; ++h)
@@ -233,7 +237,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     watch.add_to(stats.seconds_communicate);
   }
 
-  /// What the headers of a slice's messages say. `merged` gets the flags of all.
+  /// Checks the headers of a slice's messages. `merged` gets the flags of all ranks.
   void check(std::size_t slice, code_findings& found, block_header& merged) {
     executor_->for_each_block(
         ranks_, shifted<inspect_messages>{
@@ -272,8 +276,8 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
     watch.add_to(stats.seconds_decode);
   }
 
-  /// Bytes between messages, of which up to 7 go for beginning at a multiple of 8: putting bits
-  /// back reads whole words, while others still arrive.
+  /// Bytes between messages, up to 7 of them for alignment to 8: scattering bits reads complete
+  /// words while other messages still arrive.
   static constexpr std::size_t gap = 24;
 
   E* executor_;
@@ -281,8 +285,8 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   std::size_t slice_blocks_;
   typename E::buffer code_;
   typename E::buffer messages_;
-  mirror<sampling::node, E> tree_;         ///< of few ranks
-  mirror<sampling::alias_cell, E> cells_;  ///< of many, see lots
+  mirror<sampling::node, E> tree_;         ///< for few ranks
+  mirror<sampling::alias_cell, E> cells_;  ///< for many ranks, see lots
   mirror<std::uint32_t, E> counts_;
   mirror<std::size_t, E> starts_;
   mirror<sampled_message, E> places_;

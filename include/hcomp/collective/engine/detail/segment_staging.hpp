@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How codes of variable rate come to an executor's memory and leave it.
+/// Moves variable-rate segments between messages in host memory and an executor's memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,9 +21,9 @@
 
 namespace hcomp::detail {
 
-/// Notes runs of 64 values among which there is NaN or infinity.
-/// @param runs   a bit for each
-/// @param first  the number of the first one
+/// Records the runs of 64 values that contain NaN or infinity.
+/// @param runs   a bit per run
+/// @param first  the number of the first run
 inline void note_nonfinite(std::uint64_t runs, std::size_t first, code_findings& found) {
   for (; runs != 0; runs &= runs - 1) {
     found.nonfinite = std::min<std::uint64_t>(found.nonfinite, first + lowest_one(runs));
@@ -31,8 +31,8 @@ inline void note_nonfinite(std::uint64_t runs, std::size_t first, code_findings&
   }
 }
 
-/// Codes between messages, which are in the host's memory, and the executor's. On hosts they are
-/// read and made where they are, one at a time.
+/// Encoded segments between messages, which are in host memory, and the executor's memory. Host
+/// executors read and write them in place, one at a time.
 template <VariableRate C, Executor E> class segment_staging {
   using value_type = typename C::value_type;
 
@@ -44,37 +44,37 @@ template <VariableRate C, Executor E> class segment_staging {
   segment_staging(E& executor, C const& codec, std::size_t longest, bool merges)
       : executor_(&executor), merged_(merges ? codec.capacity(longest) : 0) {}
 
-  /// Codes of the last call are needed no more.
+  /// Ends the use of the last call's segments.
   void start() {}
-  /// A code, for the executor.
-  /// @param is_other  there are two of them
-  /// @throws wire_error  it is not sound
+  /// Uploads an encoded segment for the executor.
+  /// @param is_other  the second of two segments in use
+  /// @throws wire_error  it is invalid
   std::span<std::byte const> sent(coder& by, C const& codec, std::span<std::byte const> in,
                                   std::size_t values, code_of whose, bool /*is_other*/ = false) {
     if (whose == code_of::another) by.check(codec, in, values);
     return in;
   }
-  /// Whether what was sent last is sound, as far as the host does not know yet; for its coder.
+  /// The pending validation of the last upload, for its coder.
   refusal doubted() const { return {}; }
   bool refused_none() { return true; }
-  /// The host's memory of what was sent is free.
+  /// Waits until the host memory of the last upload is free.
   void end_of_sent() { executor_->synchronize(); }
-  /// Where to make a code that becomes `out`.
-  /// @param merges  of codes one of which may be there
+  /// The memory in which to encode a segment for `out`.
+  /// @param merges  for the sum of two segments, one possibly in `out`
   std::span<std::byte> room(std::span<std::byte> out, bool merges = false) {
     out_ = out;
     return made_ = merges ? std::span(merged_) : out;
   }
-  /// What the executor is making there is to be copied to `out`.
-  /// @param seeks_nonfinite  also where NaN and infinity are in it
-  /// @param sources_are      as the work has it
+  /// Starts the copy of the segment that the executor encodes to `out`.
+  /// @param seeks_nonfinite  also find its NaN and infinity
+  /// @param sources_are      as for the work
   void begin(coder&, C const&, std::size_t values, bool seeks_nonfinite,
              refusal const& /*sources_are*/) {
     values_ = values;
     seeks_nonfinite_ = seeks_nonfinite;
   }
-  /// Returns its length, when it is there.
-  /// @throws wire_error  it could not be made
+  /// Waits for the oldest segment; returns its length.
+  /// @throws wire_error  it could not be encoded
   std::size_t end(coder& by, C const& codec, std::size_t first_block, code_findings& found) {
     std::size_t const bytes = by.bytes(codec);
     if (made_.data() != out_.data()) std::memcpy(out_.data(), made_.data(), bytes);
@@ -87,7 +87,7 @@ template <VariableRate C, Executor E> class segment_staging {
     return bytes;
   }
 
-  // values as they are
+  // uncompressed values
   void copy_out(std::span<value_type const> x, std::span<std::byte> out) {
     executor_->synchronize();
     if (!x.empty()) std::memcpy(out.data(), x.data(), x.size_bytes());
@@ -104,11 +104,11 @@ template <VariableRate C, Executor E> class segment_staging {
   bool seeks_nonfinite_ = false;
 };
 
-/// On a device: codes are copied there and back, beside the work where the executor AsyncCopy;
-/// two are made at once. Of a code of another rank the host checks the header, and the device all
-/// else, before work reads it. The host learns what the device has found when the code that was
-/// made of it ends, or when it asks. Encoding is waited for once or, if a code is longer than the
-/// one before, twice; decoding is not.
+/// On a device, segments are copied in both directions, overlapping work if the executor is
+/// AsyncCopy; two are encoded at once. For a segment of another rank, the host checks the header,
+/// and the device the rest before work reads it. The host learns the result when it ends a segment
+/// made from it, or when it asks. Encoding causes one wait, or two if a segment is longer than
+/// expected from the previous one. Decoding causes none.
 template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   using value_type = typename C::value_type;
   using header_type = typename C::header_type;
@@ -119,8 +119,8 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   using coder = variable_rate_coder<C, E>;
   static constexpr std::size_t most_under_way = 2;
 
-  /// @param longest  values of a code
-  /// @param merges   two codes are sent at once
+  /// @param longest  values of a segment
+  /// @param merges   two segments are uploaded at once
   segment_staging(E& executor, C const& codec, std::size_t longest, bool merges)
       : executor_(&executor),
         came_{place(codec.capacity(longest)), place(codec.capacity(longest))},
@@ -134,7 +134,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
 
   void start() {
     executor_->wait(copied_);
-    for (; first_ != next_; ++first_) wait_for(under_way(first_));  // of a call that failed
+    for (; first_ != next_; ++first_) wait_for(under_way(first_));  // from a failed call
     refused_.send(*executor_, 1);
     number_ = 0;
     doubted_ = {};
@@ -156,7 +156,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     executor_->wait(copy_refused(seen_.data()));
     return load<std::uint32_t>(seen_.data()) == 0;
   }
-  /// @throws wire_error  what was sent last is not sound
+  /// @throws wire_error  the last upload is invalid
   void end_of_sent() {
     if (!doubted_.last) return executor_->wait(copied_);
     executor_->wait(copy_refused(seen_.data()));
@@ -207,29 +207,29 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   }
 
  private:
-  /// Where codes come.
+  /// Device memory for uploads.
   struct place {
     explicit place(std::size_t size) : bytes(size) {}
 
     typename E::buffer bytes;
-    typename E::mark free{};  ///< when nothing reads the last one any more
+    typename E::mark free{};  ///< when nothing reads the last upload any more
   };
-  /// A code that is made on the device.
+  /// A segment that the device encodes.
   struct code {
     code(std::size_t bytes, std::size_t values)
         : made(bytes),
           about(sizeof(report_type) + chunks_of<header_type>(values) * sizeof(std::uint64_t)) {}
 
     typename E::buffer made;
-    typename E::staging about;  ///< the report, and for every chunk the runs with NaN or infinity
+    typename E::staging about;  ///< the report, and per chunk the runs with NaN or infinity
     std::span<std::byte> out;
-    std::size_t values = 0, hoped = 0;  ///< so many bytes are copied before their number is known
+    std::size_t values = 0, hoped = 0;  ///< `hoped`: bytes copied before the length is known
     bool seeks_nonfinite = false;
     typename E::mark copied{};  ///< to `out`
-    typename E::mark told{};    ///< what is in `about`
+    typename E::mark told{};    ///< `about` is ready
   };
 
-  /// A code to the device. Where executors copy beside their work, while codes before are read.
+  /// Uploads a segment. With AsyncCopy the copy overlaps reading of the previous segments.
   std::span<std::byte const> copied(std::span<std::byte const> in, bool is_other) {
     if constexpr (AsyncCopy<E>) {
       if (!is_other) {
@@ -260,15 +260,15 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   E* executor_;
   place came_[2];
   typename E::buffer other_;
-  std::size_t turn_ = 0;  ///< where the last code came
+  std::size_t turn_ = 0;  ///< index of the last upload
   code codes_[most_under_way];
-  std::size_t first_ = 0, next_ = 0;  ///< of those under way, and behind them
+  std::size_t first_ = 0, next_ = 0;  ///< the oldest in progress, and one past the newest
   mirror<std::uint32_t, E> refused_;
   typename E::staging seen_;
-  std::uint32_t number_ = 0;   ///< of the code sent last
-  refusal doubted_ = {};       ///< of what was sent last
-  typename E::mark copied_{};  ///< the last code, to the device
-  std::size_t likely_ = 0;     ///< length of the next code
+  std::uint32_t number_ = 0;   ///< number of the last upload
+  refusal doubted_ = {};       ///< validation of the last upload
+  typename E::mark copied_{};  ///< completion of the last upload
+  std::size_t likely_ = 0;     ///< expected length of the next segment
 };
 
 }  // namespace hcomp::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What thinks about ranks in a plan.
+/// Base classes of engines: the part of a plan that handles ranks.
 
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
@@ -13,10 +13,10 @@
 
 namespace hcomp::detail {
 
-/// What all engines have: a session, and where blocks lie.
+/// Common to all engines: a session, and the layout.
 class engine_base {
  public:
-  /// @param space  of the messages
+  /// @param space  memory space of the messages
   engine_base(codec_terms const& codec, encoded_layout const& layout, any_transport& transport,
               plan_options const& options, memory_space space)
       : session_(codec, layout.values, transport, options, space), layout_(layout) {}
@@ -27,7 +27,8 @@ class engine_base {
   plan_options const& options() const { return session_.options(); }
   void set_codec(codec_terms const& codec) { session_.set_codec(codec); }
   virtual ~engine_base() = default;
-  /// See call_session. Virtual, as all that a plan calls: it is compiled with the engine.
+  /// See call_session. Virtual, like everything that a plan calls, so that it is compiled with the
+  /// engine.
   virtual report refuse_feedback(operation what, call_arguments const& given,
                                  call_options const& call) {
     return session_.refuse_feedback(what, given, call);
@@ -40,13 +41,13 @@ class engine_base {
   encoded_layout layout_;
 };
 
-/// The collectives of a plan, whose promises these are.
-/// @tparam Values  work between the values of one call and codes
+/// The collectives of a plan, with its promises.
+/// @tparam Values  work between the values of one call and encoded vectors
 template <class Values> class sum_engine : public engine_base {
  public:
   using engine_base::engine_base;
 
-  /// The blocks of which this rank holds the sum after `reduce_scatter`.
+  /// The blocks that this rank owns after `reduce_scatter`.
   virtual block_range shard_blocks() const = 0;
   virtual report all_reduce(call_arguments const& given, Values& values,
                             call_options const& call) = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Runs a schedule on codes whose length depends on the data: agree, encode, reduce-scatter,
-/// all-gather, decode. Written once for all codecs, executors and transports.
+/// Runs a schedule on segments whose length depends on the data: agree, encode, reduce-scatter,
+/// all-gather, decode. One implementation for all codecs, executors and transports.
 
 #include <algorithm>
 #include <cstddef>
@@ -36,20 +36,23 @@
 
 namespace hcomp::detail {
 
-/// Sums vectors of one size over one transport. See `plan`, whose promises these are.
+/// Reduces vectors of one size over one transport, with the promises of `plan`.
 ///
-/// Chunks are cut into segments, each of them a message: a header like a block's and the segment's
-/// code, received into room for the longest there can be. So coding one segment overlaps the
-/// transfer of others, and a segment that the next hop passes on leaves as soon as something is
-/// added to it. What an all-gather passes on stays as it came. If codes are not added as they are
-/// and several are added to a segment in one place, they are added as values until the last of
-/// them. Where the work goes on beside this thread, on devices, two segments are worked on at once,
-/// and the next one to leave is encoded while one leaves. A segment that arrives damaged is passed
-/// on as such, so that nobody waits for it. After the first call nothing is allocated.
+/// Parts are cut into segments. Each segment is a message: a header like a block's, then the
+/// encoded segment. It is received into a buffer of the maximum length. So encoding one segment
+/// overlaps the transfer of other segments, and a segment that the next hop forwards is sent as
+/// soon as it is reduced. An all-gather forwards segments unchanged.
+///
+/// If the codec does not add
+/// encoded vectors and a rank adds several to one segment, it adds values until the last of them.
+///
+/// If work runs concurrently with this thread, on devices, two segments are in progress at once,
+/// and the next one to send is encoded while one is sent. A segment that arrives damaged is
+/// forwarded as damaged, so that no rank waits for it. After the first call nothing is allocated.
 class variable_rate_engine final : public sum_engine<variable_rate_values> {
  public:
-  /// @param work  must outlive the engine, as must the transport
-  /// @throws std::invalid_argument  an algorithm without a schedule, or that does not fit the
+  /// @param work  must outlive the engine, like the transport
+  /// @throws std::invalid_argument  an algorithm without a schedule, or one that does not fit the
   ///                                ranks; a transport that cannot reach host memory
   variable_rate_engine(variable_rate_engine_settings const& made_for, variable_rate_work& work,
                        any_transport& transport, plan_options const& options)
@@ -66,7 +69,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
         gather_(
             schedule_.gather, transport, options.tag, [this](auto c) { return cut(c); }, true) {}
 
-  /// The blocks of which this rank holds the sum after `reduce_scatter`.
+  /// The blocks that this rank owns after `reduce_scatter`.
   block_range shard_blocks() const override {
     return schedule_.blocks_of(schedule_.shard, layout_.blocks());
   }
@@ -110,16 +113,16 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   struct one_call {
     variable_rate_values& values;
     report& stats;
-    int parts;  ///< that sums are divided by; 0: they are not
+    int parts;  ///< divisor of the result; 0: none
   };
 
   static constexpr std::size_t never = static_cast<std::size_t>(-1);
 
   struct segment {
     value_range values;
-    std::size_t encoded_at = never;  ///< hop of the reduction that adds to it last
-    std::size_t bytes = 0;           ///< of its message; 0: not made yet
-    std::uint32_t weight = 1;        ///< what this rank has here sums so many ranks
+    std::size_t encoded_at = never;  ///< last hop of the reduction that adds to it
+    std::size_t bytes = 0;           ///< of its message; 0: not encoded yet
+    std::uint32_t weight = 1;        ///< number of ranks in this rank's partial sum
     bool is_summed = false;          ///< as values
     block_fault fault = block_fault::none;
   };
@@ -128,16 +131,17 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
   int parts_of(reduce_op result) const { return result == reduce_op::mean ? schedule_.size : 0; }
 
-  /// With what a few values tell, so that the first try can be spared. It would tell the same, so
-  /// answers do not depend on which values are looked at.
+  /// Adds a hint from a few values, which may save the first attempt. A wrong hint is impossible:
+  /// the first attempt would give the same answer, so results do not depend on the choice of
+  /// values.
   call_arguments with_hint(call_arguments given, variable_rate_values const& values) const {
     bool const are_there = given.x && given.is_reachable && given.values == layout_.values &&
                            reinterpret_cast<std::uintptr_t>(given.x) % given.alignment == 0;
     given.needs_fallback = are_there && !fits_calls_ && values.seem_to_need_fallback();
     return given;
   }
-  /// Calls `sum()` after the arguments of all ranks were found to be good; and again, by the finer
-  /// codec, if it returns false on all ranks, which have not changed x.
+  /// Calls `sum()` after the arguments of all ranks were found valid. If it returns false on all
+  /// ranks, x is unchanged, and run calls it again with the fallback.
   template <class Sum> void run(one_call const& it, Sum const& sum) {
     it.stats.messages = message_memory_;
     session_.require_weights_of_one();
@@ -153,7 +157,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     start();
     sum();
   }
-  /// What a first try has left is forgotten.
+  /// Discards the state of a first attempt.
   void start() {
     for (auto& one : segments_) {
       one.bytes = 0;
@@ -164,7 +168,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     under_way_.clear();
     found_ = {};
   }
-  /// Returns, on all ranks alike, whether the finer codec is needed.
+  /// Returns, on all ranks alike, whether the fallback is needed.
   bool fit(one_call const& it) {
     stopwatch watch;
     std::uint32_t largest = it.values.measure();
@@ -173,7 +177,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     watch.add_to(it.stats.seconds_communicate);
     return work_->fit(largest, schedule_.size);
   }
-  /// Returns false, on all ranks alike, if the codes are not good enough.
+  /// Returns false, on all ranks alike, if the bound does not hold.
   bool finish(std::uint32_t weight, report& stats) {
     found_.weight = weight;
     auto const all = session_.finish(found_, findings::of_parts, layout_, stats);
@@ -182,7 +186,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   // ---- where things lie ---------------------------------------------------------------------
-  /// Cuts parts into segments; returns the first segment of every part, and behind the last.
+  /// Cuts parts into segments; returns the first segment of every part, and one past the last.
   std::vector<std::size_t> cut_parts() {
     std::vector<std::size_t> begins;
     for (std::size_t c = 0; c < static_cast<std::size_t>(schedule_.parts); ++c) {
@@ -194,7 +198,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     begins.push_back(blocks_.size());
     return begins;
   }
-  /// Codecs have runs of 1024 values or less, which are not cut.
+  /// Codecs have runs of at most 1024 values, which are not cut.
   std::size_t segment_blocks() const {
     std::size_t const run = 1024 / layout_.block_values;
     return std::max(layout_.blocks_per(options().segment_bytes) / run, std::size_t{1}) * run;
@@ -239,7 +243,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     incoming_ = work_->allocate(2 * incoming_bytes_);
     work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0, merges_codes_ && merges_);
   }
-  /// Encoded in passing there.
+  /// The segment is encoded at this hop.
   std::size_t last_hop_adding_to(std::size_t part) {
     std::size_t last = never;
     for (std::size_t h = 0; h < schedule_.reduce.size(); ++h) {
@@ -258,9 +262,9 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   std::size_t begin_of_shard() const { return begins_[schedule_.shard.first]; }
   std::size_t end_of_shard() const { return begins_[schedule_.shard.end()]; }
   bool is_owned(std::size_t s) const { return begin_of_shard() <= s && s < end_of_shard(); }
-  /// The executor works on segments while this thread does something else.
+  /// Whether the executor works on segments while this thread does something else.
   bool works_beside() const { return work_->most_under_way() > 1; }
-  /// Calls f(segment) for the segments of this rank's parts, or of all.
+  /// Calls f(segment) for the segments of this rank's shard, or of all parts.
   template <class F> void for_each_in_shard(F const& f) const {
     for_each_segment(schedule_.shard, f);
   }
@@ -308,14 +312,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     one.fault = static_cast<std::uint64_t>(fault);
     found_.merge(one);
   }
-  /// Whether a segment has a message, or will have.
+  /// Whether a segment has a message, or one in progress.
   bool is_begun(std::size_t s) const { return segments_[s].bytes > 0 || is_under_way(s); }
   bool is_under_way(std::size_t s) const {
     return std::ranges::find(under_way_, s) != under_way_.end();
   }
-  /// Begins the message of a segment.
-  /// @param finished  it is of all ranks
-  /// @param write     (out, seeks_nonfinite) begins its code
+  /// Starts the message of a segment.
+  /// @param finished  it is reduced over all ranks
+  /// @param write     (out, seeks_nonfinite) starts its encoding
   template <class Write> void begin(std::size_t s, bool finished, Write const& write) {
     if (segments_[s].fault != block_fault::none) return put_header(s, false, 0);
     while (under_way_.size() >= work_->most_under_way()) end_next();
@@ -324,7 +328,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     under_way_.push_back(s);
     if (!works_beside()) end_next();
   }
-  /// Of the segments whose messages are under way, for that begun first.
+  /// Completes the oldest message in progress.
   void end_next() {
     std::size_t const s = under_way_.front();
     under_way_.erase(under_way_.begin());
@@ -336,15 +340,16 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     }
     put_header(s, false, bytes);
   }
-  /// Until the message of a segment is there.
+  /// Waits for the message of a segment.
   void end(std::size_t s) {
     while (is_under_way(s)) end_next();
   }
   void end_all() {
     while (!under_way_.empty()) end_next();
   }
-  /// A header alone, that says why, if the segment is damaged.
-  /// @param bytes  of the code behind it
+  /// Writes the header. If the segment is damaged, the header reports why and is the complete
+  /// message.
+  /// @param bytes  size of the encoded segment after it
   void put_header(std::size_t s, bool plain, std::size_t bytes) {
     auto& one = segments_[s];
     auto const out = slot(s);
@@ -359,7 +364,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   // ---- what is done with segments -----------------------------------------------------------
-  /// Begins the message of what this rank has of a segment.
+  /// Starts the message of this rank's partial sum of a segment.
   void encode(one_call const& it, std::size_t s, bool finished) {
     stopwatch watch;
     auto const& one = segments_[s];
@@ -368,7 +373,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     });
     watch.add_to(it.stats.seconds_encode);
   }
-  /// The same of values as they are.
+  /// The same with uncompressed values.
   void copy(one_call const& it, std::size_t s) {
     stopwatch watch;
     auto const& one = segments_[s];
@@ -378,8 +383,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     put_header(s, true, bytes);
     watch.add_to(it.stats.seconds_encode);
   }
-  /// The message of a segment that leaves with hop h of the reduction. Where the work goes on
-  /// meanwhile, that of the next one is begun if nothing will be added to it before.
+  /// The message of a segment that is sent with hop h of the reduction. If work runs concurrently,
+  /// it also starts the next message, unless values will still be added to it.
   std::span<std::byte const> leaving(one_call const& it, std::size_t h, std::size_t s) {
     bool const is_early = h == 0 || reduce_.sends_at_once();
     std::size_t const next = s + 1, end_of_hop = begins_[schedule_.reduce[h].send.end()];
@@ -391,7 +396,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     return message(s);
   }
 
-  /// What came with hop h of the reduction.
+  /// Adds the message received with hop h of the reduction.
   void add(one_call const& it, std::size_t h, std::size_t s, std::span<std::byte const> message) {
     stopwatch watch;
     end(s);
@@ -403,7 +408,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     bool const finished = h == one.encoded_at && is_owned(s);
     auto const make_sum = [&] {
       begin(s, finished, [&](std::span<std::byte> out, bool seeks_nonfinite) {
-        if (merges_codes_ && one.bytes > 0)  // it is a code already
+        if (merges_codes_ && one.bytes > 0)  // already encoded
           return work_->merge(payload(this->message(s)), payload(message), one.values.count,
                               seeks_nonfinite, out);
         it.values.add_and_encode(one.values, one.is_summed, payload(message), seeks_nonfinite, out);
@@ -416,7 +421,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
         add_to_sums(it, one, payload(message));
     } catch (wire_error const&) {
       note(s, block_fault::format);
-      if (is_last) make_sum();  // says that it is damaged
+      if (is_last) make_sum();  // a message that reports the damage
     }
     watch.add_to(it.stats.seconds_merge);
   }
@@ -426,7 +431,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     it.values.add_to_sums(one.values, is_summed, code);
   }
 
-  /// A sum that is a code to values.
+  /// Decodes an encoded partial sum to values.
   void decode_to_sums(one_call const& it, std::size_t s) {
     stopwatch watch;
     auto& one = segments_[s];
@@ -439,7 +444,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (segments_[s].fault == block_fault::none)
       work_->find_error(payload(message(s)), it.parts, found_);
   }
-  /// In a message of values as they are.
+  /// In a message of uncompressed values.
   void find_nonfinite(one_call const& it, std::size_t s) {
     stopwatch watch;
     work_->find_nonfinite(payload(message(s)), segments_[s].values.count, blocks_[s].first, found_);
@@ -449,14 +454,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   void check(std::size_t s) {
     work_->check(payload(message(s)), segments_[s].values.count, answers_plain_);
   }
-  /// A finished segment to its place in x.
+  /// Decodes a reduced segment into x.
   /// @throws wire_error  it is damaged; x is unchanged
   void decode(one_call const& it, std::size_t s, code_of whose) {
     it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose, it.parts);
   }
 
   // ---- the two walks ------------------------------------------------------------------------
-  /// What comes is added to what this rank has.
+  /// Adds received segments to this rank's partial sums.
   struct reduction_walk final : segment_handler {
     variable_rate_engine& engine;
     one_call const& it;
@@ -467,7 +472,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       return engine.leaving(it, h, engine.index_of(blocks));
     }
     std::span<std::byte> inbox(std::size_t h, block_range blocks) override {
-      engine.end_all();  // what came two hops before is there
+      engine.end_all();  // segments received two hops before are complete
       return engine.incoming(h, engine.index_of(blocks));
     }
     void arrive(std::size_t h, block_range blocks, std::size_t bytes) override {
@@ -476,14 +481,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     }
   };
 
-  /// What comes is finished. `use` is called for every segment with a sound header, while others
-  /// are on their way; it may throw wire_error.
+  /// Receives reduced segments. Calls `use` for every segment with a valid header, while other
+  /// segments travel; it may throw wire_error.
   template <class Use> struct spreading_walk final : segment_handler {
     variable_rate_engine& engine;
     one_call const& it;
     std::uint32_t weight;
     Use const& use;
-    std::size_t next_in_shard;  ///< of this rank's segments, the first that was not used
+    std::size_t next_in_shard;  ///< the first segment of this rank's shard that is not used yet
 
     spreading_walk(variable_rate_engine& engine, one_call const& it, std::uint32_t weight,
                    Use const& use)
@@ -495,7 +500,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
     std::span<std::byte const> leave(std::size_t, block_range blocks) override {
       std::size_t const s = engine.index_of(blocks);
-      if (engine.works_beside() && engine.is_owned(s)) use_shard(s + 1);  // while it leaves
+      if (engine.works_beside() && engine.is_owned(s)) use_shard(s + 1);  // while it is sent
       return engine.message(s);
     }
     std::span<std::byte> inbox(std::size_t, block_range blocks) override {
@@ -512,7 +517,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       use_sound(engine.index_of(blocks));
     }
 
-    /// Each once, while others' segments are on their way here.
+    /// Uses each once, while segments of other ranks travel to this rank.
     void use_shard(std::size_t end) {
       while (next_in_shard < end) use_sound(next_in_shard++);
     }
@@ -528,14 +533,14 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     }
   };
 
-  /// Adds up; afterwards this rank has the sums of its parts.
+  /// Reduce-scatter. On return this rank has the sum of its shard.
   void reduce(one_call const& it) {
     reduction_walk walk(*this, it);
     reduce_.walk(walk, &it.stats);
   }
 
-  /// Encodes of this rank's parts what was not encoded in passing, and looks for errors, NaN and
-  /// infinity there; all of x there after `start` alone.
+  /// Encodes the segments of this rank's shard that are not encoded yet (after `start` alone: all
+  /// of them), and finds errors, NaN and infinity there.
   void finish_shard(one_call const& it) {
     if (!answers_plain_)
       for_each_in_shard([&](std::size_t s) {
@@ -556,9 +561,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     });
   }
 
-  /// This rank's parts to all ranks, and then to x; or, of a long x, while others arrive. That
-  /// what was added up is sound is known before.
-  /// Returns as finish.
+  /// All-gather of this rank's shard, then decoding into x. A long x is decoded while other
+  /// segments arrive; then the reduced shards are verified first. Returns like finish.
   bool spread(one_call const& it, std::uint32_t weight) {
     finish_shard(it);
     bool const on_arrival = !options().checksum && schedule_.size > 1 &&
@@ -596,20 +600,20 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   bool merges_codes_, fits_calls_;
-  bool has_fallback_room_ = false;  ///< for the finer codec's messages
-  std::uint8_t codec_id_ = 0;      ///< of the codes of this call
+  bool has_fallback_room_ = false;  ///< memory for the fallback's messages is allocated
+  std::uint8_t codec_id_ = 0;      ///< codec_id of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;
-  bool answers_plain_;  ///< finished sums travel as they are, uncompressed
+  bool answers_plain_;  ///< results are sent uncompressed
   bool merges_ = false, adds_before_it_encodes_ = false;
 
   std::vector<block_range> blocks_;  ///< of the segments
-  std::vector<std::size_t> begins_;  ///< first segment of every part, and behind the last
+  std::vector<std::size_t> begins_;  ///< first segment of every part, and one past the last
   hop_pipeline reduce_, gather_;
   std::vector<segment> segments_;
-  std::vector<std::size_t> under_way_;  ///< segments whose messages are being made, in order
-  std::vector<std::size_t> places_;     ///< of the segments' messages, and where they end
+  std::vector<std::size_t> under_way_;  ///< segments whose messages are in progress, oldest first
+  std::vector<std::size_t> places_;     ///< offsets of the segments' messages, and their end
   std::size_t incoming_bytes_ = 0;
   any_buffer messages_, incoming_;
   code_findings found_;
