@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What has come back from the aggregators: sums with a number of members of their own, chunk by
-/// chunk, and gaps.
+/// Results received from aggregators: partial sums, each chunk with its own number of members, and
+/// missing chunks.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace hcomp::detail {
 
-/// pack_numbers of bytes.
+/// pack_numbers for bytes.
 inline void pack_indices(std::byte* out, std::uint8_t const* indices, std::size_t count, int bits) {
   if (bits != 4) return pack_numbers(out, count, bits, [&](std::size_t i) { return indices[i]; });
   for (std::size_t i = 0; i < count / 2; ++i)
@@ -28,7 +28,7 @@ inline void pack_indices(std::byte* out, std::uint8_t const* indices, std::size_
   if (count % 2 != 0) out[count / 2] = static_cast<std::byte>(indices[count - 1]);
 }
 
-/// The sums of one round.
+/// The partial sums of one round.
 template <IndexCodec C> class partial_sums {
  public:
   explicit partial_sums(aggregation_layout<C> const& layout)
@@ -42,10 +42,10 @@ template <IndexCodec C> class partial_sums {
         has_words_(layout.word_chunks()),
         block_(codec_.block_bytes(C::block_values)) {}
 
-  /// The worker's codec with room for sums of any number of members.
+  /// The worker's codec, with room for any number of members.
   C const& codec() const { return codec_; }
 
-  /// Forgets the last round.
+  /// Discards the last round.
   void begin(std::uint32_t round, std::uint64_t key, int rank) {
     round_ = round;
     key_ = key;
@@ -63,7 +63,7 @@ template <IndexCodec C> class partial_sums {
   std::uint32_t const* norms_of_block(std::size_t b) const {
     return norms_.data() + b * layout_->words_per_block();
   }
-  /// Workers in the sum of a chunk; 0: none has come.
+  /// Number of workers in the sum of a chunk; 0: not received.
   std::uint32_t members(std::size_t chunk) const { return members_[chunk]; }
   bool has_me(std::size_t chunk) const { return states_[chunk] & me; }
   bool has_nonfinite(std::size_t chunk) const { return states_[chunk] & nonfinite; }
@@ -83,7 +83,7 @@ template <IndexCodec C> class partial_sums {
     return h;
   }
 
-  /// Keeps what belongs to this round; anything else is dropped.
+  /// Keeps packets of this round and drops all other packets.
   void take(int from, std::span<std::byte const> packet) {
     if (packet.size() < packet_header_bytes) return;
     auto const h = load<aggregation_packet>(packet.data());
@@ -104,11 +104,11 @@ template <IndexCodec C> class partial_sums {
       has_words_[chunk] = 1;
       return;
     }
-    // A worker whose norms never came can still read the sums of others.
+    // A worker that received no norms can still decode chunks that other workers contributed to.
     std::size_t const word = word_of(chunk * layout_->chunk_values());
     bool const has_norm = has_words_[word / chunk_words];
     if (!has_norm && is_one_transform()) norms_[word] = h.unit;
-    // Of an aggregator that was started anew workers may have other norms for the same round.
+    // After a restart of an aggregator, workers may have other norms for the same round.
     if (has_norm && h.unit != unit_of(chunk)) return;
     auto* const sums = sums_.data() + chunk * layout_->chunk_values();
     unpack_numbers(payload, h.values, h.bits, [&](std::size_t i, std::uint32_t sum) {
@@ -120,20 +120,20 @@ template <IndexCodec C> class partial_sums {
                                   (h.flags & packet_has_nonfinite ? nonfinite : 0));
   }
 
-  /// The mean of block b, each chunk divided by its own number of members.
+  /// The mean of block b. Each chunk is divided by its own number of members.
   ///
-  /// The codec divides all coordinates of a block by one weight. Where chunks differ, their sums
-  /// are brought to the largest one that 16 bits hold, which rounds them to 1/65535 of the range: a
-  /// squared error of 4e-10. A chunk that has not come is the middle of the range: 0.
+  /// The codec divides all coordinates of a block by one weight. If chunks differ, they are scaled
+  /// to the largest weight that 16 bits hold, which rounds them to 1/65535 of the range: a squared
+  /// error of 4e-10. A missing chunk is the middle of the range: 0.
   template <class Out> void decode(std::size_t b, Out* x) {
     std::uint32_t const weight = unite_chunks(b);
     codec_.decode_sums(simd_group{}, block_.data(), norm_bytes_of(b), values_in(b),
                        {key_, 0, weight, static_cast<std::uint32_t>(b), nullptr}, x,
                        reduce_op::mean);
   }
-  /// Whether `decode` gives finite values only.
+  /// Whether `decode` yields only finite values.
   bool stays_finite(std::size_t b) {
-    // a mean: whatever the weight
+    // a mean does not depend on the weight
     if (!may_be_infinite<typename C::value_type>(
             codec_.largest_sum(norm_bytes_of(b), values_in(b), 1, reduce_op::mean)))
       return true;
@@ -142,13 +142,13 @@ template <IndexCodec C> class partial_sums {
                                    weight, reduce_op::mean);
   }
 
-  /// What this worker has put into the sums, as a block of codec(); until the next call.
-  /// @param indices       of the block; null: it has sent nothing
-  /// @param only_members  chunks whose sums came without this worker count as 0
+  /// This worker's contribution, as a block of codec(); valid until the next call.
+  /// @param indices       of the block; null: this worker has sent nothing
+  /// @param only_members  chunks whose sums lack this worker count as 0
   std::byte const* own_block(std::size_t b, std::uint8_t const* indices, bool only_members) {
     int const n = layout_->blocks().values_in(b);
     std::size_t const norm_bytes = codec_.statistics_in(n) * 4;
-    // Twice everything, so that 0, the middle of the range, is a whole number.
+    // All values are doubled, so that 0, the middle of the range, is an integer.
     auto const header = make_header(
         C::codec_id, n, false,
         {key_, static_cast<std::uint32_t>(rank_), 2, static_cast<std::uint32_t>(b), nullptr});
@@ -176,7 +176,7 @@ template <IndexCodec C> class partial_sums {
     return reinterpret_cast<std::byte const*>(norms_of_block(b));
   }
 
-  /// Writes the sums of a block into block_, and returns the weight that all have there.
+  /// Writes the partial sums of a block into block_, and returns their common weight.
   std::uint32_t unite_chunks(std::size_t b) {
     auto const [first, last] = chunks_of(b);
     std::size_t const at = b * C::block_values;
@@ -205,7 +205,7 @@ template <IndexCodec C> class partial_sums {
   static constexpr std::uint8_t me = 1, nonfinite = 2;
   static constexpr std::size_t chunk_words = aggregation_layout<C>::chunk_words;
 
-  /// The same levels with sums of 16 bits.
+  /// The same levels with 16 bits per sum.
   static C wide(C const& codec) {
     return C(thc_options{codec.bits(), codec.granularity(), codec.truncation(), codec.transform()})
         .fitted(65535u / static_cast<std::uint32_t>(codec.granularity()));
@@ -217,7 +217,7 @@ template <IndexCodec C> class partial_sums {
   std::size_t word_of(std::size_t coordinate) const {
     return coordinate / static_cast<std::size_t>(codec_.transform());
   }
-  /// The norm of a chunk; of several transforms a mix of theirs.
+  /// The norm of a chunk; with several transforms a hash of their norms.
   std::uint32_t unit_of(std::size_t chunk) const {
     std::size_t const first = word_of(chunk * layout_->chunk_values());
     if (is_one_transform()) return norms_[first];
@@ -227,7 +227,7 @@ template <IndexCodec C> class partial_sums {
     for (std::size_t word = first; word <= last; ++word) unit = unit * 0x9e3779b1u + norms_[word];
     return unit;
   }
-  /// First and one past the last.
+  /// The first chunk, and one past the last.
   std::pair<std::size_t, std::size_t> chunks_of(std::size_t b) const {
     std::size_t const unit = layout_->chunk_values(), first = b * C::block_values;
     auto const count = static_cast<std::size_t>(codec_.coordinates(layout_->blocks().values_in(b)));
@@ -236,7 +236,7 @@ template <IndexCodec C> class partial_sums {
   aggregation_layout<C> const* layout_;
   C codec_;
   std::uint32_t largest_;
-  std::vector<std::uint32_t> norms_;  ///< on which the workers have agreed; 0 where unknown
+  std::vector<std::uint32_t> norms_;  ///< agreed between workers; 0 where unknown
   std::vector<std::uint16_t> sums_;
   std::vector<std::uint32_t> members_;  ///< by chunk
   std::vector<std::uint8_t> states_;    ///< by chunk

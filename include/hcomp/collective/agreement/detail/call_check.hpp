@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What is checked before a collective moves anything: this rank's arguments, then that all ranks
-/// passed the same. Every decision is made from what all ranks know, so all throw or none does.
+/// Checks before a collective moves data: this rank's arguments, then that all ranks passed equal
+/// ones. Every decision uses only data that all ranks have, so either all ranks throw or none.
 
 #include <algorithm>
 #include <array>
@@ -27,7 +27,7 @@
 
 namespace hcomp::detail {
 
-/// Which collective; part of the agreement, since mixing them would hang. owner_select is
+/// The collective. Part of the agreement, since mixing collectives would hang. owner_select is
 /// all_reduce with algorithm sampled.
 enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
 
@@ -67,14 +67,14 @@ inline char const* to_text(complaint what) {
   return "unknown complaint";
 }
 
-/// What one rank tells the others about its call. Without padding: it is sent as bytes.
+/// The call of one rank, sent to all ranks. Without padding, because it is sent as bytes.
 struct call_record {
   operation what = operation::all_reduce;
   complaint refused = complaint::none;
-  std::uint32_t codec = 0;  ///< tag
+  std::uint32_t codec = 0;  ///< codec_id
   std::uint32_t value_bytes = 0;
   std::uint64_t values = 0;       ///< of x
-  std::uint64_t plan_values = 0;  ///< that x should have
+  std::uint64_t plan_values = 0;  ///< size that x must have
   double parameters[4] = {};      ///< of the codec
   std::uint32_t algorithm = 0;
   std::uint32_t rows = 0;
@@ -89,7 +89,7 @@ struct call_record {
   std::uint64_t step = 0;
   std::uint64_t tensor = 0;
   std::uint64_t group = 0;
-  std::uint64_t weight = 1;  ///< the only one that may differ
+  std::uint64_t weight = 1;  ///< may differ between ranks, unlike all other members
 };
 
 /// The memory that one rank passes to a call.
@@ -97,15 +97,15 @@ struct call_arguments {
   void const* x = nullptr;
   std::size_t values = 0;       ///< of x
   std::size_t value_bytes = 0;  ///< of one value
-  std::size_t alignment = 1;    ///< that x must have
-  bool is_reachable = true;     ///< x is where the executor can work
+  std::size_t alignment = 1;    ///< required alignment of x
+  bool is_reachable = true;     ///< the executor can access x
   void const* feedback = nullptr;
   std::size_t feedback_values = 0;
   std::size_t feedback_value_bytes = 0;
-  bool needs_fallback = false;  ///< of a BoundedVariableRate, as far as a few values tell
+  bool needs_fallback = false;  ///< for a BoundedVariableRate; from a few values
 };
 
-/// @param executor  may be null if it is none for a device
+/// @param executor  may be null, unless it is a DeviceExecutor
 template <class E, class V, class F>
 call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
   return {x.data(),
@@ -118,7 +118,7 @@ call_arguments arguments_of(E* executor, std::span<V> x, F const& feedback) {
           sizeof(accumulator_t<V>)};
 }
 
-/// What is wrong with the memory that is passed to a plan of so many values.
+/// What is wrong with the memory that was passed to a plan of `values` values.
 inline complaint complaint_about(call_arguments const& given, std::size_t values) {
   if (given.values != values) return complaint::size;
   if (!given.is_reachable) return given.x ? complaint::memory : complaint::null;
@@ -165,13 +165,13 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   return mine;
 }
 
-/// What all ranks' records have in common: enough to see whether they need to look at each other's.
+/// The union of all ranks' records: shows whether ranks must compare records.
 struct call_summary {
-  std::uint64_t lowest, highest;  ///< fingerprint of the record, but for the weight
+  std::uint64_t lowest, highest;  ///< fingerprint of the record without the weight
   std::uint64_t lightest, heaviest;
   std::uint64_t refused;
-  std::uint64_t needs_fallback;  ///< 1: some rank's call_arguments say so
-  double seconds_of_last;        ///< the longest
+  std::uint64_t needs_fallback;  ///< 1 if any rank's call_arguments request it
+  double seconds_of_last;        ///< the largest
 
   explicit call_summary(call_record mine, bool of_mine_needs_fallback = false,
                         double seconds_of_my_last = 0)
@@ -195,17 +195,18 @@ struct call_summary {
     needs_fallback |= other.needs_fallback;
     seconds_of_last = std::max(seconds_of_last, other.seconds_of_last);
   }
-  /// True if all records are the same and nobody refused.
+  /// True if all records are equal and no rank refused its arguments.
   bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }
 };
 
-/// The fewest digits that tell it from every other number.
+/// The shortest text that identifies the value.
 inline std::string to_text(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-/// What all ranks must pass alike, in the order in which a disagreement is reported.
+/// Names of the values that must be equal on all ranks, in the order in which disagreements are
+/// reported.
 inline constexpr std::array common_names{
     "the collective",
     "the number of values",
@@ -229,12 +230,12 @@ inline constexpr std::array common_names{
     "segment_bytes (device_segment_bytes on devices)",
     "decode_on_arrival_bytes"};
 
-/// The same of one record, as words that can be compared.
+/// These values of one record, as words to compare.
 inline std::array<std::uint64_t, common_names.size()> common_words(call_record const& r) {
   auto const parameter = [&](int i) {
-    return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // of two zeros one
+    return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // one of the two zeros
   };
-  // the algorithm is told by itself
+  // the algorithm is reported on its own
   auto const what = r.what == operation::owner_select ? operation::all_reduce : r.what;
   return {static_cast<std::uint64_t>(what),
           r.values,
@@ -270,9 +271,10 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
   return std::to_string(common_words(r)[i]);
 }
 
-/// Makes no text, and so allocates nothing, unless it throws.
+/// Checks that all records agree. Allocates only if it throws.
 /// @throws disagreement_error     the records contradict each other
-/// @throws std::invalid_argument  some rank refused its own arguments; memory_error among them
+/// @throws std::invalid_argument  a rank refused its own arguments
+/// @throws memory_error           a rank refused them because of their memory
 inline void require_agreement(std::span<call_record const> all) {
   auto const who = [&] { return error_text({to_text(all[0].what), ": "}); };
   auto const first = common_words(all[0]);
@@ -302,8 +304,8 @@ inline void require_agreement(std::span<call_record const> all) {
   }
 }
 
-/// @param all  of ranks that agree
-/// @throws std::invalid_argument  a mean is asked for, and the codec has none; on all ranks alike
+/// @param all  a record of ranks that agree
+/// @throws std::invalid_argument  a mean was requested, and the codec has none; on all ranks alike
 inline void require_result(codec_terms const& codec, call_record const& all) {
   if (!codec.has_means && all.what != operation::all_gather &&
       static_cast<reduce_op>(all.op) == reduce_op::mean)
@@ -311,9 +313,9 @@ inline void require_result(codec_terms const& codec, call_record const& all) {
                                             "' sums integers, and integers have no mean"}));
 }
 
-/// The weight of the finished sum.
+/// The weight of the result.
 /// @throws std::invalid_argument  the codec has no room for it; on all ranks alike
-/// @throws nonfinite_error        so many magnitudes overflow the type of the values, and the
+/// @throws nonfinite_error        the sum of the magnitudes overflows the value type, and the
 ///                                policy is throw_error; on all ranks alike
 inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_record const> all) {
   std::uint64_t total = 0;

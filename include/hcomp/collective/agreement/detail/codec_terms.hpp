@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A codec as data: what an engine compares between ranks, checks and says about it.
+/// A codec as data: what an engine compares between ranks, checks and reports.
 
 #include <algorithm>
 #include <array>
@@ -17,20 +17,20 @@
 
 namespace hcomp::detail {
 
-/// What ranks must agree on about the codec of one sum, without its type.
+/// Properties of a codec that ranks must agree on, without its type.
 struct codec_terms {
   std::string_view name;
   std::uint8_t codec_id = 0;
   std::uint32_t value_bytes = 0;
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
-  bool has_means = true;     ///< false: of integers
-  double magnitude = 0;      ///< of every decoded mean, at most; 0: the codec has no such thing
+  bool has_means = true;     ///< false for integers
+  double magnitude = 0;      ///< upper bound of every decoded mean; 0: the codec has no magnitude
   double largest_value = 0;  ///< of the type that a magnitude is decoded to
 };
 
-/// @param value_bytes   of one value of the vectors
-/// @param max_summands  largest total weight of a sum
+/// @param value_bytes   size of a value
+/// @param max_summands  largest total weight
 /// @throws std::invalid_argument  a parameter is not finite
 template <class C>
 codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_summands) {

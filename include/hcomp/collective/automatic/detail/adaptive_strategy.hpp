@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// When the ranks of an automatic_plan compare times, measure the link and take another way. What
-/// is sent, but no communication.
+/// Decides when the ranks of an automatic_plan compare times, measure the link and switch strategy.
+/// Defines the records they exchange; does not communicate.
 
 #include <algorithm>
 #include <array>
@@ -15,15 +15,15 @@
 
 namespace hcomp::detail {
 
-/// What the last sums took, by one rank's clock or by all ranks'. Without padding: it is sent as
-/// bytes.
+/// Times of the last calls, of one rank or united over all ranks. Without padding, because it is
+/// sent as bytes.
 class recent_times {
  public:
-  /// @param left_out  so many sums from now on do not count
+  /// @param left_out  number of following calls that do not count
   explicit recent_times(std::uint64_t left_out = 0) : left_out_(left_out) {}
 
-  /// @param seconds  that the sum took since all ranks had called
-  /// @param work     encoding, merging and decoding
+  /// @param seconds  time of the call after all ranks had called
+  /// @param work     time of encoding, merging and decoding
   void add(double seconds, double work) {
     if (left_out_ > 0) {
       --left_out_;
@@ -40,13 +40,13 @@ class recent_times {
       work_[i] = std::max(work_[i], other.work_[i]);
     }
   }
-  /// Of the last two the one that is nearer to what was expected. Not with fewer.
+  /// The one of the last two times that is nearer to `expected`. Requires two.
   sum_time nearest(double expected) const {
     auto const a = (added_ - 1) % kept, b = (added_ - 2) % kept;
     auto const which = std::abs(seconds_[a] - expected) < std::abs(seconds_[b] - expected) ? a : b;
     return {seconds_[which], work_[which]};
   }
-  /// Of two the longer. Not without sums.
+  /// The median; of two, the larger. Requires one.
   sum_time median() const {
     auto const count = static_cast<std::size_t>(std::min<std::uint64_t>(added_, kept));
     auto const middle = [&](std::array<double, kept> all) {
@@ -62,37 +62,38 @@ class recent_times {
   std::array<double, kept> seconds_{}, work_{};
 };
 
-/// What all do as one rank decided. Without padding: it is sent as bytes.
+/// The decision of one rank, which all ranks follow. Without padding, because it is sent as bytes.
 struct strategy_decision {
   std::int32_t rank = 0;
-  std::uint32_t strategy = 0;  ///< number of, in running_costs
-  std::uint64_t calls = 1;     ///< until the ranks compare times again, at least
-  double expected = 0;         ///< seconds of a sum
-  double measure_after = 0;    ///< so many seconds of sums, the link is measured
-  double try_after = 0;  ///< so many seconds of sums, a way that load made slower is tried again
+  std::uint32_t strategy = 0;  ///< index in running_costs
+  std::uint64_t calls = 1;     ///< least number of calls until the ranks compare times again
+  double expected = 0;         ///< seconds per call
+  double measure_after = 0;    ///< seconds of calls after which the link is measured
+  double try_after = 0;  ///< seconds of calls after which a strategy slowed by load is tried again
   double per_byte = 0, load = 1;
 };
 
-/// Which way sums go, by their real times.
+/// Chooses the strategy of calls from measured times.
 ///
-/// `look` and `learn` do the same on all ranks, since all have the same figures. What unlike
-/// machines calculate from these may differ in the last bits, so that the `decide` of one rank goes
-/// to all others, who `take` it.
+/// `look` and `learn` have equal effects on all ranks, since all ranks pass equal times. Results of
+/// floating-point computation may differ between machines. So the `decide` of one rank is sent to
+/// all ranks, which `take` it.
 class adaptive_strategy {
  public:
-  /// @param share     of the time of sums that comparing and measuring may take, > 0
-  /// @param exchange  seconds that one comparison takes
+  /// @param share     share of the time of calls for comparing and measuring, > 0
+  /// @param exchange  seconds per comparison
   adaptive_strategy(running_costs costs, double share, double exchange)
       : costs_(std::move(costs)), share_(share), exchange_(exchange), used_(costs_.fastest()) {}
 
   running_costs const& costs() const { return costs_; }
   std::size_t used() const { return used_; }
-  /// What was taken last.
+  /// The last decision taken.
   strategy_decision const& decided() const { return decided_; }
-  /// After a sum: whether ranks look before the next one, out of turn, because the one before it took much
-  /// longer than expected, or less; once between two looks in turn.
-  /// @param times            of the sums since the last look
-  /// @param seconds_of_last  as in the report of the sum
+  /// After a call: whether the ranks compare times before the next call, out of turn, because the
+  /// previous call took much more or less time than expected. At most once between two regular
+  /// comparisons.
+  /// @param times            of the calls since the last comparison
+  /// @param seconds_of_last  as in the report of the call
   bool hurries(recent_times const& times, double seconds_of_last) {
     bool const is_as_expected = seconds_of_last <= sudden * decided_.expected &&
                                 seconds_of_last * sudden >= decided_.expected;
@@ -100,8 +101,8 @@ class adaptive_strategy {
     may_hurry_ = false;
     return is_hurried_ = true;
   }
-  /// What to believe in a look. Out of turn, both sums that can say something must say it; otherwise it was
-  /// by chance.
+  /// The time to use in a comparison. Out of turn, the one of the last two calls nearer to the
+  /// expectation, so that a single outlier does not count.
   /// @param times  of all ranks
   sum_time judge(recent_times const& times) {
     if (std::exchange(is_hurried_, false)) return times.nearest(decided_.expected);
@@ -109,8 +110,8 @@ class adaptive_strategy {
     return times.median();
   }
 
-  /// @param took  by one of the `sums` since the last look
-  /// @return whether the link must be measured before anything is learnt
+  /// @param took  by one of the `sums` calls since the last comparison
+  /// @return whether the link must be measured first
   bool look(sum_time const& took, std::uint64_t sums) {
     double const passed = took.seconds * static_cast<double>(sums);
     since_measured_ += passed;
@@ -120,7 +121,7 @@ class adaptive_strategy {
     costs_.set_shock(is_shock);
     return is_shock || since_measured_ >= decided_.measure_after;
   }
-  /// @return whether there is something to decide
+  /// @return whether a decision is needed
   bool learn(sum_time const& took) {
     bool const surprises =
                    std::abs(took.seconds - decided_.expected) > surprise * decided_.expected,
@@ -133,7 +134,7 @@ class adaptive_strategy {
     is_first_ = false;
     return surprises || tries || is_over_shock_;
   }
-  /// @param seconds_per_byte  of the link, measured just now
+  /// @param seconds_per_byte  of the link, just measured
   void learn(sum_time const& took, double seconds_per_byte) {
     since_measured_ = 0;
     if (disappoints(took))
@@ -142,11 +143,11 @@ class adaptive_strategy {
       costs_.learn_link(seconds_per_byte);
     is_first_ = false;
   }
-  /// @param rank  whose decision it is
+  /// @param rank  the rank that decides
   strategy_decision decide(int rank) const {
     std::size_t const strategy = costs_.best(used_);
     double const expected = costs_.seconds(strategy),
-                 in_turn = share_ / 2,  // as much is for looks out of turn
+                 in_turn = share_ / 2,  // the same share for comparisons out of turn
         calls = std::ceil(exchange_ / std::max(in_turn * expected, 1e-9)),
                  measuring = bytes_of_link_measurement * costs_.per_byte() + exchange_,
                  spread = share_ * (costs_.is_link_faster() ? hurry : 1);
@@ -160,7 +161,7 @@ class adaptive_strategy {
         costs_.per_byte(),
         costs_.load()};
   }
-  /// @return whether it is another way than before
+  /// @return whether the strategy changes
   bool take(strategy_decision const& decision) {
     costs_.follow(decision.per_byte, decision.load);
     decided_ = decision;
@@ -172,24 +173,24 @@ class adaptive_strategy {
   }
 
  private:
-  /// Sums were so much longer than expected that only measuring says whether it is the link: from
-  /// the start by this way, or suddenly.
+  /// Whether calls took so much longer than expected that only a measurement shows whether the link
+  /// is the cause: since the first call of a strategy, or suddenly.
   bool disappoints(sum_time const& took) const {
     return took.seconds > (is_first_ ? 1 + surprise : sudden) * decided_.expected;
   }
 
-  static constexpr double surprise = 0.1,     ///< of the time expected: something has changed
-      sudden = 1.5;                           ///< of the time expected
-  static constexpr double most_calls = 1000,  ///< between two looks
-      hurry = 10,         ///< measure the link so much sooner where it has become quicker
-      sums_of_trial = 2;  ///< the first one touches new memory
+  static constexpr double surprise = 0.1,     ///< share of the expected time that shows a change
+      sudden = 1.5;                           ///< factor of the expected time
+  static constexpr double most_calls = 1000,  ///< between two comparisons
+      hurry = 10,         ///< factor for measuring a link sooner that has become faster
+      sums_of_trial = 2;  ///< the first call touches new memory
 
   running_costs costs_;
   double share_, exchange_;
   std::size_t used_;
   bool is_first_ = true, may_hurry_ = true, is_hurried_ = false, is_over_shock_ = false;
   strategy_decision decided_;
-  double since_measured_ = 0, since_tried_ = 0;  ///< seconds of sums
+  double since_measured_ = 0, since_tried_ = 0;  ///< seconds of calls
 };
 
 }  // namespace hcomp::detail

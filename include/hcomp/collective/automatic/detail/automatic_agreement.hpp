@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the ranks of an automatic_plan must agree on before anything is measured.
+/// Compares the arguments of an automatic_plan between ranks before anything is measured.
 
 #include <algorithm>
 #include <array>
@@ -18,7 +18,7 @@
 
 namespace hcomp::detail {
 
-/// What all ranks must have asked for. Without padding: it is sent as bytes.
+/// Arguments that must be equal on all ranks. Without padding, because it is sent as bytes.
 struct automatic_record {
   std::uint64_t values = 0;
   double magnitude = 0;
@@ -37,7 +37,7 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
   };
   auto const add_name = [&](auto& list, std::string const& name) {
     settings += name + ",";
-    std::string const before = list.data();  // what does not fit is in the fingerprint
+    std::string const before = list.data();  // the fingerprint covers names that do not fit
     std::string const all = before + (before.empty() ? "" : ", ") + name;
     std::copy_n(all.data(), std::min(all.size(), list.size() - 1), list.data());
   };
@@ -101,7 +101,7 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
       [](std::uint64_t value) { return std::to_string(value); });
 }
 
-/// Returns if all ranks passed the same.
+/// Returns if all ranks passed equal arguments.
 /// @throws disagreement_error  on all ranks alike
 template <Transport T>
 void agree_on(T& transport, std::size_t values, automatic_options const& options,

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What the real times of sums say about link, processors and ways to sum, and which way is
-/// quickest now. Arithmetic only, no communication.
+/// Derives the state of link and processors, and the fastest strategy, from the measured times of
+/// calls. Arithmetic only, no communication.
 
 #include <algorithm>
 #include <cmath>
@@ -17,23 +17,24 @@
 
 namespace hcomp::detail {
 
-/// What a sum took; the same figures on all ranks.
+/// Times of a call; equal on all ranks.
 struct sum_time {
-  double seconds = 0;  ///< from when all ranks had called until the last one had its sum
-  double work = 0;     ///< encoding, merging and decoding of the rank that took longest
+  double seconds = 0;  ///< from the last rank's call until the last rank had its result
+  double work = 0;     ///< encoding, merging and decoding on the slowest rank
 };
 
-/// Costs that follow real times.
+/// Costs that follow measured times.
 ///
-/// A sum says two things: how much longer than it should its work took, or how much less all of it,
-/// says how busy processors are (`load`, the same for all codecs), and what is left over is the
-/// link's. Where work decides, a sum only says that the link is no slower than that; somebody has
-/// to measure it, where another way could gain by it (`wants_link`). What then is still left over
-/// is the error of the model for this way, such as `direct` on a switch that drops what comes from
-/// many at once; it is remembered as long as link and load are what they were.
+/// Two observations of a call determine the load of the processors (`load`, one factor for all
+/// codecs): work that took longer than expected, or a total below the expectation. The rest of the
+/// time is the link's. If work dominates, a call shows only an upper bound of the link's cost per
+/// byte. The link must then be measured, if another strategy could be faster (`wants_link`).
+///
+/// Any remaining difference is the model's error for this strategy, such as `direct` on a switch
+/// that drops packets when many ranks send to one. It is kept while link and load stay similar.
 class running_costs {
  public:
-  /// Ways and figures are those of choose, in an order that is the same on all ranks.
+  /// Strategies and predictions are those of choose, in an order that is equal on all ranks.
   /// @throws std::invalid_argument  as choose
   running_costs(cost_table measured, int ranks, std::size_t values,
                 allowed_strategies const& allowed, plan_options const& options)
@@ -54,7 +55,7 @@ class running_costs {
               [&](auto const& a, auto const& b) { return place(a) < place(b); });
   }
 
-  /// The figures as they are now.
+  /// The current costs.
   cost_table now() const {
     cost_table costs = costs_;
     costs.link = link_at(per_byte());
@@ -62,9 +63,10 @@ class running_costs {
     for (auto& row : costs.codecs) row.cost = loaded(row.cost);
     return costs;
   }
-  /// In an order that is the same on all ranks.
+  /// In an order that is equal on all ranks.
   std::vector<choice> const& strategies() const { return strategies_; }
-  /// The ways with the times expected now: `first`, then the others, the quickest first.
+  /// The strategies with their current expected times: `first`, then all other strategies, fastest
+  /// first.
   std::vector<choice> choices(std::size_t first) const {
     auto all = strategies_;
     for (std::size_t strategy = 0; strategy < all.size(); ++strategy)
@@ -75,24 +77,26 @@ class running_costs {
     return all;
   }
 
-  /// Seconds that sums by the way number `way` are expected to take, once all ranks have called.
+  /// Expected seconds of a call with strategy number `strategy`, after all ranks have called.
   double seconds(std::size_t strategy) const {
     return error(strategy) * predicted(strategy, per_byte());
   }
 
-  /// The quickest way, or a ring, in doubt; one that crowds links if it has a margin for lost packets.
+  /// The fastest strategy; in doubt a ring. A strategy that crowds links needs a margin for lost
+  /// packets.
   std::size_t fastest() const {
     std::vector<double> all;
     for (std::size_t strategy = 0; strategy < strategies_.size(); ++strategy)
       all.push_back(weighed(strategy, per_byte()));
     return static_cast<std::size_t>(std::min_element(all.begin(), all.end()) - all.begin());
   }
-  /// The same; `used` unless another one is quicker by `least_gain`.
+  /// The same, but `used` unless another strategy is faster by `least_gain`.
   std::size_t best(std::size_t used) const { return best(used, per_byte()); }
 
   void learn(std::size_t used, sum_time const& took) {
     follow_load(used, took);
-    auto& factor = errors_[used].factor;  // that it was too large comes before a quicker link
+    auto& factor = errors_[used].factor;  // an error that was too large is corrected before the
+                                          // link counts as faster
     if (error(used) > 1)
       factor = std::clamp(took.seconds / predicted(used, per_byte()), 1., factor);
     double const floor = error(used) * predicted(used, 0);
@@ -104,32 +108,32 @@ class running_costs {
     else if (!is_link_known_)
       link_per_byte_ = std::min(link_per_byte_, per_byte_at(used, floor * visible));
   }
-  /// After sums that disappointed.
-  /// @param seconds_per_byte  measured just now
+  /// After disappointing calls.
+  /// @param seconds_per_byte  just measured
   void learn(std::size_t used, sum_time const& took, double seconds_per_byte) {
     follow_load(used, took);
     learn_link(seconds_per_byte);
     errors_[used] = {std::max(1., took.seconds / predicted(used, per_byte())), per_byte(), load_};
     decides_ = took.seconds > error(used) * predicted(used, 0) * deciding;
   }
-  /// @param seconds_per_byte  measured just now
+  /// @param seconds_per_byte  just measured
   void learn_link(double seconds_per_byte) {
     link_per_byte_ = measured_ = std::clamp(seconds_per_byte, least_per_byte, most_per_byte);
     is_link_known_ = true;
   }
-  /// Sums have disappointed, or not any more. Then only rings are believed, where there are any: links may
-  /// just be changing, one after the other, and what was measured be wrong.
+  /// Sets whether calls have disappointed. If so, only rings are trusted, if any is allowed: links
+  /// may be changing one after the other, so that measurements are wrong.
   void set_shock(bool is_so) { in_shock_ = is_so; }
   bool is_in_shock() const { return in_shock_; }
-  /// Whether sums said that the link is much quicker than it was measured, and not how much.
+  /// Whether calls showed that the link is much faster than measured, but not by how much.
   bool is_link_faster() const { return !is_link_known_ && link_per_byte_ * alike < measured_; }
-  /// Whether another way were quicker than `used` if the link had no limit, and sums do not show
-  /// that it has one.
+  /// Whether another strategy would be faster than `used` with an unlimited link, and calls do not
+  /// show the link's limit.
   bool wants_link(std::size_t used) const { return !decides_ && best(used, 0) != used; }
 
-  /// Sums in which the link decides do not show that processors are no longer busy. What another
-  /// way, which were quicker if they were not, would take if they still are; infinite if there is
-  /// none.
+  /// Calls dominated by the link do not show whether processors are still busy. Returns the
+  /// expected time, under the current load, of the strategy that would be fastest on idle
+  /// processors; infinite if that is `used`.
   double seconds_of_trial(std::size_t used) const {
     constexpr double none = std::numeric_limits<double>::infinity();
     if (load_ <= 1) return none;
@@ -142,32 +146,33 @@ class running_costs {
 
   double per_byte() const { return link_per_byte_; }
   double load() const { return load_; }
-  /// What another rank has learnt.
+  /// Adopts the state of another rank.
   void follow(double seconds_per_byte, double load) {
     link_per_byte_ = seconds_per_byte;
     load_ = load;
   }
 
  private:
-  static constexpr double least_gain = 0.05,  ///< of the time, that a change must be worth
-      in_doubt = 1.1,                         ///< factor of the time of ways that are no rings
-      in_shock = 4,                           ///< the same after sums that disappointed
-      crowded = 1.5,   ///< factor of the time that bytes travel by ways that crowd links
-      visible = 1.3,   ///< by how much longer than its work a sum shows something of the link
-      deciding = 1.5,  ///< and by how much it is the link that decides
+  static constexpr double least_gain = 0.05,  ///< share of the time that justifies a change
+      in_doubt = 1.1,                         ///< factor of the time of strategies other than rings
+      in_shock = 4,                           ///< the same after disappointing calls
+      crowded = 1.5,   ///< factor of the transfer time of strategies that crowd links
+      visible = 1.3,   ///< ratio of a call's time to its work that makes the link visible
+      deciding = 1.5,  ///< ratio at which the link dominates
       most_load = 16, alike = 1.5;
   static constexpr double least_per_byte = 1e-12, most_per_byte = 1e-2;
 
-  /// By how much a way took longer than predicted, and when.
+  /// The factor by which a strategy exceeded its prediction, with the link and load at that time.
   struct model_error {
     double factor = 1, per_byte = 0, load = 1;
   };
 
-  /// Moves it no further than the sum demands: what other ranks' work delays looks like waiting.
+  /// Changes the load only as far as the times require: delays by the work of other ranks count as
+  /// waiting.
   void follow_load(std::size_t used, sum_time const& took) {
     double const floor = error(used) * predicted(used, 0), work = work_of(used);
     if (took.seconds < floor) load_ *= took.seconds / floor;
-    if (took.work > took.seconds / 10)  // less says little about other codecs
+    if (took.work > took.seconds / 10)  // less work says little about other codecs
       load_ = std::max(load_, work > 0 ? took.work / work : 0);
     load_ = std::clamp(load_, 1 / most_load, most_load);
   }
@@ -183,8 +188,8 @@ class running_costs {
     }
     return found;
   }
-  /// By which ways are compared: seconds of a ring, whose two connections know the link best; more
-  /// of others.
+  /// The value by which strategies are compared: the expected seconds of a ring, whose two
+  /// connections are known best; more than that for other strategies.
   double weighed(std::size_t strategy, double per_byte) const {
     double seconds = predicted(strategy, per_byte);
     auto const kind = strategies_[strategy].algorithm.kind;
@@ -217,7 +222,8 @@ class running_costs {
     link.seconds_per_byte = per_byte;
     return link;
   }
-  /// Links between hosts change as others do, and sums inside hosts are work.
+  /// Links between nodes change in proportion to the measured link; the reduction inside nodes is
+  /// work.
   node_cost nodes_at(double per_byte) const {
     auto nodes = *costs_.nodes;
     hurry(nodes.between, per_byte);
@@ -226,13 +232,13 @@ class running_costs {
     nodes.inside *= load_;
     return nodes;
   }
-  /// On a link that has become quicker messages wait less for those before them, too.
+  /// On a link that has become faster, messages also wait less for preceding messages.
   void hurry(link_cost& link, double per_byte) const {
     if (per_byte >= costs_.link.seconds_per_byte) return;
     link.seconds_between_messages *= per_byte / costs_.link.seconds_per_byte;
     link.seconds_of_rendezvous *= per_byte / costs_.link.seconds_per_byte;
   }
-  /// What encoding, merging and decoding are expected to take where nothing else runs.
+  /// Expected time of encoding, merging and decoding on idle processors.
   double work_of(std::size_t strategy) const {
     auto const& how = strategies_[strategy].algorithm;
     auto const& cost = costs_.of(strategies_[strategy].codec);
@@ -241,7 +247,7 @@ class running_costs {
     nodes.between = {};
     return predict_by_nodes(how, ranks_, values_, cost, nodes, options_).seconds();
   }
-  /// The cost of a byte with which sums by `way` take `seconds`.
+  /// The cost per byte with which a call of `strategy` takes `seconds`.
   double per_byte_at(std::size_t strategy, double seconds) const {
     double low = least_per_byte, high = most_per_byte;
     while (high > low * 1.01) {
@@ -261,7 +267,7 @@ class running_costs {
   plan_options options_;
   std::vector<choice> strategies_;
   std::vector<model_error> errors_;
-  double link_per_byte_, measured_;  ///< as it is at most, and when it was known
+  double link_per_byte_, measured_;  ///< upper bound of the current cost, and the last known one
   double load_ = 1;
   bool is_link_known_ = true, decides_ = false, in_shock_ = false;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The rows of hcomp's codecs.
+/// The entries of hcomp's codecs.
 
 #include <algorithm>
 #include <cmath>
@@ -79,13 +79,13 @@ template <class V> hcomp::error_bounded<V> error_bounded_of(codec_settings const
                                   .magnitude_bits = s.whole("magnitude_bits"),
                                   .relative = share.has_value()});
 }
-/// The bound where a float is within it. Elsewhere a quarter of it, which the steps of
-/// error_bounded_fallback take, and a rounding to float. Of doubles always the bound, and a rounding.
+/// The bound, if a float is within it. Otherwise a quarter of the bound, the step of
+/// error_bounded_fallback, and rounding to float. For doubles the bound and rounding.
 template <class V> double largest_error_bounded(codec_settings const& s, summed_value const& v) {
   auto const share = s.get("rel");
   double const least = error_bounded::least_share<V> * v.ranks;
   double const bound = share ? std::max(*share * v.largest, least) : s["bound"];
-  // of doubles, here and there; and of bounds that are powers of two
+  // for rounding of doubles in codec and test, and for bounds that are powers of two
   double const slack = v.ranks * 0x1p-52 * v.magnitude + 0x1p-20 * bound;
   if constexpr (std::is_same_v<V, float>) {
     bool const has_float =
@@ -96,7 +96,7 @@ template <class V> double largest_error_bounded(codec_settings const& s, summed_
   }
 }
 
-// Templates, so that only who makes plans by name compiles plans of all codecs.
+// Templates, so that only programs that make plans by name compile plans of all codecs.
 template <class V> codec_entry<V> inceptionn_entry() {
   using enum codec_key::kind;
   inceptionn_options const usual;
@@ -167,8 +167,8 @@ template <class V> codec_entry<V> lossless_sparse_entry() {
       });
 }
 
-/// What smaller summands lose beside the largest one, and the roundings of the sum to the type in
-/// which it is made and to V.
+/// Digits of small summands that are dropped next to the largest one, and rounding of the sum to
+/// the accumulator type and to V.
 template <class V> double largest_reproducible(codec_settings const&, summed_value const& v) {
   bool const is_double = std::is_same_v<V, double>;
   double const lost = v.ranks * (is_double ? 0x1p-54 : 0x1p-26) * v.magnitude,
@@ -178,7 +178,7 @@ template <class V> double largest_reproducible(codec_settings const&, summed_val
                          : std::is_same_v<V, float16> ? 0x1p-11 + 0x1p-24
                                                       : 0x1p-8 + 0x1p-24;
   double const denormal = is_double ? 0x1p-1074 : std::is_same_v<V, float16> ? 0x1p-25 : 0x1p-134;
-  // and of the doubles that this is calculated with
+  // the last term is the rounding of this computation in doubles
   return lost + of_type * found + denormal + v.ranks * 0x1p-52 * v.magnitude;
 }
 template <class V> codec_entry<V> reproducible_entry() {
@@ -208,7 +208,7 @@ inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
           }};
 }
 
-/// Codecs that only round, to 16 bits at worst.
+/// Codecs that only round, to 16 bits or more.
 template <class V> std::vector<codec_entry<V>> rounding_entries() {
   std::vector<codec_entry<V>> rows;
   rows.push_back(

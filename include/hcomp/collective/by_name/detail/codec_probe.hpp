@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Times what a collective does with codes, by the very work that its engine calls.
+/// Times the codec operations of a collective, with the work that its engine calls.
 
 #include <algorithm>
 #include <cstddef>
@@ -41,7 +41,7 @@ inline double median(std::vector<double> seconds) {
   return *middle;
 }
 
-/// Ordinary values of both signs in no order.
+/// Ordinary values of both signs in random order.
 template <class V> struct fill_block {
   V* x;
   encoded_layout layout;
@@ -56,28 +56,29 @@ template <class V> struct fill_block {
   }
 };
 
-/// Every figure is the median of 3 batches, each the mean over repetitions: ranks that share a core
-/// take turns, which single repetitions may be too short to notice.
+/// Measures the costs of a codec. Every cost is the median of 3 batches, each the mean over
+/// repetitions: ranks that share a core take turns, and single repetitions may be too short to
+/// include that.
 struct codec_probe {
   using task = std::function<void()>;
 
   int ranks;
   std::size_t values;
-  double seconds;    ///< about so long for a figure
-  task line_up;      ///< returns when all ranks called it, so that they work at the same time
-  task synchronize;  ///< the executor
-  double call = 0;   ///< seconds that each use of the executor takes
+  double seconds;    ///< approximate time per cost
+  task line_up;      ///< returns when all ranks have called it, so that they work at the same time
+  task synchronize;  ///< waits for the executor
+  double call = 0;   ///< seconds per use of the executor
 
   double per_value(double of_all) const {
     return std::max(0.0, of_all - call) / static_cast<double>(values);
   }
 
-  /// Seconds that `work` takes, each time after `prepare`.
+  /// Seconds of `work`, each time after `prepare`.
   double timed(task const& prepare, task const& work) const {
     line_up();
     prepare();
     work();
-    synchronize();  // the first one touches the memory
+    synchronize();  // the first run touches the memory
     std::vector<double> batches;
     while (batches.size() < 3) {
       double worked = 0, spent = 0;
@@ -100,8 +101,8 @@ struct codec_probe {
     return timed([] {}, work);
   }
 
-  /// @param cost  the sizes
-  /// @param code  where the code of one rank is left
+  /// @param cost  has the sizes
+  /// @param code  receives the encoded vector of one rank
   codec_cost of_blocks(codec_cost cost, block_engine_settings const& made_for, code_work& work,
                        value_work& x, any_buffer const& code) const {
     auto const all = made_for.layout.all();
@@ -120,7 +121,7 @@ struct codec_probe {
     cost.encode = per_value(timed([&] { encode(code, 0, 1); }));
     std::uint32_t const most = std::min<std::uint32_t>(
         {4, made_for.codec.max_summands - 1, static_cast<unsigned>(ranks) - 1});
-    for (std::uint32_t weight = 1; weight <= most; ++weight)  // hop by hop it grows
+    for (std::uint32_t weight = 1; weight <= most; ++weight)  // the weight grows with every hop
       cost.merge += per_value(timed([&] { encode(code, 0, weight); },
                                     [&] { work.merge(all, code.data(), other.data()); })) /
                     most;
@@ -144,8 +145,8 @@ struct codec_probe {
     return cost;
   }
 
-  /// What algorithm sampled does besides, per rank.
-  /// @param code  of one rank; it is written to
+  /// Measures the additional work of algorithm sampled, per rank.
+  /// @param code  encoded vector of one rank; overwritten
   template <Executor E>
   void selection(codec_cost& cost, encoded_layout const& layout, E& executor,
                  std::byte* code) const {
@@ -181,7 +182,7 @@ struct codec_probe {
                   ranks;
   }
 
-  /// The size is that of the longest code that was made.
+  /// The size is that of the longest encoded vector.
   codec_cost of_variable_rate(algorithm_set algorithms,
                               variable_rate_engine_settings const& made_for,
                               variable_rate_work& work, variable_rate_values& x) const {
@@ -220,7 +221,7 @@ struct codec_probe {
     cost.block_unit = made_for.layout.block_values;
     cost.algorithms = algorithms;
     cost.algorithms.remove(
-        algorithm_kind::aggregator);  // it answers uncompressed, see variable_rate_engine
+        algorithm_kind::aggregator);  // it sends uncompressed results, see variable_rate_engine
     return cost;
   }
 };
@@ -238,12 +239,12 @@ codec_probe probe_on(E& executor, int ranks, std::size_t values, double seconds,
   return probe;
 }
 
-/// @param probe  on this executor
+/// @param probe  made for this executor
 template <Summable C, Executor E>
 codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) {
   using V = typename C::value_type;
   using parts = plan_parts<C, E>;
-  // full blocks, and all of them at once
+  // full blocks, all at once
   typename parts::work work(codec, probe.values, probe.ranks, executor,
                             {.algorithm = {algorithm_kind::sampled},
                              .segment_bytes = std::numeric_limits<std::size_t>::max()});

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Plans in host memory that hcomp::compiled has, so that programs with HCOMP_COMPILED do not
-/// compile what they are made of. The library itself says HCOMP_COMPILE, which makes it.
+/// Declares the host-memory plans in hcomp::compiled, so that programs with HCOMP_COMPILED do not
+/// compile their parts. The library defines HCOMP_COMPILE and instantiates them.
 
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of every rank's largest values.
+/// All-reduce of every rank's largest values.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,15 +22,15 @@
 
 namespace hcomp::detail {
 
-/// Like a plan with codec lossless_sparse, but of what is to be summed, x and what feedback adds to it, each
-/// rank's largest values alone are encoded, exactly, as sparsifier selects them. What all_gather
-/// spreads is whole.
-/// Memory: beside the plan's 8 bytes per value.
+/// Like a plan with codec lossless_sparse, but each rank encodes only the largest values of the sum
+/// of x and feedback, exactly, as selected by sparsifier. all_gather sends all values.
+///
+/// Memory: 8 bytes per value in addition to the plan's.
 class top_k_plan {
  public:
   using value_type = float;
 
-  /// @param share  of the values, from 0 to 1
+  /// @param share  share of the values, from 0 to 1
   top_k_plan(plan_request const& asked, double share)
       : executor_(&asked.executor),
         select_(value_selection::of_share(share, asked.values)),
@@ -68,12 +68,12 @@ class top_k_plan {
   }
 
  private:
-  /// @param result      the values of x that become the sum
+  /// @param result      the values of x that receive the result
   /// @param collective  (values) and (values, feedback), of the plan
   template <class F, class Collective>
   report sum(std::span<float> x, F& feedback, value_range result, Collective const& collective) {
     auto const given = arguments_of(executor_, x, feedback);
-    // The plan tells all ranks what is wrong.
+    // The plan reports invalid arguments to all ranks.
     if (complaint_about(given, values()) != complaint::none) return collective(x, feedback);
     serial_group const group;
     auto const view = feedback.view(x.data());
@@ -94,7 +94,7 @@ class top_k_plan {
     return stats;
   }
 
-  /// f(first, count), for parts that stay in a cache.
+  /// Calls f(first, count) for parts that fit a cache.
   template <class F> static void for_parts(value_range of, F const& f) {
     constexpr std::size_t most = 4096;
     for (std::size_t done = 0; done < of.count; done += most)

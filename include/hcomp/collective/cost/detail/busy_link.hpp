@@ -7,11 +7,11 @@
 
 namespace hcomp::detail {
 
-/// The way of one rank's messages, in or out.
+/// One direction of a rank's link, in or out.
 class busy_link {
  public:
   explicit busy_link(link_cost const& cost) : cost_(cost) {}
-  /// When a message that leaves at `now` has passed the link.
+  /// The time when a message that is sent at `now` has passed the link.
   double pass(double now, double bytes) {
     bool const asks = bytes > static_cast<double>(cost_.eager_bytes);
     is_free_ = std::max(is_free_, now + (asks ? cost_.seconds_of_rendezvous : 0)) +

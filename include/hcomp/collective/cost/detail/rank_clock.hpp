@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The time that the hops of a collective take, on one rank.
+/// Simulates the time of a collective's hops on one rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,10 +22,10 @@ namespace hcomp::detail {
 /// One rank's clock on its walks through a schedule: hop_pipeline as block_engine uses it, with
 /// times instead of messages.
 ///
-/// Ranks do alike: what this rank receives at a hop was sent at the time at which itself sends at
-/// that hop. At a hop at which it only receives, its peer does nothing else from the start of the
-/// walk on; at one at which it only sends, the walk ends when the peer has what was sent. All parts
-/// are as long as the longest.
+/// Ranks behave equally: a segment that this rank receives at a hop was sent when this rank sends
+/// at that hop. At a hop where it only receives, its peer does nothing else from the start of the
+/// walk. At a hop where it only sends, the walk ends when the peer has finished with the segment.
+/// All parts have the size of the longest.
 class rank_clock {
  public:
   rank_clock(codec_cost const& codec, link_cost const& link, encoded_layout const& layout,
@@ -43,22 +43,22 @@ class rank_clock {
   double now() const { return now_; }
   void work(double seconds) { now_ += seconds; }
 
-  /// Encodes, and adds up the parts.
+  /// Encoding and reduce-scatter.
   void reduce() {
     walk_of_reduction handler(*this, depend_on_nothing(schedule_.reduce));
     walk(handler);
     if (schedule_.reduce.empty()) work(codec_.call + all_values() * codec_.encode);
   }
-  /// Gives finished parts to all.
+  /// All-gather of reduced parts.
   /// @param decodes  on arrival
   void gather(bool decodes) {
     walk_of_gathering handler(*this, decodes);
     walk(handler);
-    handler.decode_shard();  // of a walk without receives
+    handler.decode_shard();  // for walks without receives
   }
 
  private:
-  /// What hop_pipeline takes for a transport: who waits for a message waits until it has come.
+  /// The transport of hop_pipeline: waiting for a message advances the clock to its arrival.
   struct link_of_times {
     struct request {
       std::size_t hop, segment;
@@ -81,7 +81,7 @@ class rank_clock {
     }
   };
 
-  /// What both walks do alike.
+  /// Common to both walks.
   struct walk_of_times : segment_handler {
     rank_clock& clock;
     std::vector<hop> const& hops;
@@ -90,9 +90,9 @@ class rank_clock {
     walk_of_times(rank_clock& clock, std::vector<hop> const& hops)
         : clock(clock), hops(hops), start(clock.now_) {}
 
-    /// What the peer does, too, before it sends a segment.
+    /// Work before a segment is sent, on the peer as well.
     virtual double before_sending(int ranks, block_range segment) const = 0;
-    /// What is done with a segment that has come.
+    /// Work on a received segment.
     virtual double when_received(hop const& h, block_range segment) const = 0;
 
     std::span<std::byte> inbox(std::size_t h, block_range segment) final {
@@ -108,7 +108,7 @@ class rank_clock {
       }
       return {};
     }
-    /// Until peers have what only they receive.
+    /// Waits until peers have finished with the segments that only they receive.
     void wait_for_peers() {
       double last = clock.now_;
       for (std::size_t h = 0; h < hops.size(); ++h) {
@@ -128,8 +128,8 @@ class rank_clock {
   };
 
   struct walk_of_reduction final : walk_of_times {
-    std::vector<char> encodes_sent, encodes_received;  ///< by hop: what was not needed before
-    double seconds_per_block;                          ///< of encoding
+    std::vector<char> encodes_sent, encodes_received;  ///< by hop: segments not needed before
+    double seconds_per_block;                          ///< to encode
 
     walk_of_reduction(rank_clock& clock, bool sends_at_once)
         : walk_of_times(clock, clock.schedule_.reduce),
@@ -157,7 +157,7 @@ class rank_clock {
       return encoding(segment) + clock.narrowing(segment, ranks);
     }
     double when_received(hop const& h, block_range segment) const override {
-      bool const is_finished = h.ranks == clock.schedule_.size;  // it replaces what is there
+      bool const is_finished = h.ranks == clock.schedule_.size;  // it replaces this rank's segment
       double const values = is_finished ? 0 : clock.values(segment);
       return clock.widening(segment, h.ranks) + clock.codec_.call + values * clock.codec_.merge;
     }
@@ -182,8 +182,8 @@ class rank_clock {
 
   struct walk_of_gathering final : walk_of_times {
     bool const decodes;
-    double seconds_per_block;            ///< of decoding
-    std::vector<std::size_t> is_narrow;  ///< by block: how many from it on have been made narrow
+    double seconds_per_block;            ///< to decode
+    std::vector<std::size_t> is_narrow;  ///< by block: size of the narrow segment that starts there
     bool is_first = true;
 
     walk_of_gathering(rank_clock& clock, bool decodes)
@@ -214,7 +214,7 @@ class rank_clock {
       is_first = false;
     }
     void arrive(std::size_t h, block_range segment, std::size_t) override {
-      is_narrow[segment.first] = segment.count;  // it goes on as it came
+      is_narrow[segment.first] = segment.count;  // forwarded unchanged
       clock.work(clock.widening(segment, hops[h].ranks));
     }
     void passed_on(block_range segment) override { clock.work(decoding(segment)); }
@@ -240,7 +240,7 @@ class rank_clock {
   }
 
   // ---- where things lie ---------------------------------------------------------------------
-  /// As long as the longest of so many parts, where no others lie.
+  /// A range for these parts that overlaps no other parts, of the largest size of such parts.
   block_range blocks(block_range parts) const {
     auto const all = static_cast<std::size_t>(schedule_.parts);
     return {parts.first * part_blocks_, (layout_.blocks() * parts.count + all - 1) / all};
@@ -283,9 +283,9 @@ class rank_clock {
   double now_ = 0;
   busy_link out_, in_;
 
-  // of one walk
+  // for one walk
   std::vector<std::vector<double>> passed_;  ///< by hop and segment: when messages left their link
-  std::vector<std::size_t> received_;        ///< by hop: receives that were posted
+  std::vector<std::size_t> received_;        ///< by hop: receives posted
   std::vector<double> peers_now_;            ///< by hop at which this rank only receives
   std::size_t posted_hop_ = 0, posted_segment_ = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The time that sampled selection takes, on one rank.
+/// Simulates the time of sampled selection on one rank.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,14 +12,14 @@
 
 namespace hcomp::detail {
 
-/// The mean bytes of the bits that sampled selection draws from one rank: per block rounded up, by
-/// 7/16 on average.
+/// The mean size of the bits that sampled selection draws from one rank. Rounding up adds 7/16 byte
+/// per block on average.
 constexpr double shard_bytes(double values, double blocks, int ranks) {
   return values / 8 / ranks + blocks * 7 / 16;
 }
 
-/// One rank's clock while sampled_engine goes through all blocks, a segment of them at a time. Ranks do
-/// alike: what this rank receives was sent when itself sent the same.
+/// One rank's clock while sampled_engine processes all blocks, one segment at a time. Ranks behave
+/// equally: a message that this rank receives was sent when this rank sent its own.
 class selection_clock {
  public:
   selection_clock(codec_cost const& codec, link_cost const& link, encoded_layout const& layout,
@@ -30,7 +30,7 @@ class selection_clock {
         segment_blocks_(layout.blocks_per(segment_bytes)),
         out_(link) {}
 
-  /// Selects and sends the messages of all segments; returns the time then.
+  /// Selects and sends the messages of all segments; returns the time of the last one.
   double pack(int ranks) {
     for_each_segment([&](std::size_t blocks) {
       now_ += 4 * codec_.call + values(blocks) * (codec_.encode + ranks * codec_.pack);
@@ -42,7 +42,7 @@ class selection_clock {
     });
     return now_;
   }
-  /// and puts the bits of all ranks back.
+  /// Scatters the bits of all ranks; returns the time.
   double unpack(int ranks) {
     std::size_t segment = 0;
     for_each_segment([&](std::size_t blocks) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Which algorithms go with which codecs.
+/// The algorithms of each codec.
 
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse.hpp>
@@ -25,7 +25,7 @@ template <class C>
 inline constexpr algorithm_kind usual_algorithm =
     Sparse<C> ? algorithm_kind::direct : algorithm_kind::ring;
 
-/// @throws std::invalid_argument  the codec has no such algorithm
+/// @throws std::invalid_argument  the codec does not support the algorithm
 [[gnu::cold]] inline void require_algorithm(std::string_view codec, algorithm_set has,
                                             algorithm const& how) {
   if (how.hierarchical)

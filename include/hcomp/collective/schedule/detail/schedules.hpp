@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The schedules of all algorithms: arithmetic only. They are made once per plan, and compiled for
-/// size, which takes less time.
+/// The schedules of all algorithms: arithmetic only. They are made once per plan and compiled for
+/// size, which compiles faster.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,7 +13,7 @@ namespace hcomp::detail {
 
 constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part), 1}; }
 
-/// size - 1 hops each way, all between neighbours; bandwidth-optimal.
+/// size - 1 hops in each half, all between neighbours; bandwidth-optimal.
 [[gnu::cold]] inline schedule ring_schedule(int rank, int size) {
   ring const r{rank, size};
   schedule s{rank, size, size, {}, {}, one_part(r.shard())};
@@ -26,9 +26,9 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   return s;
 }
 
-/// Rings in the rows, then rings in the columns for what the rows added up, and back: the bytes of the
-/// ring in 2 (rows + columns - 2) hops. rank = row * columns + column; what travels in a row's ring
-/// is `rows` parts at once, p * rows to p * rows + rows - 1.
+/// Rings in the rows, then rings in the columns for the rows' results, and back: the bytes of the
+/// ring in 2 (rows + columns - 2) hops. rank = row * columns + column. A row's ring moves `rows`
+/// parts at once, p * rows to p * rows + rows - 1.
 [[gnu::cold]] inline schedule torus_schedule(int rank, int rows, int columns) {
   int const row = rank / columns, column = rank % columns;
   ring const across{column, columns}, down{row, rows};
@@ -55,7 +55,7 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   return s;
 }
 
-/// Every rank is the server of its own part: all-to-all, then all-gather. Two steps of latency.
+/// Every rank reduces its own part: all-to-all, then all-gather. Two steps of latency.
 [[gnu::cold]] inline schedule direct_schedule(int rank, int size) {
   schedule s{rank, size, size, {}, {}, one_part(rank)};
   for (int h = 1; h < size; ++h) {
@@ -66,8 +66,9 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   return s;
 }
 
-/// Recursive recursive_doubling: log2 P exchanges of the whole vector with ranks 1, 2, 4, ... places away,
-/// for powers of two. Otherwise the first ranks pair up before, and one of each pair waits.
+/// Recursive doubling: log2 P exchanges of the complete vector with ranks 1, 2, 4, ... positions
+/// away, for powers of two. Otherwise the first ranks form pairs before, and one rank of each pair
+/// waits.
 /// Source: R. Thakur, R. Rabenseifner and W. Gropp, Int. J. High Perform. Comput. Appl. 19 (2005).
 [[gnu::cold]] inline schedule recursive_doubling_schedule(int rank, int size) {
   auto s = direct_schedule(rank, size);
@@ -87,14 +88,14 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   int const place = is_paired ? rank / 2 : rank - pairs;
   for (int distance = 1; distance < cube; distance *= 2) {
     int const other = place ^ distance, peer = other < pairs ? 2 * other + 1 : other + pairs;
-    int const first = place / distance * distance;  // of the places whose sum this rank has
+    int const first = place / distance * distance;  // of the positions whose sum this rank has
     s.reduce.push_back({peer, peer, all, all, distance + std::clamp(pairs - first, 0, distance)});
   }
   if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing, size});
   return s;
 }
 
-/// Rank 0 receives the vectors of all others, adds them up in the order of the ranks, and answers.
+/// Rank 0 receives the vectors of all ranks, adds them in rank order, and sends the result.
 [[gnu::cold]] inline schedule aggregator_schedule(int rank, int size) {
   block_range const all{0, 1}, nothing{};
   schedule s{rank, size, 1, {}, {}, rank == 0 ? all : nothing};

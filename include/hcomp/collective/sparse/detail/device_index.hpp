@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The marks of an index in a device's memory, counted.
+/// Counts the marks of an index in device memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace hcomp::detail {
 
-/// How many values are marked before each word, and what all words have together. After
-/// construction nothing is allocated. Memory: half a bit per value and 2 bytes per run.
+/// The number of marked values before each word, and a summary of all words. After construction
+/// nothing is allocated. Memory: half a bit per value and 2 bytes per run.
 template <DeviceExecutor E> class device_index {
  public:
   explicit device_index(std::size_t values)
@@ -21,10 +21,10 @@ template <DeviceExecutor E> class device_index {
         order_(order_words() * sizeof(std::uint64_t)),
         summary_(1) {}
 
-  /// Gives the executor the work of counting.
-  /// @param words      the index, in its memory
-  /// @param own        the index of this rank alone, of which it must lack nothing
-  /// @param exponents  what stands behind an index
+  /// Enqueues the counting.
+  /// @param words      the index, in the executor's memory
+  /// @param own        the index of this rank alone; `words` must include it
+  /// @param exponents  the exponents that follow an index
   void count(E& executor, std::uint64_t const* words, std::uint64_t const* own,
              std::uint64_t const* exponents) {
     auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
@@ -34,15 +34,15 @@ template <DeviceExecutor E> class device_index {
         count_shares::shares(values_),
         count_shares{words, own, values_, {order}, marks_before(), summary_.for_work()});
   }
-  /// Marked before each word; for work that is given after that.
+  /// Values marked before each word; for later work.
   std::uint32_t* marks_before() { return reinterpret_cast<std::uint32_t*>(marks_before_.data()); }
 
-  /// What was found. Waits for the executor.
+  /// The summary. Waits for the executor.
   index_summary const& fetch(E& executor) {
     summary_.fetch(executor, 1);
     return summary();
   }
-  /// What was found when it was fetched last.
+  /// The summary that was fetched last.
   index_summary const& summary() const { return *summary_.for_host(); }
 
  private:

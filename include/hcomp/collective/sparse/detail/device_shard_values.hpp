@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is done with the values of shards of sparse vectors in a device's memory.
+/// Work on the shards of sparse vectors in device memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,11 +27,13 @@
 
 namespace hcomp::detail {
 
-/// On devices. The host writes and checks headers, marks and checksums; values it does not touch:
-/// the device marks, packs, adds up and puts back, and copies lanes from and to messages. The host
-/// waits for the marks, in write_part, write_sums and write_values for what they return, and where
-/// it asks for NaN and infinity. Memory on the device, allocated in the first call: 2 lanes and 5
-/// bits per value, and a lane and 2 bits per value of the shard.
+/// shard_values on devices. The host writes and checks headers, marks and checksums, and does not
+/// touch values. The device marks, packs, adds and unpacks values, and copies lanes from and to
+/// messages. The host waits for the marks, for the return values of write_part, write_sums and
+/// write_values, and when it asks for NaN and infinity.
+///
+/// Memory on the device, allocated in the first call: 2 lanes and 5 bits per value, and a lane and
+/// 2 bits per value of the shard.
 template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public codec_shards<C> {
   using base = codec_shards<C>;
   using base::lanes_are_floats;
@@ -69,7 +71,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   void begin_parts(std::span<float const> x) override {
     if constexpr (lanes_are_floats) find(x);
   }
-  /// Gives the work of it, so that one part is packed and copied while others are written.
+  /// Enqueues the work, so that one part is packed and copied while other parts are written.
   void prepare_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
                     std::byte* out) override {
     auto const s = layout().of(owner);
@@ -81,7 +83,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
       executor_->for_each_block(
           runs_of(s.count),
           convert_runs<to_lane<Lane>>{{numbers()}, s.count, x.data() + s.first, lanes});
-    else  // no more are marked before the shard than there are values
+    else  // the shard is preceded by at least `begin` values
       executor_->for_each_block(
           runs_of(s.count), pack_runs<to_lane<Lane>>{{numbers()},
                                                      {own().for_work() + s.words.first,
@@ -178,7 +180,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     if (came.fault != block_fault::none) return came;
     if (!contains({here, s.words.count}, own_marks(s))) return {block_fault::ranks};
     marks.send(*executor_, s.words.count, s.words.first);
-    float* const values = at<float>(there_->lanes) + arrived_;  // one shard's behind the other's
+    float* const values = at<float>(there_->lanes) + arrived_;  // shards are contiguous
     copied_ = executor_->write(reinterpret_cast<std::byte*>(values), came.lanes,
                                came.marked * sizeof(float));
     arrived_ += came.marked;
@@ -214,15 +216,15 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
 
  private:
   struct device_memory {
-    /// Own marks, exponents, and what count_before_shards finds.
+    /// Own marks, exponents, and the result of count_before_shards.
     mirror<std::uint64_t, E> own;
-    mirror<std::uint64_t, E> marks_of_parts;  ///< of this rank's shard, by ranks
-    mirror<std::uint64_t, E> marks;           ///< of all of them
+    mirror<std::uint64_t, E> marks_of_parts;  ///< of this rank's shard, by rank
+    mirror<std::uint64_t, E> marks;           ///< union of all ranks
     mirror<std::uint64_t, E> marks_of_sums;   ///< of all shards
-    mirror<nonfinite_words, E> nonfinite;     ///< by runs of this rank's shard
+    mirror<nonfinite_words, E> nonfinite;     ///< by run of this rank's shard
     typename E::buffer exponents;
-    typename E::buffer lanes;  ///< of parts that are sent; then sums that are; then those that came
-    typename E::buffer lanes_of_parts;  ///< that came
+    typename E::buffer lanes;  ///< of parts to send; then reduced lanes to send; then received ones
+    typename E::buffer lanes_of_parts;  ///< received
     typename E::buffer sums;            ///< of this rank's shard
     device_index<E> index, index_of_shard;
 
@@ -259,7 +261,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   void count(device_index<E>& index, std::uint64_t const* words) {
     index.count(*executor_, words, words, own().for_work() + layout().words());
   }
-  /// Marks of all shards, and how many each has, to the host.
+  /// Reads the marks of all shards, and their counts, to the host.
   void find(std::span<float const> x) {
     std::size_t const runs = runs_of(layout().values), words = layout().words();
     std::uint64_t* const marks = own().for_work();
@@ -273,12 +275,12 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     own().fetch(*executor_, words + sparse::exponent_words + layout().ranks + 1);
   }
 
-  /// A message that wants its lanes.
+  /// A message whose lanes are being copied.
   struct unfinished {
     typename E::mark copied{};
     std::size_t bytes = 0;
   };
-  /// Gives the work of copying lanes to where they begin in a message.
+  /// Enqueues a copy of lanes to their position in a message.
   template <class T>
   unfinished read_lanes(T const* lanes, std::size_t count, std::size_t begin, std::byte* message) {
     std::size_t const bytes = count * sizeof(T);
@@ -302,9 +304,9 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
 
   E* executor_;
   std::unique_ptr<device_memory> there_;
-  std::vector<unfinished> leaving_;  ///< by owners
-  std::size_t arrived_ = 0;          ///< values of sums
-  typename E::mark copied_{};        ///< the last message, to the device
+  std::vector<unfinished> leaving_;  ///< by owner
+  std::size_t arrived_ = 0;          ///< received values of reduced shards
+  typename E::mark copied_{};        ///< the last message was copied to the device
 };
 
 }  // namespace hcomp::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The sketch of a sum of sparse vectors in a device's memory: found, filled and read.
+/// The sketch of a sparse reduction in device memory: choice, encoding and decoding.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,35 +21,35 @@
 
 namespace hcomp::detail {
 
-/// Memory of an executor that grows when more is asked for than ever before.
+/// Memory of an executor that grows when a request exceeds all earlier ones.
 template <class T, Executor E> class growing_memory {
  public:
-  /// For `count` items. If it grows, what was there is lost, and no work may use it any more.
+  /// Memory for `count` items. If it grows, its content is lost, and no pending work may use it.
   T* room_for(std::size_t count) {
     if (!memory_ || memory_->size() < count * sizeof(T))
       memory_.emplace((count + count / 8) * sizeof(T));
     return data();
   }
-  /// Null at first.
+  /// Null before the first call of room_for.
   T* data() const { return memory_ ? reinterpret_cast<T*>(memory_->data()) : nullptr; }
 
  private:
   std::optional<typename E::buffer> memory_;
 };
 
-/// What lhc does, by the executor's work: the same sketch, lanes and values. Integers alone, since
-/// sums of floats would depend on who comes first. All pointers are of the executor's memory.
+/// lhc on an executor: the same sketch, lanes and values. Only for integers, since sums of floats
+/// would depend on the order of the threads. All pointers are to the executor's memory.
 ///
-/// In this order: choose, whenever the index has changed; encode; decode. The host waits in choose,
-/// mostly once per sketch that is tried, and once in decode.
-/// Memory: 8 bytes and a bit per cell and 8 bytes per marked value, allocated when there are more
-/// of them than ever before; 2 and a half bits per value when values are left beside a sketch for
-/// the first time.
+/// Order of calls: choose, whenever the index has changed; encode; decode. The host waits in
+/// choose, mostly once per attempted sketch, and once in decode.
+///
+/// Memory: 8 bytes and a bit per cell and 8 bytes per marked value, allocated when their number
+/// reaches a new maximum; 2.5 bits per value when values are first sent beside a sketch.
 template <class Lane, DeviceExecutor E> class device_sketch {
   static_assert(std::is_unsigned_v<Lane>);
 
  public:
-  /// @param values  of every vector
+  /// @param values  per vector
   /// @throws std::invalid_argument  as lhc
   device_sketch(std::size_t values, lhc_options const& options, E& executor)
       : executor_(&executor),
@@ -60,9 +60,9 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     require_possible(options);
   }
 
-  /// Finds the sketch of an index. Of this object's work none may be pending.
-  /// @param index   with exponents; must stay as it is until values are decoded
-  /// @param marked  how many values it marks
+  /// Finds the sketch of an index. No work of this object may be pending.
+  /// @param index   with exponents; must be unchanged until values are decoded
+  /// @param marked  number of values it marks
   /// @throws std::invalid_argument  more cells than 31 bits can count
   void choose(packed_places const& index, std::size_t marked, std::uint64_t key) {
     index_ = index;
@@ -82,7 +82,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   std::size_t lanes() const { return cells() + beside(); }
   int attempts() const { return chosen_.attempts; }
   std::size_t rounds() const { return chosen_.progress.rounds; }
-  /// In their order, in the executor's memory.
+  /// In order of the claims, in the executor's memory.
   lhc::value_claim const* claims() const { return claims_.data(); }
 
   void encode(sparse::lane_numbers<Lane> const& numbers, float const* x, Lane* out) {
@@ -95,8 +95,8 @@ template <class Lane, DeviceExecutor E> class device_sketch {
           runs_of(values_), pack_runs<to_lane<Lane>>{{numbers}, left(), values_, x, out + cells()});
   }
 
-  /// @param lanes  the sums of all ranks; the sketch is used up
-  /// @throws wire_error  cells hold more than the index says; x is unchanged
+  /// @param lanes  the reduced lanes; the sketch is overwritten
+  /// @throws wire_error  cells hold more values than the index marks; x is unchanged
   void decode(sparse::lane_numbers<Lane> const& numbers, Lane* lanes, float* x) {
     float* const packed = recover(numbers, lanes);
     if (beside_ > 0)
@@ -108,12 +108,12 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   }
 
  private:
-  /// Given to the executor before the host looks how far they came: most sketches take fewer, and
-  /// those in which nothing is found take little.
+  /// Rounds enqueued before the host checks progress: most sketches take fewer, and rounds without
+  /// claims take little time.
   static constexpr std::size_t rounds_at_once = 24;
 
-  /// Into how many shares so many claims, or those of one of their rounds, are cut: for a lane
-  /// each, up to twice what a large device has at once.
+  /// The number of shares for `claims` claims, or for those of one round: a SIMD lane each, up to
+  /// twice the number that a large device runs at once.
   static std::size_t shares_of(std::size_t claims) {
     return std::min<std::size_t>((claims + 127) / 128, 4096);
   }
@@ -146,7 +146,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     }
   }
 
-  /// Marks what peels and what does not.
+  /// Separates the marked values into those in the sketch and those beside it.
   void separate(std::uint64_t const* words) {
     if (!left_) left_.emplace(values_);
     std::size_t const claims = chosen_.progress.claims, shares = shares_of(claims);
@@ -160,8 +160,8 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   }
   packed_places left() { return {left_->marks(), left_->index.marks_before()}; }
 
-  /// Reads the claims, each in its round and its cell. Returns their values, among those of all that
-  /// are marked, in memory of which peeling has no more need.
+  /// Reads the claims, each in its round from its cell. Returns their values, in the order of all
+  /// marked values, in memory that peeling no longer uses.
   float* recover(sparse::lane_numbers<Lane> const& numbers, Lane* cells_of_sum) {
     auto* const packed = reinterpret_cast<float*>(graph_.room_for(marked_));
     *used_.for_host() = {0, 0};
@@ -182,7 +182,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
     return packed;
   }
 
-  /// What is sent beside the sketch.
+  /// The values sent beside the sketch.
   struct left_values {
     explicit left_values(std::size_t values)
         : memory(2 * sparse::index_words(values) * sizeof(std::uint64_t)),
@@ -202,13 +202,13 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   growing_memory<std::uint64_t, E> graph_, open_;
   growing_memory<lhc::value_claim, E> claims_;
   growing_memory<std::uint32_t, E> counts_;
-  mirror<std::uint32_t, E> rounds_;  ///< claims after each
+  mirror<std::uint32_t, E> rounds_;  ///< number of claims after each round
   mirror<used_cells, E> used_;
   std::optional<left_values> left_;
   lhc::sketch_choice chosen_{{0, 0}, {0, 0}, 0};
   packed_places index_{nullptr, nullptr};
   std::size_t marked_ = 0, beside_ = 0;
-  std::uint64_t const* sketched_ = nullptr;  ///< what of the index is in the sketch
+  std::uint64_t const* sketched_ = nullptr;  ///< the part of the index that is in the sketch
 };
 
 }  // namespace hcomp::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Adds up what ranks have of one shard, without room for what is zero on all of them.
+/// Adds the ranks' parts of one shard, without memory for values that are zero on all ranks.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,23 +11,23 @@
 
 namespace hcomp::detail {
 
-/// Sums of the lanes that any of some ranks has marked, one behind the other: they stay in the
-/// cache where all values of the shard would not.
+/// The sum of every lane that any rank has marked, contiguous: they fit the cache when all values of
+/// the shard do not.
 template <class Lane> class packed_sums {
  public:
   packed_sums() = default;
-  /// @param words  of each rank's marks
+  /// @param words  size of each rank's marks
   packed_sums(std::size_t words, std::size_t ranks)
       : words_(words), parts_(ranks), marks_(words), marks_of_parts_(words * ranks) {}
 
-  /// Where a rank's marks belong.
+  /// The destination of a rank's marks.
   std::span<std::uint64_t> marks_of_part(std::size_t rank) {
     return std::span(marks_of_parts_).subspan(rank * words_, words_);
   }
-  /// The lanes of what that rank has marked; they must stay where they are until add_up.
+  /// Sets the lanes of a rank's marked values. They must stay valid until add_up.
   void set_lanes_of_part(std::size_t rank, std::byte const* lanes) { parts_[rank] = lanes; }
 
-  /// In the order of the ranks.
+  /// Adds the parts in rank order.
   void add_up() {
     std::size_t marked = 0;
     for (std::size_t w = 0; w < words_; ++w) {
@@ -40,10 +40,10 @@ template <class Lane> class packed_sums {
     for (std::size_t r = 0; r < parts_.size(); ++r) add(marks_of_part(r), parts_[r]);
   }
 
-  /// Of what some rank has marked, after add_up.
+  /// The union of all ranks' marks, after add_up.
   std::span<std::uint64_t const> marks() const { return marks_; }
   std::span<Lane const> sums() const { return sums_; }
-  /// f(value, sum) for each of them.
+  /// Calls f(value, sum) for each.
   template <class F> void for_each(F const& f) const {
     for_lanes<Lane>(marks_, reinterpret_cast<std::byte const*>(sums_.data()), f);
   }

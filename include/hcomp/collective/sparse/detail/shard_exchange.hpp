@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums of sparse vectors by shards: every rank sends every owner what it has of the owner's shard,
-/// owners add up, and send the sums to all ranks.
+/// Sparse reductions by shards: every rank sends every owner its part of the owner's shard, and
+/// owners add the parts and send the result to all ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,9 +25,8 @@
 
 namespace hcomp::detail {
 
-/// Shards of vectors of one size, and the memory to move them: the host's, of which it is allocated
-/// in the first call and has room for the longest messages there can be; only what travels is
-/// touched.
+/// Shards of vectors of one size, and host memory for their messages. The memory is allocated in
+/// the first call, for the longest possible messages; only transferred bytes are touched.
 class shard_exchange {
  public:
   shard_exchange(shard_layout const& layout, std::unique_ptr<shard_work> work,
@@ -36,10 +35,9 @@ class shard_exchange {
 
   sparse_shard shard() const { return layout_.mine(); }
 
-  /// Adds up what all ranks have of this rank's shard. Returns what is wrong, by words of the
-  /// index.
-  /// @param key        of the call
-  /// @param sums_follow   give_sums is called next
+  /// Reduces this rank's shard over all ranks. Returns faults, by words of the index.
+  /// @param key          of the call
+  /// @param sums_follow  give_sums is the next call
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
   code_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
                        bool sums_follow, report& stats) {
@@ -73,13 +71,13 @@ class shard_exchange {
     watch.add_to(stats.seconds_merge);
     return found;
   }
-  /// The sums to this rank's shard of x.
+  /// Writes the reduced values to this rank's shard of x.
   void read_sums(std::span<float> x) {
     if (mine().count > 0) work_->read_sums(x);
   }
 
-  /// After add_up: its sums to all ranks, and theirs into memory, until `write` takes them. Returns
-  /// what is wrong, by words of the index.
+  /// After add_up: sends this rank's reduced shard to all ranks, and receives theirs into memory,
+  /// for `write`. Returns faults, by words of the index.
   code_findings give_sums(std::uint64_t key, report& stats) {
     if (mine().count > 0) {
       stopwatch watch;
@@ -110,15 +108,15 @@ class shard_exchange {
     wait_for_sends(stats);
     return found;
   }
-  /// Into x, which is as it was when it was marked, what give_sums brought.
+  /// Writes the received shards into x, which must be unchanged since it was marked.
   void write(std::span<float> x) { work_->write(x); }
-  /// Values that are not zero on some rank, after give_sums.
+  /// Number of values that are nonzero on any rank, after give_sums.
   std::size_t marked() const { return marked_; }
-  /// Some sums did not travel as all values of a shard.
+  /// Whether any reduced shard was not sent with all of its values.
   bool packed() const { return travels_packed_; }
 
-  /// This rank's shard of x, as it is, to all others, and theirs into memory, until `read` takes
-  /// them. Returns what is wrong, by words of the index.
+  /// All-gather of uncompressed shards of x: sends this rank's to all ranks, and receives theirs
+  /// into memory, for `read`. Returns faults, by words of the index.
   code_findings gather(std::span<float const> x, std::uint64_t key, report& stats) {
     start();
     units_ = 0;
@@ -149,7 +147,7 @@ class shard_exchange {
     found.weight = 1;
     return found;
   }
-  /// Into x what `gather` brought, if nothing is wrong with it on any rank.
+  /// Writes the received shards into x, if no rank has a fault.
   void read(std::span<float> x) {
     for_shards([&](int owner, shard_state& s) {
       if (owner != rank()) work_->read_values(static_cast<std::size_t>(owner), s.sums.data(), x);
@@ -160,27 +158,27 @@ class shard_exchange {
   using sum_message = shard_work::sum_message;
 
   struct shard_state : sparse_shard {
-    std::span<std::byte> part;  ///< room for what this rank has of it; of its own shard none
-    std::span<std::byte> sums;  ///< and for what the owner sends
-    std::size_t came = 0;       ///< of that
+    std::span<std::byte> part;  ///< memory for this rank's part of it; empty for its own shard
+    std::span<std::byte> sums;  ///< memory for the owner's reduced shard
+    std::size_t came = 0;       ///< received bytes of `sums`
   };
 
   int rank() const { return static_cast<int>(layout_.rank); }
   int ranks() const { return static_cast<int>(layout_.ranks); }
   shard_state& mine() { return shards_[layout_.rank]; }
-  /// Calls `body(owner, shard)` for every shard that has values.
+  /// Calls `body(owner, shard)` for every nonempty shard.
   template <class F> void for_shards(F const& body) {
     for (int owner = 0; owner < ranks(); ++owner)
       if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
   }
-  /// For all others' that have values. The next rank's first, so that not all send to one.
+  /// The same for other ranks' shards. Starts at the next rank, so that not all ranks send to one.
   template <class F> void for_shards_of_others(F const& body) {
     for (int h = 1; h < ranks(); ++h) {
       int const owner = (rank() + h) % ranks();
       if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
     }
   }
-  /// Messages of ranks that count in other units are refused: their key is another.
+  /// The key depends on the units, so messages in other units are rejected.
   block_origin origin(std::uint64_t key, int sender, int owner) const {
     return {key ^ units_,
             static_cast<std::uint32_t>(sender),
@@ -232,14 +230,14 @@ class shard_exchange {
     found.damaged = where.words.first;
     found.fault = static_cast<std::uint64_t>(fault);
   }
-  /// NaN and infinity in this rank's shard, where these are errors.
+  /// Records NaN and infinity in this rank's shard, where they are errors.
   void note(nonfinite_words const& words, code_findings& found) {
     if (words.count == 0) return;
     found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + words.first);
     found.nonfinite_blocks += words.count;
   }
 
-  /// What lanes are; depends on all ranks, unless they are floats.
+  /// Determines the meaning of lanes; depends on all ranks, unless lanes are floats.
   void agree_on_units(std::span<float const> x, reduce_op result, std::uint64_t key,
                       report& stats) {
     exponent_bits exponents{};
@@ -261,7 +259,7 @@ class shard_exchange {
     work_->set_units(exponents, result);
   }
 
-  /// From every rank to the owners.
+  /// Sends every owner its part.
   void send_parts(std::span<float const> x, std::uint64_t key, report& stats) {
     sends_.clear();
     stopwatch watch;
@@ -310,12 +308,12 @@ class shard_exchange {
   plan_options options_;
   std::vector<shard_state> shards_;
   any_buffer parts_, inbox_, sums_of_all_;
-  block_fault damage_ = block_fault::none;  ///< of some part
+  block_fault damage_ = block_fault::none;  ///< of any part
   std::size_t marked_ = 0;
   bool travels_packed_ = false;
-  std::uint64_t units_ = 0;  ///< a fingerprint of what the units follow from; 0: of floats
+  std::uint64_t units_ = 0;  ///< fingerprint of the exponents behind the units; 0: floats
   std::vector<any_transport::request> sends_, receives_;
-  std::size_t next_ = 0;  ///< of receives_ to wait for
+  std::size_t next_ = 0;  ///< index of the next receive to wait for
 };
 
 }  // namespace hcomp::detail

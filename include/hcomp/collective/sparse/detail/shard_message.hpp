@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// One shard of a sparse vector as a message: what a rank has of it to its owner, or its sum from
-/// the owner to all.
+/// One shard of a sparse vector as a message: a rank's part for the owner, or the reduced shard
+/// from the owner to all ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace hcomp::detail {
 
-/// f(value, lane) for every marked value, in their order.
+/// Calls f(value, lane) for every marked value, in order.
 template <class Lane, class F>
 void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F const& f) {
   for (std::size_t w = 0; w < marks.size(); ++w) {
@@ -34,8 +34,8 @@ void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F c
   }
 }
 
-/// A header like a block's, then the marks, as bits or as a list, and the lanes of what is marked;
-/// or without marks all lanes.
+/// A header like a block's, then the marks, as a bit map or a list, and the lanes of the marked
+/// values; or all lanes without marks.
 template <class Lane> class shard_message {
  public:
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
@@ -50,9 +50,9 @@ template <class Lane> class shard_message {
     return dense_bytes(values) + sparse::mark_map_bytes(values);
   }
 
-  /// Header and marks of a message whose lanes follow; returns where they begin.
+  /// Writes header and marks of a message; returns the offset of its lanes.
   /// @param marks   of the shard's values
-  /// @param marked  how many are marked
+  /// @param marked  number of marked values
   /// @param origin  its index is the owner
   static std::size_t begin_packed(std::span<std::uint64_t const> marks, std::size_t marked,
                                   std::size_t values, block_origin const& origin, std::byte* out) {
@@ -71,14 +71,14 @@ template <class Lane> class shard_message {
     store(out, 0, header_of(kind, values, origin));
     return block_header_bytes;
   }
-  /// When all its bytes are written; returns their number.
+  /// Completes a message whose bytes are written; returns its size.
   static std::size_t close(std::size_t bytes, std::byte* out) {
     if (load<block_header>(out).flags & block_has_checksum) seal(serial_group{}, out, bytes);
     return bytes;
   }
 
-  /// A whole message; returns the number of bytes.
-  /// @param marked  the values that are marked
+  /// Writes a complete message; returns its size.
+  /// @param marked  the marked values
   static std::size_t write_packed(sparse::lane_numbers<Lane> const& numbers,
                                   std::span<std::uint64_t const> marks,
                                   std::span<float const> marked, std::size_t values,
@@ -92,7 +92,7 @@ template <class Lane> class shard_message {
     return finish(numbers, values, begin_dense(values.size(), origin, out, kind), out);
   }
 
-  /// Says that there is nothing to send, and why.
+  /// Writes a message that only reports a fault.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
                                   std::byte* out) {
     auto header = header_of(codec_ids::dense, values, origin);
@@ -102,14 +102,14 @@ template <class Lane> class shard_message {
     return finish({}, {}, block_header_bytes, out);
   }
 
-  /// What came.
+  /// A received message.
   struct content {
     block_fault fault = block_fault::none;
-    std::byte const* lanes = nullptr;  ///< of what is marked
+    std::byte const* lanes = nullptr;  ///< of the marked values
     std::size_t marked = 0;
   };
-  /// @param origin  that it must have
-  /// @param marks   index_words(values) of them, to be filled; after a fault they hold anything
+  /// @param origin  required origin
+  /// @param marks   receives index_words(values) words; undefined after a fault
   static content read(std::span<std::byte const> message, std::size_t values,
                       block_origin const& origin, std::uint64_t* marks) {
     if (message.size() < block_header_bytes) return {block_fault::length};
@@ -142,7 +142,7 @@ template <class Lane> class shard_message {
     return {block_fault::none, body.data() + index, marked};
   }
 
-  /// What is wrong with a message of all values by write_dense with this kind.
+  /// The fault of a message of all values, written by write_dense with this kind.
   static block_fault fault_of_dense(std::span<std::byte const> message, std::size_t values,
                                     block_origin const& origin, std::uint8_t kind) {
     if (message.size() != dense_bytes(values)) return block_fault::length;
@@ -153,7 +153,7 @@ template <class Lane> class shard_message {
   static block_header header_of(std::uint8_t kind, std::size_t values, block_origin const& origin) {
     return make_header(kind, static_cast<int>(values & 0xffff), false, origin);
   }
-  /// Of the header and the checksum; the message has a header.
+  /// Checks header and checksum; the message must have a header.
   static block_fault fault_of(std::span<std::byte const> message, std::uint8_t kind,
                               std::size_t values, block_origin const& origin) {
     auto const header = load<block_header>(message.data());
@@ -166,7 +166,7 @@ template <class Lane> class shard_message {
                                                                      : block_fault::checksum;
   }
 
-  /// Puts the lanes behind `bytes` bytes; returns how many it is then.
+  /// Appends the lanes at offset `bytes`; returns the size of the message.
   static std::size_t finish(sparse::lane_numbers<Lane> const& numbers,
                             std::span<float const> values, std::size_t bytes, std::byte* out) {
     if constexpr (std::is_same_v<Lane, float>) {  // lanes are the values

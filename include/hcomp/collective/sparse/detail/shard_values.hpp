@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What is done with the values of shards of sparse vectors, on hosts: they are marked, written
-/// into messages, added up and put back. On devices: device_shard_values.hpp.
+/// Work on the shards of sparse vectors in host memory: values are marked, written into messages,
+/// added and unpacked. For devices: device_shard_values.hpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@
 
 namespace hcomp::detail {
 
-/// Whether a message has all values of a shard.
+/// Whether a message contains all values of a shard.
 template <class Message>
 bool sends_all(sparse_strategies const& strategies, std::size_t values, std::size_t marked) {
   if (!strategies.dense || !(strategies.packed || strategies.sketched)) return strategies.dense;
@@ -39,14 +39,14 @@ bool sends_all(sparse_strategies const& strategies, std::size_t values, std::siz
          strategies.worthwhile * static_cast<double>(Message::dense_bytes(values));
 }
 
-/// Whether everything in `some` is marked in `all`.
+/// Whether `all` includes all marks of `some`.
 inline bool contains(std::span<std::uint64_t const> all, std::span<std::uint64_t const> some) {
   std::uint64_t missing = 0;
   for (std::size_t w = 0; w < some.size(); ++w) missing |= some[w] & ~all[w];
   return missing == 0;
 }
 
-/// What hosts and devices have in common.
+/// Common to hosts and devices.
 template <Sparse C> class codec_shards : public shard_work {
  public:
   using lane_type = typename C::lane_type;
@@ -70,7 +70,7 @@ template <Sparse C> class codec_shards : public shard_work {
  protected:
   shard_layout const& layout() const { return layout_; }
   sparse_strategies const& strategies() const { return strategies_; }
-  /// What lanes are in this call.
+  /// The meaning of lanes in this call.
   sparse::lane_numbers<lane_type> const& numbers() const { return numbers_; }
 
  private:
@@ -80,7 +80,7 @@ template <Sparse C> class codec_shards : public shard_work {
   sparse::lane_numbers<lane_type> numbers_;
 };
 
-/// On hosts.
+/// shard_values on hosts.
 template <Sparse C, Executor E> class shard_values final : public codec_shards<C> {
   using base = codec_shards<C>;
   using base::lanes_are_floats;
@@ -121,8 +121,8 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
   void begin_parts(std::span<float const>) override {}
   void prepare_part(std::size_t, std::span<float const>, block_origin const&, std::byte*) override {
   }
-  /// Floats, which need no common unit, are marked only here, so that some shards travel while
-  /// others are marked.
+  /// Floats need no common unit. They are marked here, so that some shards travel while other
+  /// shards are marked.
   std::size_t write_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
                          std::byte* out) override {
     auto const s = layout().of(owner);
@@ -167,7 +167,7 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
   }
 
   std::size_t write_sums(block_origin const& origin, std::byte* out) override {
-    auto const numbers = this->numbers();  // for the compiler to see that no store changes them
+    auto const numbers = this->numbers();  // a copy shows the compiler that no store changes it
     std::size_t const count = layout().mine().count;
     auto const sums = packed_.sums();
     if (sends_all<sum_message>(strategies(), count, sums.size())) {
@@ -195,7 +195,7 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
       auto const s = layout().of(owner);
       if (s.count == 0) continue;
       float* const here = x.data() + s.first;
-      // All that this rank has marked is marked in the sum. The rest is 0 already, or -0.
+      // The result includes all marks of this rank. All other values are 0 already, or -0.
       if (own_[owner].negative_zeros()) std::fill_n(here, s.count, 0.0f);
       for_lanes<float>(marks_of(s), lanes_of_sums_[owner],
                        [here](std::size_t i, float sum) { here[i] = sum; });
@@ -222,12 +222,12 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
   }
 
  private:
-  /// The exponents are behind the shard's marks in words_.
+  /// The exponents follow the shard's marks in words_.
   void mark_shard(std::size_t owner, std::span<float const> x) {
     auto const s = layout().of(owner);
     own_[owner].mark(x.subspan(s.first, s.count), words_.data());
   }
-  /// Of the sums, after take_sums.
+  /// Marks of the reduced shards, after take_sums.
   std::span<std::uint64_t> marks_of(sparse_shard const& s) {
     return std::span(words_).subspan(s.words.first, s.words.count);
   }
@@ -247,11 +247,11 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
     return all;
   }
 
-  std::vector<sparse::own_values> own_;  ///< by owners
+  std::vector<sparse::own_values> own_;  ///< by owner
   packed_sums<Lane> packed_;             ///< of this rank's shard
   std::vector<Lane> own_lanes_;          ///< of its own part
   std::vector<std::uint64_t> words_;
-  std::vector<std::byte const*> lanes_of_sums_;  ///< by owners
+  std::vector<std::byte const*> lanes_of_sums_;  ///< by owner
   std::vector<float> values_to_send_;
 };
 

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums sparse vectors: by shards, or an index and then lanes. Written once for all codecs,
-/// executors and transports.
+/// Reduces sparse vectors by shards, or by an index and then lanes. One implementation for all
+/// codecs, executors and transports.
 
 #include <algorithm>
 #include <cstddef>
@@ -31,10 +31,10 @@
 
 namespace hcomp::detail {
 
-/// What all ranks' unions of indices have in common.
+/// Compares the indices of all ranks.
 struct union_summary {
   std::uint64_t lowest, highest;  ///< fingerprint
-  std::uint64_t damaged;          ///< 1: some rank met damage
+  std::uint64_t damaged;          ///< 1: some rank received damage
 
   void unite(union_summary const& other) {
     lowest = std::min(lowest, other.lowest);
@@ -43,13 +43,13 @@ struct union_summary {
   }
 };
 
-/// Sums sparse vectors of one size over one transport. See `plan`, whose promises these are.
+/// Reduces sparse vectors of one size over one transport, with the promises of `plan`.
 ///
-/// An all_reduce goes by shards with algorithm direct, unless sketches alone are allowed, and in
-/// two phases with others. The other collectives go by shards.
+/// With algorithm direct all_reduce works by shards, unless only sketches are allowed. With other
+/// algorithms it has two phases. reduce_scatter and all_gather always work by shards.
 class sparse_engine final : public sparse_sum_engine {
  public:
-  /// @param work  must outlive the engine, as must the transport
+  /// @param work  must outlive the engine, like the transport
   /// @throws std::invalid_argument  a transport that cannot reach the executor's memory
   sparse_engine(sparse_engine_settings const& made_for, sparse_work& work, any_transport& transport,
                 plan_options const& options)
@@ -64,7 +64,7 @@ class sparse_engine final : public sparse_sum_engine {
   }
 
   block_range shard_blocks() const override { return shards_.shard().words; }
-  /// Of the last all_reduce.
+  /// The choice of the last all_reduce.
   sparse_choice const& choice() const override { return choice_; }
 
   report all_reduce(call_arguments const& given, sparse_values& values,
@@ -143,7 +143,7 @@ class sparse_engine final : public sparse_sum_engine {
     watch.skip();
     try {
       work_->unite(session_.key());
-    } catch (wire_error const& error) {  // the others may have found nothing
+    } catch (wire_error const& error) {  // other ranks may have found no fault
       revoke(transport(), error.what());
     }
     choice_ = work_->choice();
@@ -155,20 +155,20 @@ class sparse_engine final : public sparse_sum_engine {
     work_->decode(x, session_.key());
     watch.add_to(stats.seconds_decode);
   }
-  /// Every rank counts once in each of the two sums; empty if it does.
+  /// Every rank must count once in each of the two phases; empty if it does.
   std::string missing_ranks(report const& stats) {
     if (stats.weight == static_cast<std::uint64_t>(transport().size())) return {};
     return std::string(session_.codec().name) + ": a sum of " + std::to_string(stats.weight) +
            " ranks' values, there are " + std::to_string(transport().size()) + " ranks";
   }
-  /// With checksums all ranks have compared what they found.
+  /// With checksums all ranks have compared their findings.
   [[noreturn]] void end_on_all(std::string const& why) {
     if (options().checksum) throw wire_error(why);
     revoke(transport(), why);
   }
 
-  /// The index. Then a rank that has met damage in it, or has another one than the others, must not
-  /// go on without them, nor they without it.
+  /// Unites the index. A rank that has received damage, or has another index than the other ranks,
+  /// must not continue without them, nor they without it.
   void unite(call_options const& call, report& stats) {
     std::string damage;
     try {

@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// A sum of sparse vectors between its two phases: the index is made and read, lanes are chosen,
-/// encoded and decoded.
+/// The two phases of a sparse reduction: make and read the index; choose, encode and decode lanes.
 
 #include <algorithm>
 #include <cstddef>
@@ -28,13 +27,13 @@
 
 namespace hcomp::detail {
 
-/// On hosts, by sparse_sum. In this order: mark, whose words become those of the union; look;
-/// unite; encode_lanes, whose lanes become their sums; decode_lanes.
+/// On hosts, with sparse_sum. Order of calls: mark, whose words are then united over all ranks;
+/// look; unite; encode_lanes, whose lanes are then reduced; decode_lanes.
 template <Sparse C, Executor E> class sparse_phases {
   using Lane = typename C::lane_type;
 
  public:
-  /// @param options  with any result
+  /// @param options  with any op
   /// @throws std::invalid_argument  as sparse_sum
   sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& /*executor*/)
       : values_(values),
@@ -45,7 +44,7 @@ template <Sparse C, Executor E> class sparse_phases {
     is_mean_ = result == reduce_op::mean;
     return words_ = sum().mark(x);
   }
-  /// A fingerprint of the union.
+  /// A fingerprint of the united index.
   std::uint64_t look() const { return print_of_index(words_.data(), values_); }
   void unite(std::uint64_t key) { sum().unite(key); }
 
@@ -72,15 +71,15 @@ template <Sparse C, Executor E> class sparse_phases {
   std::span<std::uint64_t> words_;
 };
 
-/// On devices: the same index, choice and lanes by the executor's work. All spans are of its
-/// memory. The host waits in look() for 24 bytes; if it comes to a sketch, which takes integers,
-/// also as device_sketch does, and then that alone allocates memory after construction. Memory
-/// besides: 2 and a half bits per value.
+/// On devices: the same index, choice and lanes. All spans are in the executor's memory. The host
+/// waits for 24 bytes in look(). If a sketch is chosen, which requires integer lanes, the host also
+/// waits like device_sketch; only the sketch allocates memory after construction. Additional
+/// memory: 2.5 bits per value.
 template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   using Lane = typename C::lane_type;
 
  public:
-  /// @throws std::invalid_argument  no way is allowed, or sketches of floats, or as lhc
+  /// @throws std::invalid_argument  no strategy is allowed, or sketches of floats, or as lhc
   sparse_phases(C const& codec, std::size_t values, sparse_options const& options, E& executor)
       : executor_(&executor),
         values_(values),
@@ -93,7 +92,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
         index_(values),
         sketch_(values, codec.sketch, executor) {}
 
-  /// @param x  as many values as the constructor was told
+  /// @param x  with the number of values of the constructor
   std::span<std::uint64_t> mark(std::span<float const> x, reduce_op result) {
     options_.op = result;
     executor_->for_each_block(runs(), mark_runs{x.data(), values_, words(), at<std::uint64_t>(own_),
@@ -153,7 +152,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
       executor_->for_each_block(
           runs(), convert_runs<to_lane<Lane>>{{numbers_}, values_, x.data(), out.data()});
   }
-  /// @param reduced  of a sketch nothing is left
+  /// @param reduced  overwritten if it is a sketch
   void decode_lanes(std::span<Lane> reduced, std::span<float> x, std::uint64_t /*key*/) {
     if constexpr (has_sketches)
       if (choice_.strategy == sparse_strategy::sketched)
@@ -174,7 +173,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
     no_sketches(std::size_t, lhc_options const& sketch, E&) { require_possible(sketch); }
   };
 
-  /// Where packing is allowed, no sketch is chosen: it takes no fewer lanes.
+  /// If packing is allowed, no sketch is chosen: it never takes fewer lanes.
   static sparse_strategies possible(sparse_strategies const& strategies) {
     if (!strategies.dense && !strategies.packed && !strategies.sketched)
       throw std::invalid_argument(name() +

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The arithmetic of a sum of sparse vectors as an engine sees it.
+/// The interface of sparse reductions for engines.
 
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
@@ -19,36 +19,37 @@
 
 namespace hcomp::detail {
 
-/// Work of one codec and executor, in whose memory vectors are: by shards, or on whole vectors in
-/// two phases, which are in this order mark, sum_index, look, unite, encode, sum_lanes and decode.
+/// Work of a codec and an executor, whose memory holds the vectors: by shards, or on complete
+/// vectors in two phases. The order of the phases' calls is mark, sum_index, look, unite, encode,
+/// sum_lanes and decode.
 class sparse_work {
  public:
   virtual ~sparse_work() = default;
 
   virtual std::unique_ptr<shard_work> by_shards(shard_layout const& layout) = 0;
 
-  /// Called once, before all else of the two phases.
+  /// Called once, before all other calls of the two phases.
   /// @param transport  must outlive this
   virtual void connect(any_transport& transport) = 0;
 
   virtual void mark(std::span<float const> x, reduce_op result) = 0;
-  /// The index becomes the union of all ranks' indexes.
-  /// @throws wire_error  it was damaged on its way
+  /// Replaces the index by the union of all ranks' indices.
+  /// @throws wire_error  it was damaged in transfer
   virtual report sum_index(call_options const& call) = 0;
   /// A fingerprint of the union.
   virtual std::uint64_t look() = 0;
-  /// Chooses a way.
+  /// Chooses a strategy.
   /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
-  /// @throws wire_error       the union is none
+  /// @throws wire_error       the index is not a union
   virtual void unite(std::uint64_t key) = 0;
   virtual sparse_choice const& choice() const = 0;
   virtual void encode(std::span<float const> x, std::uint64_t key) = 0;
-  /// Lanes become their sums.
+  /// Reduces the lanes.
   virtual report sum_lanes(call_options const& call) = 0;
   virtual void decode(std::span<float> x, std::uint64_t key) = 0;
 };
 
-/// What a sparse_engine is made for.
+/// Settings of a sparse_engine.
 struct sparse_engine_settings {
   codec_terms codec;
   encoded_layout layout;  ///< in words of the index
@@ -65,12 +66,12 @@ struct sparse_values {
   std::span<float> x;
 };
 
-/// The collectives of a plan that skips zeros.
+/// The collectives of a plan with a Sparse codec.
 class sparse_sum_engine : public sum_engine<sparse_values> {
  public:
   using sum_engine::sum_engine;
 
-  /// Of the last all_reduce.
+  /// The choice of the last all_reduce.
   virtual sparse_choice const& choice() const = 0;
 };
 
