@@ -17,7 +17,7 @@ struct automatic_options {
   std::optional<double> magnitude = {};  ///< for codecs that have a magnitude, such as `sign`
   std::uint32_t total_weight = 0;  ///< largest sum of the ranks' weights; 0: the number of ranks
   std::optional<cost_table> costs = {};  ///< measured before; none: the constructor measures
-  measure_options measuring = {};        ///< `values` is at most this plan's
+  measure_options measuring = {};        ///< with vectors of at most `values` values
   /// Share of the time of all-reduces for re-tuning: measured times show changes of link and load,
   /// and the plan switches to a strategy that has become faster. 0: keeps the first choice, as
   /// without plan.check.

@@ -239,7 +239,7 @@ class rank_clock {
     handler.wait_for_peers();
   }
 
-  // ---- where things lie ---------------------------------------------------------------------
+  // ---- segments -----------------------------------------------------------------------------
   /// A range for these parts that overlaps no other parts, of the largest size of such parts.
   block_range blocks(block_range parts) const {
     auto const all = static_cast<std::size_t>(schedule_.parts);
@@ -261,7 +261,7 @@ class rank_clock {
   }
   double all_values() const { return static_cast<double>(layout_.values); }
 
-  // ---- what it costs ------------------------------------------------------------------------
+  // ---- costs --------------------------------------------------------------------------------
   double narrowing(block_range segment, int ranks) const {
     if (codec_.lane_bits == 0) return 0;
     return codec_.call + values(segment) * (ranks == 1 ? codec_.narrow_one : codec_.narrow);

@@ -108,7 +108,7 @@ class block_engine final : public sum_engine<value_work> {
     std::size_t bytes = 0;
   };
 
-  // ---- where things lie ---------------------------------------------------------------------
+  // ---- memory layout ------------------------------------------------------------------------
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
   std::size_t statistics_bytes() const { return statistics_words_ * sizeof(std::uint32_t); }
   /// The statistics that all ranks agreed on, for block_origin::statistics; null if there are none.
@@ -159,7 +159,7 @@ class block_engine final : public sum_engine<value_work> {
     auto operator()(block_range parts) const { return engine.segments(parts); }
   };
 
-  // ---- what is done with blocks -------------------------------------------------------------
+  // ---- work on blocks -----------------------------------------------------------------------
   void ready_to_move() {
     if (!transport().waits_for_work()) work_->synchronize();
   }
@@ -225,7 +225,7 @@ class block_engine final : public sum_engine<value_work> {
                                       layout_.bytes(range), " were expected"}));
   }
 
-  // ---- the two walks ------------------------------------------------------------------------
+  // ---- reduce-scatter and all-gather --------------------------------------------------------
   /// Merges received segments.
   struct reduction_walk final : segment_handler {
     block_engine& engine;
@@ -327,7 +327,7 @@ class block_engine final : public sum_engine<value_work> {
   }
   void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
 
-  // ---- what ranks agree on ------------------------------------------------------------------
+  // ---- agreement between ranks --------------------------------------------------------------
   /// The maxima of all ranks' words, on every rank, in ceil(log2 P) steps. Maxima tolerate
   /// repetition.
   void agree_on_statistics(value_work& values, report& stats) {

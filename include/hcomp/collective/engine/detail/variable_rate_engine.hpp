@@ -127,7 +127,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     block_fault fault = block_fault::none;
   };
 
-  // ---- what is agreed on --------------------------------------------------------------------
+  // ---- agreement between ranks --------------------------------------------------------------
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
   int parts_of(reduce_op result) const { return result == reduce_op::mean ? schedule_.size : 0; }
 
@@ -185,7 +185,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     return all.needs_fallback == 0;
   }
 
-  // ---- where things lie ---------------------------------------------------------------------
+  // ---- memory layout ------------------------------------------------------------------------
   /// Cuts parts into segments; returns the first segment of every part, and one past the last.
   std::vector<std::size_t> cut_parts() {
     std::vector<std::size_t> begins;
@@ -363,7 +363,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (options().checksum) seal(serial_group{}, out.data(), one.bytes);
   }
 
-  // ---- what is done with segments -----------------------------------------------------------
+  // ---- work on segments ---------------------------------------------------------------------
   /// Starts the message of this rank's partial sum of a segment.
   void encode(one_call const& it, std::size_t s, bool finished) {
     stopwatch watch;
@@ -460,7 +460,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose, it.parts);
   }
 
-  // ---- the two walks ------------------------------------------------------------------------
+  // ---- reduce-scatter and all-gather --------------------------------------------------------
   /// Adds received segments to this rank's partial sums.
   struct reduction_walk final : segment_handler {
     variable_rate_engine& engine;

@@ -11,7 +11,7 @@
 
 namespace hcomp::detail {
 
-/// The sum of every lane that any rank has marked, contiguous: they fit the cache when all values of
+/// The sum of every lane that a rank has marked, contiguous: they fit the cache when all values of
 /// the shard do not.
 template <class Lane> class packed_sums {
  public:

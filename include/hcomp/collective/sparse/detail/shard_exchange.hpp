@@ -286,7 +286,7 @@ class shard_exchange {
     watch.add_to(stats.seconds_communicate);
   }
 
-  // ---- From every owner to all ranks
+  // ---- reduced shards, from every owner to all ranks
 
   void receive_from_owners() {
     for_shards([&](int owner, shard_state& s) {
