@@ -601,7 +601,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
 
   bool merges_codes_, fits_calls_;
   bool has_fallback_room_ = false;  ///< memory for the fallback's messages is allocated
-  std::uint8_t codec_id_ = 0;      ///< codec_id of this call
+  std::uint8_t codec_id_ = 0;       ///< codec_id of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;
