@@ -151,7 +151,7 @@ TEST_CASE("plan: ranks with different sizes, codecs, value types or parameters a
                     all_reduce(x, sign<>{}, transport, executor);
                 }),
                 "disagreement_error",
-                "all_reduce: ranks disagree on the codec (its tag): rank 0 has 16, rank 2 has 17");
+                "all_reduce: ranks disagree on the codec (its id): rank 0 has 16, rank 2 has 17");
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   std::vector<double> other(x.begin(), x.end());
                   if (is_odd(transport))

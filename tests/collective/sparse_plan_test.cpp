@@ -511,7 +511,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                                perform(what, fixed, mine);
                            }),
                  "disagreement_error",
-                 name + ": ranks disagree on the codec (its tag): rank 0 has 24, rank 3 has 25");
+                 name + ": ranks disagree on the codec (its id): rank 0 has 24, rank 3 has 25");
     check_ending(
         ending_of(x,
                   [&](in_process& transport, auto& executor, auto mine) {

@@ -442,7 +442,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                                perform(what, coded, mine);
                            }),
                  "disagreement_error",
-                 name + ": ranks disagree on the codec (its tag): rank 0 has 30, rank 1 has 28");
+                 name + ": ranks disagree on the codec (its id): rank 0 has 30, rank 1 has 28");
     check_ending(ending_of(x,
                            [&](in_process& transport, auto mine) {
                              host_executor executor;

@@ -205,71 +205,69 @@ inline std::string to_text(double value) {
   return {text, std::to_chars(text, text + sizeof(text), value).ptr};
 }
 
-/// Names of the values that must be equal on all ranks, in the order in which disagreements are
-/// reported.
-inline constexpr std::array common_names{
-    "the collective",
-    "the number of values",
-    "the codec (its tag)",
-    "the bytes of a value",
-    "parameter 1 of the codec",
-    "parameter 2 of the codec",
-    "parameter 3 of the codec",
-    "parameter 4 of the codec",
-    "the algorithm",
-    "the algorithm",
-    "the algorithm",
-    "the seed",
-    "the step",
-    "the tensor",
-    "which ranks sum (a fingerprint of them)",
-    "the op (0 sum, 1 mean)",
-    "the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
-    "the checksum (0 off, 1 on)",
-    "narrow (0 off, 1 on)",
-    "segment_bytes (device_segment_bytes on devices)",
-    "decode_on_arrival_bytes"};
-
-/// These values of one record, as words to compare.
-inline std::array<std::uint64_t, common_names.size()> common_words(call_record const& r) {
-  auto const parameter = [&](int i) {
-    return std::bit_cast<std::uint64_t>(r.parameters[i] + 0.0);  // one of the two zeros
-  };
-  // the algorithm is reported on its own
-  auto const what = r.what == operation::owner_select ? operation::all_reduce : r.what;
-  return {static_cast<std::uint64_t>(what),
-          r.values,
-          r.codec,
-          r.value_bytes,
-          parameter(0),
-          parameter(1),
-          parameter(2),
-          parameter(3),
-          r.algorithm,
-          r.rows,
-          r.columns,
-          r.seed,
-          r.step,
-          r.tensor,
-          r.group,
-          r.op,
-          r.nonfinite,
-          r.checksum,
-          r.narrow,
-          r.segment_bytes,
-          r.decode_on_arrival_bytes};
+/// A value of call records that must be equal on all ranks.
+struct common_value {
+  char const* name;
+  std::uint64_t (*get)(call_record const&);
+  /// For messages; without a function the number.
+  std::string (*text)(call_record const&) = nullptr;
+};
+template <int I> constexpr common_value common_parameter(char const* name) {
+  return {name,
+          [](call_record const& r) {
+            return std::bit_cast<std::uint64_t>(r.parameters[I] + 0.0);  // one of the two zeros
+          },
+          [](call_record const& r) { return to_text(r.parameters[I]); }};
+}
+[[gnu::cold]] inline std::string algorithm_text(call_record const& r) {
+  return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
+                   static_cast<int>(r.columns)}
+      .name();
 }
 
-/// Word i of a record, for people.
-[[gnu::cold]] inline std::string common_text(call_record const& r, std::size_t i) {
-  if (i == 0) return to_text(r.what);
-  if (i >= 4 && i < 8) return to_text(r.parameters[i - 4]);
-  if (i >= 8 && i < 11)
-    return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
-                     static_cast<int>(r.columns)}
-        .name();
-  return std::to_string(common_words(r)[i]);
-}
+/// The values that must be equal on all ranks, in the order in which disagreements are reported.
+inline constexpr std::array common_values{
+    common_value{"the collective",
+                 [](call_record const& r) {
+                   // algorithm sampled is reported as an algorithm
+                   auto const what =
+                       r.what == operation::owner_select ? operation::all_reduce : r.what;
+                   return static_cast<std::uint64_t>(what);
+                 },
+                 [](call_record const& r) { return std::string(to_text(r.what)); }},
+    common_value{"the number of values",
+                 [](call_record const& r) -> std::uint64_t { return r.values; }},
+    common_value{"the codec (its id)",
+                 [](call_record const& r) -> std::uint64_t { return r.codec; }},
+    common_value{"the bytes of a value",
+                 [](call_record const& r) -> std::uint64_t { return r.value_bytes; }},
+    common_parameter<0>("parameter 1 of the codec"),
+    common_parameter<1>("parameter 2 of the codec"),
+    common_parameter<2>("parameter 3 of the codec"),
+    common_parameter<3>("parameter 4 of the codec"),
+    common_value{"the algorithm", [](call_record const& r) -> std::uint64_t { return r.algorithm; },
+                 algorithm_text},
+    common_value{"the algorithm", [](call_record const& r) -> std::uint64_t { return r.rows; },
+                 algorithm_text},
+    common_value{"the algorithm", [](call_record const& r) -> std::uint64_t { return r.columns; },
+                 algorithm_text},
+    common_value{"the seed", [](call_record const& r) -> std::uint64_t { return r.seed; }},
+    common_value{"the step", [](call_record const& r) -> std::uint64_t { return r.step; }},
+    common_value{"the tensor", [](call_record const& r) -> std::uint64_t { return r.tensor; }},
+    common_value{"which ranks take part (a fingerprint of them)",
+                 [](call_record const& r) -> std::uint64_t { return r.group; }},
+    common_value{"the op (0 sum, 1 mean)",
+                 [](call_record const& r) -> std::uint64_t { return r.op; }},
+    common_value{"the nonfinite policy (0 throw_error, 1 propagate, 2 ignore)",
+                 [](call_record const& r) -> std::uint64_t { return r.nonfinite; }},
+    common_value{"the checksum (0 off, 1 on)",
+                 [](call_record const& r) -> std::uint64_t { return r.checksum; }},
+    common_value{"narrow (0 off, 1 on)",
+                 [](call_record const& r) -> std::uint64_t { return r.narrow; }},
+    common_value{"segment_bytes (device_segment_bytes on devices)",
+                 [](call_record const& r) -> std::uint64_t { return r.segment_bytes; }},
+    common_value{"decode_on_arrival_bytes",
+                 [](call_record const& r) -> std::uint64_t { return r.decode_on_arrival_bytes; }}};
 
 /// Checks that all records agree. Allocates only if it throws.
 /// @throws disagreement_error     the records contradict each other
@@ -277,21 +275,16 @@ inline std::array<std::uint64_t, common_names.size()> common_words(call_record c
 /// @throws memory_error           a rank refused them because of their memory
 inline void require_agreement(std::span<call_record const> all) {
   auto const who = [&] { return error_text({to_text(all[0].what), ": "}); };
-  auto const first = common_words(all[0]);
-  std::size_t differs = first.size(), where = 0;
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    auto const words = common_words(all[rank]);
-    auto const i = static_cast<std::size_t>(
-        std::mismatch(first.begin(), first.end(), words.begin()).first - first.begin());
-    if (i < differs) {
-      differs = i;
-      where = rank;
+  for (auto const& value : common_values)
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (value.get(all[rank]) == value.get(all[0])) continue;
+      auto const text = [&](call_record const& r) {
+        return value.text ? value.text(r) : std::to_string(value.get(r));
+      };
+      throw disagreement_error(
+          error_text({who(), "ranks disagree on ", value.name, ": rank 0 has ", text(all[0]),
+                      ", rank ", rank, " has ", text(all[rank])}));
     }
-  }
-  if (differs < first.size())
-    throw disagreement_error(error_text({who(), "ranks disagree on ", common_names[differs],
-                                         ": rank 0 has ", common_text(all[0], differs), ", rank ",
-                                         where, " has ", common_text(all[where], differs)}));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     auto const& one = all[rank];
     if (one.refused == complaint::none) continue;
