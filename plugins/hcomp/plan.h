@@ -1,7 +1,7 @@
 /// @file
-/// What the C API does in the same way whoever moves the bytes: codes, reports, and sums.
+/// The plan of the C API: its calls, status codes and reports, the same for MPI and UCX.
 ///
-/// A sum is made over an MPI communicator by hcomp.h, or without MPI over a group by group.h, or elastic.h.
+/// hcomp.h creates a plan over an MPI communicator; group.h and elastic.h create one without MPI.
 #ifndef HCOMP_PLAN_H
 #define HCOMP_PLAN_H
 
@@ -18,120 +18,132 @@
 extern "C" {
 #endif
 
-/// What every function below returns that returns an int. hcomp_last_error has the words.
+/// Status codes: the result of every function below that returns an int. hcomp_last_error has the
+/// text.
 enum hcomp_code {
   HCOMP_OK = 0,
   HCOMP_INVALID_ARGUMENT = 1,
-  HCOMP_DISAGREEMENT = 2,  ///< ranks passed arguments that contradict each other
-  HCOMP_NONFINITE = 3,     ///< NaN or infinity on some rank, which the codec cannot carry
-  HCOMP_DAMAGED = 4,       ///< bytes came that are not what was sent
-  HCOMP_TRANSPORT = 5,     ///< MPI or a rank failed; the sum can only be freed
-  HCOMP_OTHER = 6,         ///< such as no memory
-  HCOMP_NOT_RUNNING = 7    ///< MPI or the drop-in library is not there, or not any more
+  HCOMP_DISAGREEMENT = 2,  ///< arguments contradict each other between ranks
+  HCOMP_NONFINITE = 3,     ///< some rank has NaN or infinity, and the codec cannot represent them
+  HCOMP_DAMAGED = 4,       ///< received bytes differ from the bytes sent
+  HCOMP_TRANSPORT = 5,     ///< MPI or a rank failed; the plan can only be freed
+  HCOMP_OTHER = 6,         ///< for example, out of memory
+  HCOMP_NOT_RUNNING = 7    ///< MPI or the preloaded library is not initialised, or already
+                           ///< finalised
 };
 
-/// Sums of vectors of one size by one method over one communicator or group. Used by one thread at a
-/// time.
+/// An all-reduce of vectors of one size with one codec over one communicator or group. One thread
+/// at a time may use it.
 typedef struct hcomp_plan hcomp_plan;
 
-/// A call that was started and not waited for. Used by one thread at a time.
+/// A nonblocking call that is not yet waited for. One thread at a time may use it.
 typedef struct hcomp_request hcomp_request;
 
-/// What one call did on this rank.
+/// Statistics of one call on this rank.
 typedef struct hcomp_report {
-  uint64_t bytes_sent;   ///< headers included
-  uint64_t weight;       ///< summands of the result: the number of ranks
-  double seconds;        ///< all of the call
-  double seconds_codec;  ///< of them encoding, merging and decoding
-  double error;          ///< no value of the sum is off by more; 0 too where the codec has no bound
-  double dominance;      ///< 1/16 to 1, near 1 where one value makes others noise; 0: not with it
+  uint64_t bytes_sent;   ///< includes headers
+  uint64_t weight;       ///< number of ranks whose values are in the result
+  double seconds;        ///< duration of the call
+  double seconds_codec;  ///< time in encoding, merging and decoding, within `seconds`
+  double error;          ///< bound on the error of each value of the result; 0 also if the codec
+                         ///< has no bound
+  double dominance;      ///< 1/16 to 1; near 1: one value per block is so large that the rest is
+                         ///< noise; 0: not measured
 } hcomp_report;
 
-/// Sums x over all ranks, in place: the same bits on all of them. Collective.
+/// All-reduce: sums x over all ranks, in place, with the same bits on all ranks. Collective.
 ///
-/// The n-th call on a sum draws the same random numbers in every run; other sums draw others.
-/// @param x       `values` values, in the host's memory or a CUDA device's. From there they are copied
-///                to the host and back: after the work that the program gave to the device's default
-///                stream; what other streams do to x must be done. On return every stream finds the
-///                sum there
-/// @param report  or NULL
-/// Wrong arguments, x NULL among them, NaN and infinity fail on all ranks alike, and leave x as it
-/// was.
+/// The n-th call on a plan draws the same random numbers in every run; different plans draw
+/// different numbers.
+/// @param x       `values` values, in host memory or in CUDA device memory. Device values are
+///                copied to the host and back, after all work already submitted to the default
+///                stream of the device; work on x in other streams must be complete. On return the
+///                result is visible to every stream
+/// @param report  may be NULL
+/// Invalid arguments (x is NULL, for example), NaN and infinity fail on all ranks alike and leave x
+/// unchanged.
 HCOMP_API int hcomp_all_reduce(hcomp_plan* plan, void* x, hcomp_report* report);
 
-/// The same, but each rank has only its part of the sum in x, see hcomp_plan_shard.
-/// Not with algorithms recursive_doubling and owner.
+/// Reduce-scatter: each rank gets only its shard of the result in x, see hcomp_plan_shard. Not with
+/// algorithms recursive_doubling and sampled.
 HCOMP_API int hcomp_reduce_scatter(hcomp_plan* plan, void* x, hcomp_report* report);
-/// Gives every rank all ranks' parts of x, encoded once. Otherwise as hcomp_reduce_scatter.
+/// All-gather: gives every rank the shards of all ranks, encoded once. Restrictions as for
+/// hcomp_reduce_scatter.
 HCOMP_API int hcomp_all_gather(hcomp_plan* plan, void* x, hcomp_report* report);
-/// Starts hcomp_all_reduce and returns: a thread of the library makes the sum meanwhile. Over a group of
-/// hcomp_group_create only; otherwise an HCOMP_INVALID_ARGUMENT.
+/// Nonblocking hcomp_all_reduce: a library thread does the work. Only over a group of
+/// hcomp_group_create; otherwise HCOMP_INVALID_ARGUMENT.
 ///
 ///     hcomp_request* request;
-///     hcomp_all_reduce_start(sum, gradient, &request);
+///     hcomp_all_reduce_start(plan, gradient, &request);
 ///     compute();
 ///     hcomp_wait(&request, NULL);
 ///
-/// All ranks start the same calls in the same order, over one group among all of its sums. Up to 16 of
-/// them are under way at a time: one sends while another one waits, which is for many short vectors over a
-/// network with much latency. Calls of one sum follow each other; those that pass through memory of one
-/// host, and those by algorithm hierarchical, are made alone. A call that is not started begins when all
-/// that was started before is done; it is no match for one that another rank has started: then all ranks
-/// get an error, on several hosts only when the time limit has passed. Settings and draws of the sum are those of the time of the start.
-/// What is wrong with x, and what fails, hcomp_wait says.
-/// @param x        untouched by the program until hcomp_wait has returned
-/// @param request  where to write what hcomp_wait takes; NULL is written if it cannot be started
+/// All ranks start the same calls in the same order, counted over all plans of a group. Up to 16
+/// calls are in progress at a time: one sends while another waits. This helps with many short
+/// vectors on a high-latency network. Calls on one plan run one after the other. A call through
+/// shared memory, or with algorithm hierarchical, runs alone.
+///
+/// A blocking call begins when all calls started before it are complete. It does not match a
+/// nonblocking call of another rank: all ranks get an error, on several nodes only after the
+/// timeout. The call uses the plan's settings and draws at the time of the start. hcomp_wait
+/// reports all errors, including an invalid x.
+/// @param x        the program must not read or write it until hcomp_wait returns
+/// @param request  receives the handle for hcomp_wait; receives NULL if the call cannot be started
 HCOMP_API int hcomp_all_reduce_start(hcomp_plan* plan, void* x, hcomp_request** request);
 HCOMP_API int hcomp_reduce_scatter_start(hcomp_plan* plan, void* x, hcomp_request** request);
 HCOMP_API int hcomp_all_gather_start(hcomp_plan* plan, void* x, hcomp_request** request);
-/// Whether a call is done: hcomp_wait returns at once then. Waits up to so many milliseconds until it is.
-/// @param done  where to write 1 or 0
+/// Tests whether a call is complete, so that hcomp_wait returns at once. Waits for at most
+/// `milliseconds`.
+/// @param done  receives 1 or 0
 HCOMP_API int hcomp_test(hcomp_request* request, int milliseconds, int* done);
-/// Returns when the call is done, with what the call that is not started returns, and its words; frees the
-/// request and writes NULL; nothing if it is NULL already. Not collective; in any order, also after the sum
-/// and the group were freed, which wait for what was started.
-/// @param report  or NULL
+/// Waits until the call is complete. Returns the status and sets the error text of the blocking
+/// call; frees the request and writes NULL; does nothing if it is already NULL. Not collective; any
+/// order of requests is valid. The plan and the group may already be freed: freeing them waits for
+/// started calls.
+/// @param report  may be NULL
 HCOMP_API int hcomp_wait(hcomp_request** request, hcomp_report* report);
 
-/// This rank's part: `count` values from x[first] on.
+/// Gives this rank's shard: `count` values starting at x[first].
 HCOMP_API int hcomp_plan_shard(hcomp_plan const* plan, size_t* first, size_t* count);
-/// All ranks' parts have as many values where this times the ranks divides `values`; 0 where they never
-/// do. The same for a sum of 0 values.
+/// Gives the alignment of shards: all shards have equal size if `unit` times the number of ranks
+/// divides `values`; 0 if shards are never equal. A plan of 0 values gives the same alignment.
 HCOMP_API int hcomp_plan_shard_alignment(hcomp_plan const* plan, size_t* unit);
 
-/// Whether all_reduce and reduce_scatter give the mean over the ranks, 1, or the sum, 0, which they
-/// do at first. To be set alike on all ranks.
+/// Selects the result of all_reduce and reduce_scatter: 1 for the mean over the ranks, 0 for the
+/// sum (the default). Set it alike on all ranks.
 HCOMP_API int hcomp_plan_set_mean(hcomp_plan* plan, int mean);
-/// How many values the vectors have.
+/// Gives the number of values per vector.
 HCOMP_API int hcomp_plan_values(hcomp_plan const* plan, size_t* values);
 
-/// What this rank's encoding has lost and the next call adds, for a checkpoint: `values` values of the
-/// sum's type; by algorithm hierarchical of the rank's share alone, the others are 0.
-/// HCOMP_INVALID_ARGUMENT where the method has no feedback. Each rank has its own. In the host's memory.
+/// Copies this rank's residual for a checkpoint: `values` values of the plan's type, in host
+/// memory. Residuals differ per rank. With algorithm hierarchical, values outside this rank's shard
+/// are 0. HCOMP_INVALID_ARGUMENT if the codec runs without error feedback.
 HCOMP_API int hcomp_plan_get_residual(hcomp_plan const* plan, void* residual);
-/// Puts another in its place.
+/// Replaces this rank's residual. Memory and type as in hcomp_plan_get_residual.
 HCOMP_API int hcomp_plan_set_residual(hcomp_plan* plan, void const* residual);
-/// The next call draws the random numbers of step `step` of vector `vector`, the one after it those of
-/// the next step; so that a run that goes on from a checkpoint draws what it would have drawn. To be set
-/// alike on all ranks. Sums that were not given a vector have one by the order in which they were made.
+/// Sets the key of random draws: the next call draws for step `step` of vector `vector`, each later
+/// call for the step after it. A run resumed from a checkpoint thus repeats the draws of an
+/// uninterrupted run. Set it alike on all ranks. By default the vector number is the order of plan
+/// creation.
 HCOMP_API int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t step);
 
-/// Frees it and writes NULL; nothing if it is NULL already. Collective.
+/// Frees the plan and writes NULL; does nothing if it is already NULL. Collective.
 HCOMP_API int hcomp_plan_free(hcomp_plan** plan);
 
-/// Words of the last call that failed in this thread; "" if none did. Valid until the next does.
+/// The text of the last error in this thread; "" if none. Valid until the next error.
 HCOMP_API char const* hcomp_last_error(void);
-/// The rank that the words of an HCOMP_TRANSPORT blame; -1: none, or another error.
+/// The failed rank that the text of an HCOMP_TRANSPORT names; -1: unknown, or another error.
 HCOMP_API int hcomp_last_error_rank(void);
-/// Of the library that is loaded. Any of them may be NULL.
+/// The version of the loaded library. Any pointer may be NULL.
 HCOMP_API int hcomp_version(int* major, int* minor, int* patch);
-/// What moves the bytes of the library's sums: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI".
+/// The communication library in use: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI".
 HCOMP_API char const* hcomp_built_for(void);
 
-/// For languages that know how long a vector is: one of another size or type is a wrong argument.
+/// For languages that know the length of an array: a vector of another size or type than the plan's
+/// returns HCOMP_INVALID_ARGUMENT.
 ///
-/// @param values       of x
-/// @param value_bytes  of each, 4 or 8
+/// @param values       number of values in x
+/// @param value_bytes  bytes per value, 4 or 8
 HCOMP_API int hcomp_all_reduce_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
                                      hcomp_report* report);
 HCOMP_API int hcomp_reduce_scatter_sized(hcomp_plan* plan, void* x, size_t values, int value_bytes,
