@@ -13,23 +13,23 @@
 
 namespace hcomp {
 
-/// Which random mask: its key, which of the key's masks, and the probability share / whole.
+/// Selects one random mask: its key, its number under that key, and its probability share / whole.
 struct mask_key {
   std::uint64_t philox;  ///< philox_key(draw_key)
-  std::uint32_t number;  ///< tells the masks of one key apart
+  std::uint32_t number;  ///< distinguishes the masks of one key
   std::uint32_t share;   ///< 0 < share < whole
   std::uint32_t whole;
 };
 
-/// The binary digits of a mask's probability, first the halves.
+/// The binary digits of a mask's probability, the most significant digit first.
 struct binary_digits {
   std::uint64_t remainder, whole;
 
   HCOMP_HD explicit binary_digits(mask_key const& key) : remainder(key.share), whole(key.whole) {}
 
-  /// False when all digits to come are 0.
+  /// False if all remaining digits are 0.
   HCOMP_HD bool left() const { return remainder != 0; }
-  /// The next digit in every bit of a word.
+  /// The next digit, repeated in every bit of a word.
   HCOMP_HD std::uint64_t next() {
     remainder *= 2;
     if (remainder < whole) return 0;
@@ -43,8 +43,8 @@ struct binary_digits {
 
 namespace detail {
 
-/// Compare the next digit of every lane's uniforms with that of the probability: the smaller
-/// uniform takes its bit, the larger leaves it, equal ones stay undecided.
+/// Compares the next digit of every lane's uniforms with that of the probability. A smaller uniform
+/// sets its bit, a larger one clears it, an equal one stays undecided.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void compare_digit(Word& taken, Word& undecided,
                                                           Word const& uniforms,
@@ -53,8 +53,8 @@ template <class Word>
   undecided &= ~(uniforms ^ digit);
 }
 
-/// Compare digits 2 `call` and following, two per Philox call; call k of `Calls` finds its digits
-/// in digits[2 k] and digits[2 k + 1].
+/// Compares the digits from number 2 * `call` on, two per Philox call. Call k of `Calls` uses
+/// digits[2 k] and digits[2 k + 1].
 template <class Word, int Vectors, int Calls>
 [[gnu::always_inline]] HCOMP_HD inline void compare_digits(
     Word (&taken)[Vectors], Word (&undecided)[Vectors], Word const (&place)[Vectors],
@@ -81,7 +81,7 @@ template <class Word, int Vectors, int Calls>
   }
 }
 
-/// Calls number `call` and following, until all lanes are decided.
+/// Makes Philox calls from number `call` on until all lanes are decided.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void continue_mask(Word& mask, Word const& undecided_lanes,
                                                           Word const& its_place, std::uint64_t call,
@@ -99,13 +99,13 @@ template <class Word>
 
 }  // namespace detail
 
-/// Set each bit of `mask` that is also set in `wanted` with probability share / whole, exactly;
-/// the other bits are 0. Lane i belongs to the word number `first_word` + i of the whole vector,
-/// and a bit's outcome depends on `key` and its place only.
+/// Sets each bit of `mask` that is also set in `wanted` with probability share / whole, exactly;
+/// all other bits are 0. Lane i holds word `first_word` + i of the vector. A bit's outcome depends
+/// only on `key` and its position.
 ///
 /// Compares the binary digits of 64 uniforms with those of the probability, one digit of all lanes
 /// at a time, until no wanted lane is undecided. A probability with a short binary expansion needs
-/// that many draws (1/2: one); others about log2(bits) + 1.3.
+/// one draw per digit (1/2: one draw); any other needs about log2(bits) + 1.3 draws.
 /// Source: lazy binary expansion; addressing of the draws as described in codec/sign.hpp.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void bernoulli_mask(Word& mask, Word const& wanted,
@@ -117,8 +117,8 @@ template <class Word>
   detail::continue_mask(mask, wanted, place, 0, binary_digits(key), key);
 }
 
-/// The same of some words, of which every one has its place: their first calls are made together, which
-/// takes less of each.
+/// bernoulli_mask of `Count` words, each at its own position. Interleaves their first Philox calls,
+/// which costs less per word.
 template <class Word, int Count>
 [[gnu::always_inline]] HCOMP_HD inline void bernoulli_mask_each(Word (&mask)[Count],
                                                                 Word const (&wanted)[Count],
@@ -136,15 +136,16 @@ template <class Word, int Count>
     detail::continue_mask(mask[i], undecided[i], place[i], 1, expansion, key);
 }
 
-/// So many words at once are the job of bernoulli_masks.
+/// Number of words per call of bernoulli_masks.
 inline constexpr int mask_tile_words = 256;
 using mask_tile = std::array<std::uint64_t, mask_tile_words>;
 
 namespace detail {
 
-/// Words of a tile some of whose bits are undecided, behind each other.
+/// A compact list of the words of a tile that still have undecided bits.
 struct undecided_words {
-  static constexpr int overrun = 16;  ///< more than is in the list may be read, never used
+  static constexpr int overrun = 16;  ///< entries past the end may be read; their values are never
+                                      ///< used
   alignas(64) std::array<std::uint64_t, mask_tile_words + overrun> place, bits;
   int count = 0;
 
@@ -162,7 +163,7 @@ struct undecided_words {
   }
 };
 
-/// The first `Calls` calls of all words of a tile.
+/// Makes the first `Calls` Philox calls of all words of a tile.
 template <class Word, int Calls>
 [[gnu::always_inline]] inline void begin_masks(mask_tile& mask, mask_tile const& wanted, int count,
                                                std::uint64_t first_word, mask_key const& key,
@@ -187,7 +188,7 @@ template <class Word, int Calls>
   left.close(first_word);
 }
 
-/// One more call for the words that are left.
+/// Makes one more Philox call for the words that are still undecided.
 template <class Word>
 [[gnu::always_inline]] inline void continue_masks(mask_tile& mask, std::uint64_t first_word,
                                                   std::uint64_t call, mask_key const& key,
@@ -216,10 +217,10 @@ template <class Word>
 
 }  // namespace detail
 
-/// bernoulli_mask of `count` words, the same bits, about twice as fast: the first three calls,
-/// after which six of ten words are decided, are made for all words; the others are gathered, so
-/// that no lane works for nothing.
-/// @param wanted  0 from `count` up to the next multiple of 8
+/// bernoulli_mask of `count` words: the same bits, about twice as fast. The first three calls run
+/// for all words; they decide six of ten words. The undecided words are then compacted, so that no
+/// lane is idle.
+/// @param wanted  must be 0 from `count` up to the next multiple of 8
 template <class Word>
 [[gnu::always_inline]] inline void bernoulli_masks(mask_tile& mask, mask_tile const& wanted,
                                                    int count, std::uint64_t first_word,

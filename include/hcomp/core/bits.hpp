@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Typed access to bytes, without assumptions about aliasing or alignment. Wire bytes are
-/// little-endian, as is every machine hcomp runs on.
+/// Typed access to bytes without assumptions about aliasing or alignment. Wire bytes are
+/// little-endian, as is every supported machine.
 
 #include <bit>
 #include <concepts>
@@ -15,7 +15,7 @@ namespace hcomp {
 
 static_assert(std::endian::native == std::endian::little, "hcomp's wire format is little-endian");
 
-/// The `i`-th T stored from `bytes` on.
+/// Reads the `i`-th T of the array at `bytes`.
 template <class T> HCOMP_HD inline T load(std::byte const* bytes, std::size_t i = 0) {
   static_assert(std::is_trivially_copyable_v<T>);
   T value;
@@ -28,9 +28,9 @@ template <class T> HCOMP_HD inline void store(std::byte* bytes, std::size_t i, T
   memcpy(bytes + i * sizeof(T), &value, sizeof(T));
 }
 
-/// load and store for addresses that are multiples of four, or of alignof(T) if that is less, as
-/// those in blocks are, which start at multiples of four on devices. A device moves words there,
-/// and elsewhere single bytes. On a CPU any address will do.
+/// load and store for addresses aligned to the smaller of four and alignof(T). Blocks are aligned
+/// so: in device memory they start at multiples of four. A device then moves whole words; with load
+/// it would move single bytes. A CPU accepts any address.
 template <class T> HCOMP_HD inline T load_aligned(std::byte const* bytes, std::size_t i = 0) {
 #if defined(__CUDA_ARCH__)
   T value;
@@ -52,8 +52,9 @@ HCOMP_HD inline void store_aligned(std::byte* bytes, std::size_t i, T const& val
 #endif
 }
 
-/// load_aligned and store_aligned of words of 64 bits, on devices at once where `bytes` is a multiple of
-/// 8, as it usually is. Loads of halves, which nvcc would make of memcpy, ask for all sectors twice.
+/// load_aligned and store_aligned of 64-bit words. A device moves the whole word if `bytes` is a
+/// multiple of 8, the usual case. nvcc turns memcpy into two half-word loads, which request all
+/// sectors twice.
 HCOMP_HD inline std::uint64_t load_word(std::byte const* bytes, std::size_t i = 0) {
 #if defined(__CUDA_ARCH__)
   if (reinterpret_cast<std::uintptr_t>(bytes) % 8 == 0)
@@ -79,8 +80,8 @@ HCOMP_HD inline void store_word(std::byte* bytes, std::size_t i, std::uint64_t w
 #endif
 }
 
-/// to = from, `count` bytes that do not overlap, shared out among the workers of a group; addresses
-/// as for load_aligned.
+/// Copies `count` bytes that do not overlap; the workers of a group share the work. Alignment as
+/// for load_aligned.
 template <class Group>
 HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std::size_t count) {
   if constexpr (Group::workers == 1) {
@@ -93,7 +94,8 @@ HCOMP_HD void copy_bytes(Group group, std::byte* to, std::byte const* from, std:
   }
 }
 
-/// Same bits, other type; both of one size. By value: through a reference nvcc loads single bytes.
+/// Reinterprets the bits as another type of equal size. By value: through a reference nvcc loads
+/// single bytes.
 template <class To, class From> HCOMP_HD inline To same_bits(From from) {
   static_assert(sizeof(To) == sizeof(From));
   To to;
@@ -101,18 +103,19 @@ template <class To, class From> HCOMP_HD inline To same_bits(From from) {
   return to;
 }
 
-/// True unless `value` is NaN or infinite; by its bits, so that -ffast-math cannot remove it.
+/// True unless `value` is NaN or infinite. Tests the bits, so that -ffast-math cannot remove the
+/// check.
 HCOMP_HD inline bool is_finite(float value) {
   return (same_bits<std::uint32_t>(value) & 0x7f800000u) != 0x7f800000u;
 }
 HCOMP_HD inline bool is_finite(double value) {
   return (same_bits<std::uint64_t>(value) >> 52 & 0x7ffu) != 0x7ffu;
 }
-/// Integers always are.
+/// Integers are always finite.
 template <std::integral T> HCOMP_HD constexpr bool is_finite(T) { return true; }
 
-/// Four of the eight bytes of two words: byte k of the result is number (selector >> 4 k & 7), the
-/// bytes of `low` being 0 to 3. One instruction of a device.
+/// Selects four of the eight bytes of two words: byte k of the result is byte (selector >> 4 k &
+/// 7); the bytes of `low` are 0 to 3. One instruction on a device.
 HCOMP_HD inline std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, unsigned selector) {
 #if defined(__CUDA_ARCH__)
   return __byte_perm(low, high, selector);
@@ -125,8 +128,8 @@ HCOMP_HD inline std::uint32_t pick_bytes(std::uint32_t low, std::uint32_t high, 
 #endif
 }
 
-/// The bits of a where `which` has 1, and elsewhere those of b. By one instruction of a device: of the
-/// formula nvcc makes two where `which` is a constant.
+/// Bitwise select: bits of a where `which` is 1, bits of b elsewhere. One instruction on a device;
+/// nvcc makes two of the plain formula if `which` is a constant.
 HCOMP_HD inline std::uint32_t chosen_bits(std::uint32_t which, std::uint32_t a, std::uint32_t b) {
 #if defined(__CUDA_ARCH__)
   std::uint32_t chosen;
@@ -137,7 +140,7 @@ HCOMP_HD inline std::uint32_t chosen_bits(std::uint32_t which, std::uint32_t a, 
 #endif
 }
 
-/// The lower half of two words moved down by bits % 32.
+/// Funnel shift: the lower half of the pair (high, low) shifted right by bits % 32.
 HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, unsigned bits) {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_r(low, high, bits);
@@ -147,11 +150,11 @@ HCOMP_HD inline std::uint32_t moved_down(std::uint32_t low, std::uint32_t high, 
 }
 
 // std::popcount, std::countr_zero and std::bit_width for host and device. In device code nvcc 13
-// compiles std's to constants, all of them for 64-bit words and countr_zero for 32-bit words too,
-// and does not say so: libstdc++ writes them with builtins that only hosts have.
+// silently compiles the std versions to constants: all three for 64-bit words, and countr_zero also
+// for 32-bit words. libstdc++ implements them with host-only builtins.
 namespace detail {
 
-/// How many bits of `word` are 1.
+/// The number of 1 bits of `word`.
 template <std::unsigned_integral T> HCOMP_HD inline int ones(T word) {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(T) == 8)
@@ -163,7 +166,7 @@ template <std::unsigned_integral T> HCOMP_HD inline int ones(T word) {
 #endif
 }
 
-/// The place of the lowest bit that is 1, for a word that has one.
+/// The index of the lowest 1 bit. Precondition: `word` is not 0.
 template <std::unsigned_integral T> HCOMP_HD inline int lowest_one(T word) {
 #if defined(__CUDA_ARCH__)
   return __ffsll(static_cast<long long>(word)) - 1;
@@ -172,7 +175,7 @@ template <std::unsigned_integral T> HCOMP_HD inline int lowest_one(T word) {
 #endif
 }
 
-/// How many bits `word` has, from its highest 1 on; 0 for 0.
+/// The number of bits from the highest 1 bit down; 0 for 0.
 template <std::unsigned_integral T> HCOMP_HD inline int bit_length(T word) {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(T) == 8)

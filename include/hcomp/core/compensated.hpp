@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A vector and what compensation adds to it, read as one.
+/// A vector plus its compensation, read as one vector.
 
 #include <cstddef>
 #include <hcomp/core/config.hpp>
@@ -8,7 +8,8 @@
 
 namespace hcomp {
 
-/// x[i] + compensation[i], never stored. Both in one memory space, of equal length.
+/// The sum x[i] + compensation[i], computed on each read. Both arrays have equal length and are in
+/// the same memory space.
 template <class T> struct compensated {
   T const* x;
   accumulator_t<T> const* compensation;

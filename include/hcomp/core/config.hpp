@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Compiler switches; the only header that asks which compiler is running.
+/// Compiler switches. No other header tests for a compiler.
 
 #include <hcomp/core/version.hpp>
 
-/// HCOMP_HD: a function for host and device. HCOMP_UNROLL: before a loop of at most 16 turns, whose
-/// body is to be written out so that its arrays can be registers. HCOMP_UNROLL_ON_DEVICE: the same of
-/// any number of turns, and only there.
+/// HCOMP_HD marks a function for host and device. HCOMP_UNROLL precedes a loop of at most 16
+/// iterations that must be unrolled, so that its arrays can be registers. HCOMP_UNROLL_ON_DEVICE
+/// does so for any number of iterations, only in device code.
 #if defined(__CUDACC__)
 #define HCOMP_HD __host__ __device__
 #else
@@ -27,7 +27,7 @@
 
 namespace hcomp {
 
-/// Where bytes live.
+/// The memory space of a buffer.
 enum class memory_space { host, device };
 
 }  // namespace hcomp

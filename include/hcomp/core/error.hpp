@@ -1,13 +1,13 @@
 #pragma once
 /// @file
-/// What hcomp throws beside std::invalid_argument. Every text carries the values that matter.
+/// Exceptions of hcomp besides std::invalid_argument. Every text contains the relevant values.
 
 #include <stdexcept>
 #include <string>
 
 namespace hcomp {
 
-/// Moving bytes failed. The transport that threw it must not be used again.
+/// Data transfer failed. The transport that threw it must not be used again.
 class transport_error : public std::runtime_error {
  public:
   /// @param peer  the rank that could not be reached, or -1 where the cause has no single peer
@@ -19,26 +19,26 @@ class transport_error : public std::runtime_error {
   int peer_;
 };
 
-/// Ranks called a collective with arguments that contradict each other. Thrown on all ranks alike.
+/// Arguments of a collective contradict each other between ranks. Thrown on all ranks alike.
 class disagreement_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Some rank's values are not in memory that its executor can work on. Thrown on all ranks alike.
+/// The values of some rank are not in its executor's memory space. Thrown on all ranks alike.
 class memory_error : public std::invalid_argument {
  public:
   using std::invalid_argument::invalid_argument;
 };
 
-/// An encoded block is not what it must be: other version, codec, step or length, or damaged bytes.
+/// An encoded block is invalid: wrong version, codec, step or length, or damaged bytes.
 class wire_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-/// Some rank put NaN or infinity in, or a sum of finite values overflows, and the caller asked to
-/// be told. Thrown on all ranks alike.
+/// NaN or infinity in some rank's input, or a sum of finite values that overflows, if the caller
+/// asked for an error. Thrown on all ranks alike.
 class nonfinite_error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

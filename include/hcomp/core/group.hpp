@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Who works on one block together: one worker on a CPU, a warp or a thread block on a GPU.
+/// Groups: the workers that process one block together. One worker on a CPU; a warp or a thread
+/// block on a GPU.
 
 #include <concepts>
 #include <cstddef>
@@ -10,12 +11,12 @@
 
 namespace hcomp {
 
-/// What the workers below this one brought, and all together.
+/// An exclusive prefix sum (over the workers below this one) and the total.
 struct running_sums {
   std::uint64_t before, all;
 };
 
-/// One worker does a whole block alone: plain code, the reference in every test.
+/// One worker per block: plain code, the reference in every test.
 struct serial_group {
   static constexpr int workers = 1;
 
@@ -26,16 +27,14 @@ struct serial_group {
   HCOMP_HD running_sums running_sum(std::uint64_t value) const { return {0, value}; }
 };
 
-/// One CPU worker that may use SIMD instructions where a codec has a fast path for them. Same
-/// bytes.
+/// One CPU worker that may use SIMD instructions if the codec has a SIMD path. Same bytes.
 struct simd_group : serial_group {};
 
-/// A group whose workers are in warps of 32, which see each other's values without memory.
+/// A group whose workers are in warps of 32 with warp-level primitives.
 ///
-/// `vote` gives a bit of every lane of the warp, that of its first lane lowest; `xor_shuffle` the
-/// value of the lane whose number in the warp differs from one's own by the bits of `distance`,
-/// `lane_value` that of the lane of this number. All lanes of a warp must call, none of another has
-/// to.
+/// `vote` returns one bit per lane of the warp, the first lane in the lowest bit. `xor_shuffle`
+/// returns the value of the lane whose number is one's own XOR `distance`. `lane_value` returns the
+/// value of the given lane. All lanes of a warp must call together; other warps need not.
 template <class G>
 concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
   { group.vote(true) } -> std::same_as<std::uint32_t>;
@@ -44,11 +43,12 @@ concept HasWarps = G::workers % 32 == 0 && requires(G const group) {
   { group.lane_value(1u, 16) } -> std::same_as<unsigned>;
 };
 
-/// A group whose warps can work apart.
+/// A group whose warps can work independently.
 ///
-/// `own_warp(bytes)` is a worker's warp, a group of 32 with so many bytes of the memory that all
-/// share, a multiple of 16; `warp()` its number, below `warps`. All warps must meet where workers of
-/// the group do. `running_sum_of_warps(value)` is of one number of each warp, the same to its lanes.
+/// `own_warp(bytes)` returns this worker's warp as a group of 32, with `bytes` bytes of the group's
+/// shared memory, a multiple of 16; `warp()` is its index, below `warps`. At a barrier of the group
+/// all warps must arrive. `running_sum_of_warps(value)` is a prefix sum of one value per warp; it
+/// returns the same to all lanes of a warp.
 template <class G>
 concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own_warp(16))> &&
     requires(G const group) {
@@ -57,13 +57,13 @@ concept WorksByWarps = HasWarps<G> && HasWarps<decltype(std::declval<G const&>()
   { group.running_sum_of_warps(std::uint64_t{}) } -> std::same_as<running_sums>;
 };
 
-/// Of a thread block of several teams.
+/// Workers per team, for thread blocks of several teams.
 inline constexpr int workers_of_team = 128;
 
-/// A group that consists of teams, which can work apart.
+/// A group of teams that can work independently.
 ///
-/// `own_team()` is a worker's team, a group with warps; `team()` its number, below `teams`. All teams must
-/// meet where workers of the group do.
+/// `own_team()` returns this worker's team, a group with warps; `team()` is its index, below
+/// `teams`. At a barrier of the group all teams must arrive.
 template <class G>
 concept HasTeams = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own_team())> &&
     requires(G const group) {
@@ -71,12 +71,14 @@ concept HasTeams = HasWarps<G> && HasWarps<decltype(std::declval<G const&>().own
   { group.team() } -> std::same_as<int>;
 };
 
-/// Work whose blocks can be done in pieces, by several groups of `piece_workers` at the same time.
+/// Work whose blocks can be split into pieces, for several groups of `piece_workers` at the same
+/// time.
 ///
-/// Instead of work(group, i), an executor may call work.piece(group, i, k) for all k < work.pieces(), for groups
-/// with piece_scratch_bytes() of scratch. Where `piece` returns a bool, the same in every worker, work.close(group,
-/// i, any) has to follow, by a group that was the last to do a piece of block i: `any` says whether one of them
-/// returned true. `close` must not read what pieces wrote.
+/// Instead of work(group, i), an executor may call work.piece(group, i, k) for all k <
+/// work.pieces(), with groups that have piece_scratch_bytes() of scratch. `piece` may return a
+/// bool, the same in every worker. Then the group that finishes the last piece of block i calls
+/// work.close(group, i, any), where `any` is the logical OR over the pieces. `close` must not read
+/// data that pieces wrote.
 template <class Work>
 concept WorksByPieces = requires(Work const& work) {
   { Work::piece_workers } -> std::convertible_to<int>;
@@ -86,7 +88,7 @@ concept WorksByPieces = requires(Work const& work) {
 
 namespace detail {
 
-/// How many workers each block should have, by what work or a codec says; 0: it says nothing.
+/// The preferred number of workers per block, as declared by work or a codec; 0: no preference.
 template <class T> constexpr int workers_of() {
   if constexpr (requires { T::workers; })
     return T::workers;
@@ -94,7 +96,8 @@ template <class T> constexpr int workers_of() {
     return 0;
 }
 
-/// How many workers each piece of a block has, by what work or a codec says; 0: blocks have no pieces.
+/// The number of workers per piece of a block, as declared by work or a codec; 0: blocks have no
+/// pieces.
 template <class T> constexpr int piece_workers_of() {
   if constexpr (requires { T::piece_workers; })
     return T::piece_workers;
@@ -102,7 +105,8 @@ template <class T> constexpr int piece_workers_of() {
     return 0;
 }
 
-/// On how many blocks a multiprocessor should work at once, by what work says; 0: it says nothing.
+/// The preferred number of concurrent blocks per multiprocessor, as declared by work; 0: no
+/// preference.
 template <class Work> constexpr int blocks_at_once_of() {
   if constexpr (requires { Work::blocks_at_once; })
     return Work::blocks_at_once;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// 16-bit floats as storage: IEEE binary16 and bfloat16. Arithmetic happens in float.
+/// 16-bit floats as storage types: IEEE binary16 and bfloat16. Arithmetic is in float.
 
 #include <concepts>
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace hcomp {
 
-/// IEEE 754 binary16. From float: nearest, ties to even; above 65504 it becomes infinite.
+/// IEEE 754 binary16. Conversion from float rounds to nearest, ties to even; above 65504 the result
+/// is infinity.
 struct float16 {
   std::uint16_t bits = 0;
 
@@ -24,7 +25,7 @@ struct float16 {
     std::uint32_t const magnitude = f & 0x7fffffffu;
     if (magnitude > 0x7f800000u)  // NaN: keep the leading payload bits, stay a quiet NaN
       return static_cast<std::uint16_t>(sign | 0x7e00u | (magnitude >> 13 & 0x1ffu));
-#if defined(__CUDA_ARCH__)  // the same of all others, by one instruction
+#if defined(__CUDA_ARCH__)  // one instruction, the same bits for all other values
     std::uint16_t half;
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(half) : "f"(value));
     return half;
@@ -58,7 +59,8 @@ struct float16 {
   }
 };
 
-/// The upper half of a float: its range, 8 bits of precision. Nearest, ties to even.
+/// The upper half of a float: the range of float, 8 bits of precision. Rounds to nearest, ties to
+/// even.
 struct bfloat16 {
   std::uint16_t bits = 0;
 
@@ -75,14 +77,14 @@ struct bfloat16 {
   }
 };
 
-/// The types that values may have.
+/// The supported types of values.
 template <class T>
 concept Value = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, float16> ||
     std::same_as<T, bfloat16>;
 
 namespace detail {
 
-/// T, if values may have that type. Otherwise the compiler says so once, and goes on with float.
+/// T, if it is a supported type. Otherwise reports one compile error and continues with float.
 template <class T> struct checked_value {
   static_assert(
       Value<T>,

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A 64-bit fingerprint of bytes: to notice damage and drift, not to resist an adversary.
+/// A 64-bit fingerprint of bytes. Detects damage and divergence; not secure against an adversary.
 
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ HCOMP_HD constexpr std::uint64_t mixed_word(std::uint64_t word, std::uint64_t i)
   return mix(word + (i + 1) * 0x9e3779b97f4a7c15u);
 }
 
-/// The fingerprint of `count` bytes, of which each worker has mixed some words: the sums of these.
+/// Completes a fingerprint of `count` bytes: adds the partial sums of all workers.
 template <class Group>
 HCOMP_HD std::uint64_t closed_fingerprint(Group group, std::uint64_t sum, std::size_t count) {
   return mix(group.sum(sum) + count);
@@ -26,9 +26,9 @@ HCOMP_HD std::uint64_t closed_fingerprint(Group group, std::uint64_t sum, std::s
 
 }  // namespace detail
 
-/// Sum of a mix of every 8-byte word with its place: any worker may take any word, so a group
-/// shares the work and the result does not depend on how many workers it has. On devices `bytes`
-/// must be a multiple of four.
+/// The sum over all 8-byte words of a mix of the word and its position. Any worker may process any
+/// word, so the result does not depend on the number of workers. On devices `bytes` must be a
+/// multiple of four.
 template <class Group>
 HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::size_t count) {
   std::uint64_t sum = 0;
@@ -43,7 +43,7 @@ HCOMP_HD std::uint64_t fingerprint(Group group, std::byte const* bytes, std::siz
   }
   return detail::closed_fingerprint(group, sum, count);
 }
-/// The same of words at hand.
+/// The fingerprint of words in registers.
 template <std::size_t Words>
 HCOMP_HD std::uint64_t fingerprint(std::array<std::uint64_t, Words> const& words) {
   std::uint64_t sum = 0;

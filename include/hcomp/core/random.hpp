@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Random draws as a pure function of key and place: threads, SIMD width and device do not matter.
+/// Random numbers as a pure function of key and position, independent of threads, SIMD width and
+/// device.
 
 #include <array>
 #include <cstdint>
@@ -12,12 +13,12 @@ namespace hcomp {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// A Philox counter, then the random words it gives: std::uint32_t, or vectors of 64-bit lanes,
-/// where they are in the lower halves and garbage is in the upper ones.
+/// A Philox counter, then the random words made from it. Word is std::uint32_t, or a vector of
+/// 64-bit lanes whose lower halves hold the values and whose upper halves hold garbage.
 template <class Word> struct philox_words { Word c0, c1, c2, c3; };
 
-/// Philox4x32-10 on every lane of N x 4 words. The N are worked on in turns: on one alone a
-/// processor would spend most of its time waiting for products.
+/// Philox4x32-10 on every lane of N x 4 words. Interleaves the N counters to hide the latency of
+/// the multiplications.
 /// Source: Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3, SC 2011.
 template <class Word, int N>
 [[gnu::always_inline]] HCOMP_HD inline void philox4x32(philox_words<Word> (&counters)[N],
@@ -53,7 +54,7 @@ HCOMP_HD inline std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t
   return {c0, c1, c2, c3};
 }
 
-/// Bijective 64-bit finaliser: spreads every input bit over the whole word.
+/// A bijective 64-bit finaliser: spreads every input bit over the whole word.
 /// Source: the finaliser of SplitMix64; Steele, Lea and Flood, OOPSLA 2014.
 HCOMP_HD constexpr std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -61,18 +62,19 @@ HCOMP_HD constexpr std::uint64_t mix(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// What all random draws of one call depend on; equal on all ranks.
+/// The inputs of all random draws of one call; equal on all ranks.
 struct draw_key {
   std::uint64_t seed = 0;    ///< chosen by the user
   std::uint64_t step = 0;    ///< training step or call number: fresh draws every step
-  std::uint64_t tensor = 0;  ///< which vector, where several are summed in one step
-  std::uint64_t group = 0;   ///< which ranks sum; 0: all of the job, or the only ones there are
+  std::uint64_t tensor = 0;  ///< identifies the vector, if one step reduces several
+  std::uint64_t group = 0;   ///< identifies the set of ranks; 0: all ranks of the job, or the only
+                             ///< set
 
   friend bool operator==(draw_key const&, draw_key const&) = default;
 };
 
-/// The Philox key of a call: 64 bits derived from all of `key`, themselves by Philox. The group is
-/// drawn from the key of what else there is.
+/// The Philox key of a call: 64 bits derived by Philox from all of `key`. The group is mixed in
+/// last.
 HCOMP_HD inline std::uint64_t philox_key(draw_key const& key) {
   auto const draw = [](std::uint64_t a, std::uint64_t b, std::uint64_t from) {
     auto const words =

@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Words side by side. An algorithm on 64-bit words is a template over `Word` and runs unchanged on
-/// one std::uint64_t (the reference) or on a vector of 2, 4 or 8 of them; which one a processor
-/// gets is decided at run time, so one binary serves every x86-64, and other processors take two
+/// SIMD vectors of words. An algorithm on 64-bit words is a template over `Word`. It runs unchanged
+/// on one std::uint64_t (the reference) or on a vector of 2, 4 or 8 of them. The choice happens at
+/// run time, so one binary serves every x86-64 processor; on other architectures vectors have two
 /// lanes.
 ///
-/// The templates are always inlined into entry functions that carry a target attribute
-/// (codec/detail/sign_simd.hpp shows how); no compiler flag and no SIMD library is needed.
+/// The templates are always inlined into entry functions with a target attribute
+/// (codec/detail/sign_simd.hpp shows how). No compiler flag and no SIMD library is needed.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,11 +20,11 @@
 
 namespace hcomp {
 
-/// `Lanes` values of type T side by side; may lie at any address.
+/// A vector of `Lanes` values of type T at any address.
 template <class T, int Lanes> struct simd_vector {
   typedef T type __attribute__((vector_size(sizeof(T) * Lanes), aligned(alignof(T)), may_alias));
 };
-/// A vector to calculate with; memory is read and written by memcpy.
+/// A vector for arithmetic; move it to and from memory with memcpy.
 template <class T, int Lanes> struct aligned_vector {
   typedef T type __attribute__((vector_size(sizeof(T) * Lanes)));
 };
@@ -33,16 +33,16 @@ template <int Lanes> using words = typename simd_vector<std::uint64_t, Lanes>::t
 template <class Word>
 inline constexpr int word_lanes = static_cast<int>(sizeof(Word) / sizeof(std::uint64_t));
 
-// Vectors go by reference: passing them by value has no fixed ABI without the instruction set.
+// By reference: passing vectors by value has no fixed ABI without the instruction set.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// product = low 32 bits of `a` (lane by lane) * `factor`; the upper halves of `a` are ignored.
+/// product = low 32 bits of `a` (lane by lane) * `factor`; ignores the upper halves of `a`.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void multiply_low_halves(Word& product, Word const& a,
                                                                 std::uint32_t factor) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__CUDA_ARCH__)
-  // clang finds the instruction by itself, g++ 12 multiplies all 64 bits unless told.
+  // clang finds the instruction itself; g++ 12 multiplies all 64 bits without this hint
   if constexpr (sizeof(Word) == 16) {
     using ints = typename simd_vector<int, 4>::type;
     product = (Word)__builtin_ia32_pmuludq128((ints)a, (ints)(Word{} + factor));
@@ -62,7 +62,7 @@ template <class Word>
   product = (a & 0xffffffffu) * factor;
 }
 
-/// The halves of these products; that of the lower ones may have garbage above it.
+/// The high and low 32 bits of these products; `low` may have garbage in its upper half.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void multiply_low_halves(Word& high, Word& low,
                                                                 Word const& a,
@@ -74,7 +74,7 @@ template <class Word>
                                                                 std::uint32_t& low, std::uint32_t a,
                                                                 std::uint32_t factor) {
 #if defined(__CUDA_ARCH__)
-  high = __umulhi(a, factor);  // nvcc makes everything 64 bits wide of the other form
+  high = __umulhi(a, factor);  // nvcc compiles the other form to 64-bit arithmetic
   low = a * factor;
 #else
   std::uint64_t const product = std::uint64_t{a} * factor;
@@ -92,7 +92,8 @@ template <class Word> [[gnu::always_inline]] HCOMP_HD inline bool any_bit(Word c
   return all != 0;
 }
 
-/// word = {value, value, ...}. Not `Word{} + value`: of that, g++ 12 makes one insertion per lane.
+/// word = {value, value, ...}. Not `Word{} + value`: g++ 12 compiles that to one insertion per
+/// lane.
 template <class Word>
 [[gnu::always_inline]] HCOMP_HD inline void repeat(Word& word, std::uint64_t value) {
   std::uint64_t lanes[word_lanes<Word>];
@@ -114,7 +115,7 @@ template <class Word>
 #pragma GCC diagnostic pop
 
 namespace detail {
-/// Starts to fetch what is `bytes` behind `place`, which may be anywhere.
+/// Prefetches the address `bytes` after `place`. Any address is allowed.
 [[gnu::always_inline]] inline void prefetch(void const* place, std::size_t bytes) {
   __builtin_prefetch(
       reinterpret_cast<void const*>(reinterpret_cast<std::uintptr_t>(place) + bytes));
@@ -131,8 +132,8 @@ template <class Work>
 #endif
 }  // namespace detail
 
-/// work.run<Lanes>() with as many lanes of 32 bits as the level's vectors have, compiled for it.
-/// `run` must be always_inline.
+/// Calls work.run<Lanes>(), compiled for `level`; Lanes is the number of 32-bit lanes per vector at
+/// that level. `run` must be always_inline.
 /// @param level  not above best_simd_level()
 template <class Work> inline auto run_at([[maybe_unused]] simd_level level, Work const& work) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

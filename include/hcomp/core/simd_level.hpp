@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Which instructions fast paths take: the best that the processor has, or fewer where the
-/// environment variable HCOMP_MAX_SIMD says so. No codec reads another variable: this one changes
-/// how fast bytes are made, and not which.
+/// The SIMD level of fast paths: the best of the processor, limited by the environment variable
+/// HCOMP_MAX_SIMD. Codecs read no other variable. It changes the speed of encoding, never the
+/// bytes.
 
 #include <algorithm>
 #include <cstdlib>
@@ -13,15 +13,15 @@
 
 namespace hcomp {
 
-/// Instruction sets a fast path may be written for, each containing the ones before it.
+/// Instruction sets of fast paths; each contains the ones before it.
 enum class simd_level { baseline, avx2, avx512 };
 
-/// As HCOMP_MAX_SIMD calls it: "baseline", "avx2" or "avx512".
+/// The name in HCOMP_MAX_SIMD: "baseline", "avx2" or "avx512".
 constexpr char const* name_of(simd_level level) {
   return level == simd_level::avx512 ? "avx512" : level == simd_level::avx2 ? "avx2" : "baseline";
 }
 
-/// The best level of the processor this runs on, whatever the environment says.
+/// The best level of this processor, regardless of the environment.
 inline simd_level processor_simd_level() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
@@ -35,8 +35,8 @@ inline simd_level processor_simd_level() {
 
 namespace detail {
 
-/// The level of the processor, or that called `limit` where it is lower; none where it is empty.
-/// @throws std::invalid_argument  no level is called so
+/// The lower of `processor` and the level named `limit`; an empty `limit` sets none.
+/// @throws std::invalid_argument  `limit` names no level
 [[gnu::cold, gnu::noinline]] inline simd_level simd_level_below(simd_level processor,
                                                                 std::string_view limit) {
   if (limit.empty()) return processor;
@@ -46,7 +46,7 @@ namespace detail {
       error_text({"HCOMP_MAX_SIMD: '", printable(limit), "'; it can be baseline, avx2 or avx512"}));
 }
 
-/// What best_simd_level() is from now on.
+/// Computes best_simd_level() from processor and environment.
 [[gnu::cold, gnu::noinline]] inline simd_level find_simd_level() {
   char const* const limit = std::getenv("HCOMP_MAX_SIMD");
   return simd_level_below(processor_simd_level(), limit ? limit : "");
@@ -54,8 +54,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// The best level that fast paths may take: the processor's, or HCOMP_MAX_SIMD where it is lower.
-/// Found in the first call. Every level gives the same bytes.
+/// The best level for fast paths: the processor's, or HCOMP_MAX_SIMD if that is lower. Determined
+/// by the first call. Every level gives the same bytes.
 /// @throws std::invalid_argument  in every call: HCOMP_MAX_SIMD names no level
 inline simd_level best_simd_level() {
   static simd_level const level = detail::find_simd_level();

@@ -1,9 +1,9 @@
 #pragma once
 /// @file
-/// The version of the library, and apart from it the version of the bytes it puts on the wire.
+/// The version of the library and, separately, the version of the wire format.
 
 #if __cplusplus < 202002L
-// A missing header ends a compilation at once; after #error thousands of lines would follow.
+// A missing header stops compilation at once; after #error thousands of error lines would follow.
 #include <hcomp needs C++20: compile with -std=c++20>
 #endif
 
@@ -13,8 +13,8 @@
 
 namespace hcomp {
 
-/// Written into every encoded block. Changes only when old and new blocks cannot be merged any
-/// more.
+/// The wire format version in every encoded block. Changes only if old and new blocks can no longer
+/// be merged.
 inline constexpr int wire_version = 1;
 
 }  // namespace hcomp

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Block work on the CPU: in the calling thread, or shared with a fixed crew of helper threads.
+/// Block work on the CPU: in the calling thread, or shared with a fixed pool of threads.
 
 #include <atomic>
 #include <chrono>
@@ -21,7 +21,7 @@
 
 namespace hcomp {
 
-/// Host memory that starts on a cache line; contents uninitialised.
+/// Host memory aligned to a cache line; uninitialised.
 class host_buffer {
  public:
   host_buffer() = default;
@@ -42,9 +42,9 @@ class host_buffer {
 
 namespace detail {
 
-/// Threads that wait for a job and share its blocks out among themselves and the caller. Jobs
-/// follow each other closely, and to wake a thread takes as long as to encode a segment: so, before
-/// they sleep, threads look for what they wait for, for `timeout`, and let others run meanwhile.
+/// A thread pool whose helpers share the blocks of a job with the caller. Jobs follow each other
+/// closely, and waking a thread takes as long as encoding a segment. So helpers poll for the next
+/// job for `timeout`, yielding the core, before they sleep.
 class thread_crew {
  public:
   explicit thread_crew(int helpers) {
@@ -63,8 +63,9 @@ class thread_crew {
 
   int threads() const { return static_cast<int>(threads_.size()) + 1; }
 
-  /// Calls work(context, first, end) for parts of all blocks and returns when all are done. `work`
-  /// must not throw. A helper that comes when all blocks are taken is not waited for.
+  /// Calls work(context, first, end) for disjoint ranges that cover all blocks; returns when all
+  /// are complete. `work` must not throw. Does not wait for helpers that wake after all blocks are
+  /// taken.
   void run(std::size_t blocks, void (*work)(void const*, std::size_t, std::size_t),
            void const* context) {
     {
@@ -122,7 +123,7 @@ class thread_crew {
   void (*work_)(void const*, std::size_t, std::size_t) = nullptr;
   void const* context_ = nullptr;
   std::atomic<std::size_t> next_{0};
-  std::atomic<int> busy_{0};  ///< helpers at work
+  std::atomic<int> busy_{0};  ///< helpers that are running work
   std::atomic<unsigned> job_{0};
   bool is_open_ = false, quit_ = false;
   std::vector<std::thread> threads_;
@@ -130,11 +131,11 @@ class thread_crew {
 
 }  // namespace detail
 
-/// Runs blocks on the CPU with `Group` workers: `simd_group` by default, `serial_group` for
+/// Runs blocks on the CPU with `Group` workers: `simd_group` by default, `serial_group` as the
 /// reference.
 ///
-/// With one thread everything happens in the caller; with more, `threads` - 1 helpers sleep between
-/// jobs, but for the first 50 microseconds, in which they yield. Movable; one caller at a time.
+/// With one thread all work runs in the caller. With more, `threads` - 1 helpers yield for 50
+/// microseconds after a job, then sleep until the next. Movable; one caller at a time.
 template <class Group> class basic_host_executor {
  public:
   static constexpr memory_space space = memory_space::host;
@@ -145,7 +146,7 @@ template <class Group> class basic_host_executor {
     if (threads < 1)
       throw std::invalid_argument(detail::error_text(
           {"host_executor: ", threads, " threads asked for, at least 1 is needed"}));
-    best_simd_level();  // throws here rather than in a helper
+    best_simd_level();  // throws here, not in a helper
     if (threads > 1) crew_ = std::make_unique<detail::thread_crew>(threads - 1);
   }
 
@@ -161,7 +162,7 @@ template <class Group> class basic_host_executor {
   void synchronize() {}
 
  private:
-  /// Compiled once for both ways to run it: kernels are most of what a program compiles.
+  /// Compiled once for both paths: kernels dominate the compile time of a program.
   template <class F>
   [[gnu::noinline]] static void do_blocks(void const* f, std::size_t first, std::size_t end) {
     for (std::size_t i = first; i < end; ++i) (*static_cast<F const*>(f))(Group{}, i);

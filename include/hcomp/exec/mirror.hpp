@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A small array that both the host and an executor's work look at.
+/// A small array that both the host and an executor's work access.
 
 #include <cstddef>
 #include <hcomp/core/config.hpp>
@@ -9,24 +9,24 @@
 
 namespace hcomp {
 
-/// Where the host can touch the executor's memory, there is one array; otherwise one on either
-/// side. After construction nothing is allocated.
+/// One array if the host can access the executor's memory; otherwise one on each side. Allocates
+/// only in the constructor.
 template <class T, Executor E> class mirror {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
   explicit mirror(std::size_t count) : memory_(count * sizeof(T)) {}
 
-  /// For the executor's work.
+  /// The array for the executor's work.
   T* for_work() const { return reinterpret_cast<T*>(memory_.data()); }
-  /// For the host.
+  /// The array for the host.
   T* for_host() const { return for_work(); }
-  /// What work has written is here afterwards: `count` of them from `first` on.
+  /// Makes elements `first` to `first` + `count` - 1, as written by work, visible to the host.
   void fetch(E& executor, std::size_t /*count*/, std::size_t /*first*/ = 0) {
     executor.synchronize();
   }
-  /// What the host has written is there for work given afterwards; here it can be changed when that
-  /// is done.
+  /// Makes elements written by the host visible to work submitted afterwards. The host may change
+  /// them again when that work is complete.
   void send(E&, std::size_t /*count*/, std::size_t /*first*/ = 0) {}
 
  private:

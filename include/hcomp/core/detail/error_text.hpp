@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Texts of errors, made out of line.
+/// Builds error texts out of line.
 
 #include <bit>
 #include <charconv>
@@ -12,7 +12,7 @@
 
 namespace hcomp::detail {
 
-/// Words or a number.
+/// One piece of a text: words or a number.
 class text_piece {
  public:
   text_piece(char const* words) : words_(words) {}
@@ -40,12 +40,12 @@ class text_piece {
 
  private:
   char const* words_ = nullptr;
-  std::uint64_t number_ = 0;  ///< its bits, or the length of a view
+  std::uint64_t number_ = 0;  ///< its bits, or the length of a string view
   enum { literal, view, whole, natural, real } is_ = literal;
 };
 
-/// error_text({"peer ", 7, ", but there are ", ranks}). Functions that throw are short with it, and
-/// compile faster: of `+` and std::to_string all callers get a copy.
+/// Concatenates pieces: error_text({"peer ", 7, ", but there are ", ranks}). Keeps throwing
+/// functions small and fast to compile; `+` and std::to_string would be inlined into every caller.
 [[gnu::cold, gnu::noinline]] inline std::string error_text(
     std::initializer_list<text_piece> pieces) {
   std::string text;

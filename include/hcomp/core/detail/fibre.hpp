@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Functions that can pause in their midst, each on a stack of its own. POSIX only.
+/// Fibres: functions that can pause, each on its own stack. POSIX only.
 
 #include <cxxabi.h>
 #include <sys/mman.h>
@@ -36,11 +36,10 @@
 
 namespace hcomp::detail {
 
-/// Memory for a stack, of which only what is used takes any, and below it a page that nobody may
-/// touch.
+/// Memory of a stack. Pages are allocated on first use; the page below the stack is inaccessible.
 class fibre_stack {
  public:
-  /// @throws std::system_error  there is no memory
+  /// @throws std::system_error  out of memory
   explicit fibre_stack(std::size_t bytes) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
     all_ = bytes + page_;
     void* const memory = mmap(nullptr, all_, PROT_READ | PROT_WRITE,
@@ -71,7 +70,8 @@ class fibre_stack {
   std::byte* memory_;
 };
 
-/// Tells sanitizers of every change of stacks, which they cannot see. Without them it does nothing.
+/// Tells sanitizers about every change of stacks, which they cannot detect. Does nothing without
+/// them.
 class stack_changes {
  public:
 #if HCOMP_THREAD_SANITIZER
@@ -83,7 +83,7 @@ class stack_changes {
   stack_changes(stack_changes const&) = delete;
   stack_changes& operator=(stack_changes const&) = delete;
 
-  /// From outside, right before.
+  /// Call outside the fibre, before the switch into it.
   void go_in([[maybe_unused]] fibre_stack const& stack) {
 #if HCOMP_THREAD_SANITIZER
     outside_ = __tsan_get_current_fiber();
@@ -93,14 +93,14 @@ class stack_changes {
     __sanitizer_start_switch_fiber(&kept_outside_, stack.bottom(), stack.size());
 #endif
   }
-  /// Inside, right after.
+  /// Call inside the fibre, after the switch into it.
   void are_in() {
 #if HCOMP_ADDRESS_SANITIZER
     __sanitizer_finish_switch_fiber(kept_inside_, &bottom_, &size_);
 #endif
   }
-  /// From inside, right before.
-  /// @param for_good  nobody comes back
+  /// Call inside the fibre, before the switch out of it.
+  /// @param for_good  the fibre is not resumed again
   void go_out([[maybe_unused]] bool for_good) {
 #if HCOMP_THREAD_SANITIZER
     __tsan_switch_to_fiber(outside_, 0);
@@ -109,7 +109,7 @@ class stack_changes {
     __sanitizer_start_switch_fiber(for_good ? nullptr : &kept_inside_, bottom_, size_);
 #endif
   }
-  /// Outside, right after.
+  /// Call outside the fibre, after the switch out of it.
   void are_out() {
 #if HCOMP_ADDRESS_SANITIZER
     __sanitizer_finish_switch_fiber(kept_outside_, nullptr, nullptr);
@@ -127,13 +127,13 @@ class stack_changes {
 #endif
 };
 
-/// A function that pauses where it says so, and is gone on with by whoever wants it to.
+/// A function that can pause and be resumed by its owner.
 ///
-/// Cost: two system calls per pause, since contexts have masks of signals.
+/// Cost: two system calls per pause, because a context includes the signal mask.
 class fibre {
  public:
   /// @param body  must not throw
-  /// @throws std::system_error  no memory for its stack
+  /// @throws std::system_error  no memory for the stack
   explicit fibre(std::function<void()> body) : body_(std::move(body)), stack_(stack_bytes) {
     getcontext(&inside_);
     inside_.uc_stack.ss_sp = stack_.bottom();
@@ -146,11 +146,11 @@ class fibre {
   }
   fibre(fibre const&) = delete;
   fibre& operator=(fibre const&) = delete;
-  /// Its function must have ended, or not begun.
+  /// Precondition: the function has ended, or has not begun.
   ~fibre() = default;
 
   bool is_done() const { return is_done_; }
-  /// Until it pauses or ends. Not from a fibre.
+  /// Runs the function until it pauses or ends. Must not be called inside a fibre.
   void go_on() {
     swap_exceptions();
     changes_.go_in(stack_);
@@ -158,7 +158,7 @@ class fibre {
     changes_.are_out();
     swap_exceptions();
   }
-  /// From its function: `go_on` returns, and the next one returns here.
+  /// Called by the function: makes `go_on` return. The next `go_on` continues here.
   void pause() {
     changes_.go_out(false);
     swapcontext(&inside_, &outside_);
@@ -180,8 +180,8 @@ class fibre {
     setcontext(&outside_);
   }
 
-  /// A thread has one list of the exceptions that are being handled, but a fibre may pause while it
-  /// handles one.
+  /// The C++ runtime has one list of exceptions being handled per thread, but a fibre may pause
+  /// inside a catch block. So each fibre has its own list.
   void swap_exceptions() {
     auto* const of_thread = reinterpret_cast<std::byte*>(abi::__cxa_get_globals());
     std::byte now[sizeof(exceptions)];
@@ -189,7 +189,7 @@ class fibre {
     std::memcpy(of_thread, &exceptions_, sizeof now);
     std::memcpy(&exceptions_, now, sizeof now);
   }
-  /// As the C++ ABI of Itanium, which all use here, has it.
+  /// Layout of the Itanium C++ ABI, which every supported platform uses.
   struct exceptions {
     void* caught = nullptr;
     unsigned int uncaught = 0;
@@ -198,7 +198,7 @@ class fibre {
   std::function<void()> body_;
   fibre_stack stack_;
   ucontext_t inside_{}, outside_{};
-  exceptions exceptions_;  ///< those that are not of the thread now
+  exceptions exceptions_;  ///< the list that is not in use by the thread now
   bool is_done_ = false;
   stack_changes changes_;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Four neighbours of a vector at a time, as a device moves them.
+/// Four adjacent values of a vector, moved together by a device.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,12 +13,12 @@
 
 namespace hcomp::detail {
 
-/// Four values of type V, in words of 32 bits: of smaller ones nvcc would load one at a time.
+/// Four values of type V, stored as 32-bit words: nvcc would load smaller types one at a time.
 template <class V> struct four_values {
   static_assert(sizeof(V) == 2 || sizeof(V) == 4 || sizeof(V) == 8);
   adjacent<std::uint32_t, sizeof(V)> words;
 
-  /// value(j), for j from 0 to 3
+  /// Four values from value(j), for j from 0 to 3.
   template <class F> HCOMP_HD static four_values of(F const& value) {
     four_values some{};
     HCOMP_UNROLL
@@ -29,7 +29,7 @@ template <class V> struct four_values {
     return {adjacent<std::uint32_t, sizeof(V)>::at(from)};
   }
   HCOMP_HD void put(void* to) const { words.put(to); }
-  /// Whether they can be moved from or to there.
+  /// Whether `address` is aligned for a load or store of four values.
   HCOMP_HD static bool can_be_at(void const* address) {
     return reinterpret_cast<std::uintptr_t>(address) % sizeof(four_values) == 0;
   }
@@ -57,7 +57,7 @@ template <class V> struct four_values {
   }
 };
 
-/// Values 4 i to 4 i + 3 of a source, which has_fours. Of any source, one by one.
+/// Values 4 i to 4 i + 3 of a source that has_fours. Generic version: reads one value at a time.
 template <class Source> HCOMP_HD auto four_of(Source const& x, std::size_t i) {
   using value = std::remove_cvref_t<decltype(x[i])>;
   struct singles {
@@ -68,7 +68,7 @@ template <class Source> HCOMP_HD auto four_of(Source const& x, std::size_t i) {
 }
 template <class Source> HCOMP_HD bool has_fours(Source const&) { return true; }
 
-/// Of a vector, at once.
+/// For vectors: one load.
 template <Value V> HCOMP_HD four_values<V> four_of(V const* x, std::size_t i) {
   return four_values<V>::at(x + 4 * i);
 }
@@ -82,7 +82,7 @@ HCOMP_HD void fetch_values_soon(Group group, V const* x, unsigned count) {
   fetch_soon(group, x, count * static_cast<unsigned>(sizeof(V)));
 }
 
-/// And of what is read as one.
+/// Four values of a `compensated` vector.
 template <class T> struct four_compensated {
   four_values<T> x;
   four_values<accumulator_t<T>> compensation;

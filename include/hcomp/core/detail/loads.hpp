@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Memory as a device likes it: neighbours at once, and several loads before any of them is used.
+/// Device-friendly memory access: wide loads of adjacent values, and several loads before the first
+/// use.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +15,7 @@ template <class Group> HCOMP_HD unsigned worker_of(Group group) {
   return static_cast<unsigned>(group.worker());
 }
 
-/// Values that a device loads and stores at once, where they lie on a multiple of their size.
+/// Values that a device loads and stores in one instruction, if aligned to their total size.
 template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
   T values[Count];
 
@@ -36,8 +37,8 @@ template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
   }
 };
 
-/// from.put(to), of 16 bytes to the device's memory; at once also in loops, where nvcc makes four stores
-/// of it.
+/// from.put(to), of 16 bytes in device memory. One store even inside loops, where nvcc would split
+/// it into four.
 template <class T, int Count> HCOMP_HD void put_at_once(adjacent<T, Count> const& from, T* to) {
   static_assert(sizeof(from) == 16);
 #if defined(__CUDA_ARCH__)
@@ -54,14 +55,14 @@ HCOMP_HD inline bool is_multiple_of(std::size_t bytes, void const* address) {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
-/// What is loaded from here on is loaded again: a device has few registers to keep it in.
+/// Makes later code load its values again. Saves registers, which are scarce on a device.
 HCOMP_HD inline void forget_loaded() {
 #if defined(__CUDA_ARCH__)
   __threadfence_block();
 #endif
 }
 
-/// Starts to fetch memory that the workers will load soon.
+/// Prefetches memory that the workers will load soon.
 template <class Group>
 HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void const* from,
                          [[maybe_unused]] unsigned bytes) {
@@ -74,9 +75,10 @@ HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void con
 #endif
 }
 
-/// use(i, k, load(i, k)) for every number i + k * Group::workers below `count` that is this worker's; k
-/// is a constant. Memory is far away: `AtOnce` are loaded before any is used, as long as there are as
-/// many, and a compiler that does not know whether `use` writes what is loaded next cannot do that.
+/// Calls use(i, k, load(i, k)) for this worker's numbers i + k * Group::workers below `count`; k is
+/// a constant. Hides memory latency: `AtOnce` loads come before the first use, as long as that many
+/// remain. The compiler cannot reorder so itself, because `use` may write to memory that is loaded
+/// next.
 template <unsigned AtOnce = 8, class Group, class Load, class Use>
 HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use const& use) {
   unsigned i = worker_of(group);
@@ -89,8 +91,8 @@ HCOMP_HD void for_each_loaded(Group group, unsigned count, Load const& load, Use
   }
   for (; i < count; i += Group::workers) use(i, 0u, load(i, 0u));
 }
-/// use(i, load(i)) for every number below `count` that is this worker's. The same for counts that are
-/// seldom as many as are loaded together: what there is of these is.
+/// Calls use(i, load(i)) for this worker's numbers below `count`. As for_each_loaded, for counts
+/// that are often smaller than AtOnce: it also batches the remaining loads.
 template <unsigned AtOnce = 8, class Group, class Count, class Load, class Use>
 HCOMP_HD void for_some_loaded(Group group, Count count, Load const& load, Use const& use) {
   constexpr Count at_once = AtOnce;

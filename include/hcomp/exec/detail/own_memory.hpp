@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whether values are where an executor can work on them.
+/// Whether values are in a memory space that an executor can access.
 
 #include <cstddef>
 #include <hcomp/exec/executor.hpp>
@@ -8,8 +8,9 @@
 
 namespace hcomp::detail {
 
-/// False if they are not in a device executor's memory; an executor of host memory cannot tell.
-/// @param executor  may be null if it is none for a device
+/// False if `x` is outside the memory of a device executor. Always true for executors of host
+/// memory, which cannot check.
+/// @param executor  may be null if it is not a device executor
 template <class E, class T> bool can_work_on(E* executor, std::span<T> x) {
   if constexpr (DeviceExecutor<E>)
     return x.empty() ||
