@@ -16,7 +16,7 @@
 #define HCOMP_UNROLL _Pragma("unroll")
 #define HCOMP_UNROLL_ON_DEVICE _Pragma("unroll")
 #elif defined(__CUDACC__)
-#define HCOMP_UNROLL  // host code of a .cu file: nvcc and g++ understand no common pragma
+#define HCOMP_UNROLL  // host code of a .cu file: nvcc and g++ have no common pragma
 #else
 #define HCOMP_UNROLL _Pragma("GCC unroll 16")
 #endif

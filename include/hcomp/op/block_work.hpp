@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What an executor runs: functors that do one block of a whole code. Named types, not lambdas, so
-/// that a GPU kernel can be instantiated with them.
+/// Work for executors: functors that process one block of an encoded vector. Named types, not
+/// lambdas, so that a GPU kernel can be instantiated with them.
 
 #include <array>
 #include <concepts>
@@ -18,7 +18,7 @@ namespace hcomp {
 
 namespace detail {
 
-/// The checksum a block should carry: over its bytes with the checksum field 0. Never 0.
+/// The checksum of a block, computed over its bytes with the checksum field set to 0. Never 0.
 /// @param header  of the block
 template <class Group>
 HCOMP_HD std::uint32_t block_checksum(Group group, block_header header, std::byte const* block,
@@ -34,12 +34,12 @@ template <class Group> HCOMP_HD void seal(Group group, std::byte* block, std::si
   auto header = load_header(block);
   header.flags |= block_has_checksum;
   header.checksum = block_checksum(group, header, block, bytes);
-  group.sync();  // every worker has read the header
+  group.sync();  // every worker must have read the header before it changes
   if (group.worker() == 0) store_aligned(block, 0, header);
   group.sync();
 }
 
-/// True if the block carries no checksum or the right one.
+/// True if the block carries no checksum or a correct one.
 /// @param header  of the block
 template <class Group>
 HCOMP_HD bool is_intact(Group group, block_header const& header, std::byte const* block,
@@ -52,8 +52,8 @@ HCOMP_HD bool is_intact(Group group, std::byte const* block, std::size_t bytes) 
   return is_intact(group, load_header(block), block, bytes);
 }
 
-/// On how many blocks a multiprocessor should work at once in merges, by what a codec says; 0: it says
-/// nothing.
+/// The preferred number of concurrent blocks per multiprocessor in merges, as declared by a codec;
+/// 0: no preference.
 template <class C> constexpr int merges_at_once() {
   if constexpr (requires { C::merges_at_once; })
     return C::merges_at_once;
@@ -61,15 +61,15 @@ template <class C> constexpr int merges_at_once() {
     return 0;
 }
 
-/// The same in encoding and decoding.
-/// @param notes_losses  the source TracksResidual
+/// The preferred number of concurrent blocks per multiprocessor in encoding.
+/// @param notes_losses  whether the source TracksResidual
 template <class C> constexpr int encodes_at_once(bool notes_losses) {
   if constexpr (requires { C::encodes_at_once(notes_losses); })
     return C::encodes_at_once(notes_losses);
   else
     return 0;
 }
-/// How many workers decode a block, as workers_of.
+/// The preferred number of workers per block in decoding; 0: no preference.
 template <class C> constexpr int decode_workers_of() {
   if constexpr (requires { C::decode_workers; })
     return C::decode_workers;
@@ -96,21 +96,22 @@ HCOMP_HD void mark_damaged(Group group, std::byte* block, block_fault fault) {
 
 }  // namespace detail
 
-/// Work that has scratch_bytes() is done by groups whose scratch() gives as many to all workers
-/// together; where groups have none, as on CPUs, it takes what it needs from the stack. Codecs that are
-/// Narrowable say how many bytes that takes by narrow_scratch_bytes().
+/// Work that needs scratch memory: the workers of a group share scratch(), of scratch_bytes()
+/// bytes. Groups without scratch memory, as on CPUs, use the stack. A Narrowable codec declares the
+/// size for narrowing in narrow_scratch_bytes().
 template <class C>
 concept UsesScratch = requires(C const& codec) {
   { codec.scratch_bytes() } -> std::same_as<std::size_t>;
 };
 
-/// What block b of `x` says about itself, into its place among all blocks' words.
+/// Writes the calibration words of block b of `x` to the block's position in `words`.
 template <Calibrated C, class Source> struct measure_blocks {
   C codec;
   encoded_layout layout;
   Source x;                     ///< as in encode_blocks
-  std::uint32_t* words;         ///< statistics_words(codec, layout) of them
-  float* dominances = nullptr;  ///< as many, if the codec MeasuresDominance; or null
+  std::uint32_t* words;         ///< statistics_words(codec, layout) words
+  float* dominances = nullptr;  ///< as many values as words, if the codec MeasuresDominance; or
+                                ///< null
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const block = static_cast<int>(layout.block_values);
@@ -124,7 +125,7 @@ template <Calibrated C, class Source> struct measure_blocks {
   }
 };
 
-/// words = max(words, other), a run of them at a time.
+/// words = max(words, other), elementwise, `run` words per block.
 struct unite_statistics {
   static constexpr std::size_t run = 1024;
 
@@ -139,7 +140,7 @@ struct unite_statistics {
   }
 };
 
-/// Words that the ranks have to agree on before they encode; 0 if the codec is not Calibrated.
+/// The number of words that ranks must agree on before encoding; 0 if the codec is not Calibrated.
 template <Compressor C>
 constexpr std::size_t statistics_words(C const& codec, encoded_layout const& layout) {
   if constexpr (Calibrated<C>) {
@@ -153,9 +154,9 @@ constexpr std::size_t statistics_words(C const& codec, encoded_layout const& lay
 
 namespace detail {
 
-/// Where the values of a piece are in their block.
+/// The values of a piece, relative to their block.
 struct piece_range {
-  int first, count;  ///< no value, or less, of a piece that the block does not have
+  int first, count;  ///< 0 or negative if the block has no such piece
 };
 template <Piecewise C> HCOMP_HD piece_range range_of_piece(C const& codec, int n, int k) {
   int const each = codec.piece_values(), first = k * each;
@@ -166,7 +167,7 @@ template <Piecewise C> constexpr int pieces_of(C const& codec, encoded_layout co
   return (all + each - 1) / each;
 }
 
-/// What the block of `origin` number b is encoded with.
+/// The origin of block b of a vector whose blocks start with `origin`.
 template <class C>
 HCOMP_HD block_origin origin_of_block(C const& codec, encoded_layout const& layout,
                                       block_origin const& origin, std::size_t b) {
@@ -178,9 +179,9 @@ HCOMP_HD block_origin origin_of_block(C const& codec, encoded_layout const& layo
   return place;
 }
 
-/// Block b of `x` into block b of `code`, as encode_blocks has them. after(n, decode) is called when
-/// it is encoded: decode(to) would give its n values back, as they will be when nothing is added.
-/// @param codec  where it is: a copy in a kernel would be in slow memory
+/// Encodes block b of `x` into block b of `code`, as encode_blocks does. Afterwards calls
+/// after(n, decode): decode(to) decodes the block's n values, before anything is added to it.
+/// @param codec  a reference, because a copy in a kernel would be in slow memory
 template <class C, class Source, class Group, class After>
 HCOMP_HD void encode_block_of(Group group, C const& codec, encoded_layout const& layout,
                               Source const& x, std::byte* code, block_origin const& origin,
@@ -194,8 +195,8 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, encoded_layout const&
   if (origin.checksum) seal(group, block, codec.block_bytes(n));
 }
 
-/// Piece k of that block, all but what the codec's close_block writes. Returns, in every worker, whether NaN
-/// or infinity was met.
+/// Encodes piece k of block b, except for the part that the codec's close_block writes. Returns, in
+/// every worker, whether the piece contains NaN or infinity.
 template <Piecewise C, class Source, class Group, class After>
 HCOMP_HD bool encode_piece_of(Group group, C const& codec, encoded_layout const& layout,
                               Source const& x, std::byte* code, block_origin const& origin,
@@ -218,7 +219,7 @@ HCOMP_HD void close_block_of(Group group, C const& codec, encoded_layout const& 
 
 }  // namespace detail
 
-/// Block b of `x` into block b of `code`.
+/// Encodes block b of `x` into block b of `code`.
 template <Compressor C, class Source> struct encode_blocks {
   static constexpr int workers = detail::workers_of<C>();
   static constexpr int blocks_at_once = detail::encodes_at_once<C>(TracksResidual<Source>);
@@ -226,16 +227,16 @@ template <Compressor C, class Source> struct encode_blocks {
 
   C codec;
   encoded_layout layout;
-  Source x;             ///< a pointer to the first value of the vector, or `compensated`
+  Source x;             ///< a pointer to the vector, or a `compensated`
   std::byte* code;      ///< layout.bytes() bytes
-  block_origin origin;  ///< its index is set per block; its statistics are those of all blocks
+  block_origin origin;  ///< the index is set per block; statistics are those of all blocks
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, auto const&) {});
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 
-  /// See WorksByPieces. A checksum is of a whole block.
+  /// See WorksByPieces. One piece if blocks carry checksums: a checksum covers a whole block.
   int pieces() const requires Piecewise<C> {
     return origin.checksum ? 1 : detail::pieces_of(codec, layout);
   }
@@ -252,43 +253,43 @@ template <Compressor C, class Source> struct encode_blocks {
   }
 };
 
-/// acc += in, for blocks that follow each other at both addresses.
+/// acc += in, for contiguous blocks at both addresses.
 template <HomomorphicSum C> struct merge_blocks {
   static constexpr int blocks_at_once = detail::merges_at_once<C>();
 
   C codec;
   std::byte* acc;
   std::byte const* in;
-  std::size_t stride = codec.block_bytes(C::block_values);  ///< from block to block
+  std::size_t stride = codec.block_bytes(C::block_values);  ///< distance between blocks, in bytes
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
     auto const header = load_header(mine), theirs = load_header(other);
     std::size_t const bytes = bytes_of(header);
-    // of another length, `other` is refused by the merge, and may be shorter than it says
+    // a block of another length is rejected by the merge, and may be shorter than its header says
     bool const intact =
         detail::is_intact(group, header, mine, bytes) &&
         (header.values != theirs.values || detail::is_intact(group, theirs, other, bytes));
     codec.merge_block(group, mine, other);
     if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    // merging keeps whether there is one
+    // merging preserves the flag
     if (header.flags & block_has_checksum) detail::seal(group, mine, bytes);
   }
 
  private:
-  /// Never more than a full block has, whatever its header says.
+  /// At most the size of a full block, whatever the header says.
   HCOMP_HD std::size_t bytes_of(block_header const& header) const {
     int const n = header.values;
     return codec.block_bytes(n < C::block_values ? n : C::block_values);
   }
 };
 
-/// Blocks that follow each other, in their narrow form: block i to out + places[i].
+/// Converts contiguous blocks to their narrow form: writes block i to out + places[i].
 template <Narrowable C> struct narrow_blocks {
   C codec;
   std::byte const* blocks;
-  std::size_t stride;  ///< from block to block
+  std::size_t stride;  ///< distance between blocks, in bytes
   std::byte* out;
   std::size_t const* places;
 
@@ -298,7 +299,7 @@ template <Narrowable C> struct narrow_blocks {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
-/// And back: block i from in + places[i].
+/// Converts blocks back from the narrow form: reads block i from in + places[i].
 template <Narrowable C> struct widen_blocks {
   C codec;
   std::byte const* in;
@@ -312,19 +313,19 @@ template <Narrowable C> struct widen_blocks {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
-/// Blocks first, first + 1, ... of a code, as they are, to another place.
+/// Copies blocks first, first + 1, ... of an encoded vector unchanged.
 struct copy_blocks {
   encoded_layout layout;
   std::size_t first;
-  std::byte* to;          ///< where block `first` goes
-  std::byte const* from;  ///< where it is
+  std::byte* to;          ///< destination of block `first`
+  std::byte const* from;  ///< source of block `first`
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     copy_bytes(group, to + layout.offset(i), from + layout.offset(i), layout.bytes({first + i, 1}));
   }
 };
 
-/// Block first + i of `code` into its place in `x`.
+/// Decodes block first + i of `code` to its position in `x`.
 template <Compressor C> struct decode_blocks {
   static constexpr int workers = detail::decode_workers_of<C>();
   static constexpr int blocks_at_once = detail::decodes_at_once<C>();
@@ -337,7 +338,7 @@ template <Compressor C> struct decode_blocks {
   typename C::value_type* x;  ///< of the whole vector
   reduce_op op = reduce_op::sum;
   bool spread_nan =
-      false;  ///< NaN for all values of a block in which some rank had NaN or infinity
+      false;  ///< if some rank had NaN or infinity in a block, decode all its values to NaN
 
   HCOMP_HD bool becomes_nan(std::byte const* block) const {
     return !C::passes_nonfinite && spread_nan &&
@@ -364,8 +365,10 @@ template <Compressor C> struct decode_blocks {
   HCOMP_HD void piece(Group group, std::size_t i, int k) const requires Piecewise<C> {
     piece(group, i, k, [](std::size_t, int, auto*, auto const& decode) { decode(); });
   }
-  /// @param around  around(first, count, to, decode) calls decode(), which writes `count` values from `to` on,
-  ///                those from number `first` on of the vector, unless they become NaN
+  /// Decodes piece k of a block.
+  /// @param around  around(first, count, to, decode) calls decode(), which writes `count` values,
+  ///                starting with value `first` of the vector, to `to`; not called if the values
+  ///                become NaN
   template <class Group, class Around>
   HCOMP_HD void piece(Group group, std::size_t i, int k,
                       Around const& around) const requires Piecewise<C> {
@@ -392,11 +395,11 @@ template <Compressor C> struct decode_blocks {
   }
 };
 
-/// Blocks that follow each other, each as it will be when it has travelled; sealed anew if it was.
+/// Rounds contiguous blocks in place as their next transfer rounds them; renews existing checksums.
 template <HopRounding C> struct round_blocks {
   C codec;
   std::byte* blocks;
-  std::size_t stride;  ///< from block to block
+  std::size_t stride;  ///< distance between blocks, in bytes
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const block = blocks + i * stride;
@@ -410,7 +413,7 @@ template <HopRounding C> struct round_blocks {
   }
 };
 
-/// The same work on blocks that start at `first`.
+/// The same work on blocks from number `first` on.
 template <class Work> struct shifted {
   static constexpr int workers = detail::workers_of<Work>();
   static constexpr int blocks_at_once = detail::blocks_at_once_of<Work>();

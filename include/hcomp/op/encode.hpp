@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Whole vectors encoded and decoded by hand: for MPI_Allreduce with hcomp's op, and for whoever
-/// moves the bytes himself. Host memory, in the calling thread; encoded_vector is for other memory.
+/// Encodes and decodes whole vectors without a plan: for MPI_Allreduce with hcomp's op, or for your
+/// own communication. Host memory, in the calling thread; for device memory use encoded_vector.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,20 +19,21 @@
 
 namespace hcomp {
 
-/// Who encodes, in which call.
+/// Identifies the encoding rank and call.
 struct encode_options {
-  draw_key key = {};  ///< equal on all ranks, a new step for every sum
-  int rank = 0;       ///< every rank its own; >= 0
+  draw_key key = {};  ///< equal on all ranks; increase the step for every all-reduce
+  int rank = 0;       ///< different on every rank; >= 0
   std::uint32_t weight = 1;
   bool checksum = false;
-  /// Of codecs that are Calibrated: the largest of all ranks' measure(codec, x), word by word, such
-  /// as mpi::measure(codec, x, comm). Needed, or codes of different ranks could not be added.
+  /// For Calibrated codecs: the elementwise maximum over all ranks of measure(codec, x), for
+  /// example from mpi::measure(codec, x, comm). Required: without it, encoded vectors of different
+  /// ranks could not be added.
   std::span<std::uint32_t const> statistics = {};
 };
 
-/// What `x` says about the units it should be encoded in, for codecs that are Calibrated; otherwise
-/// nothing. All ranks need the same: the largest of every word, by
-/// `MPI_Allreduce(MPI_IN_PLACE, s.data(), s.size(), MPI_UINT32_T, MPI_MAX, comm)`.
+/// The calibration words of `x`, for Calibrated codecs; otherwise empty. All ranks must encode with
+/// the elementwise maximum: `MPI_Allreduce(MPI_IN_PLACE, s.data(), s.size(), MPI_UINT32_T, MPI_MAX,
+/// comm)`.
 template <Compressor C>
 std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x) {
   auto const layout = layout_of(codec, x.size());
@@ -45,20 +46,20 @@ std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_t
   return words;
 }
 
-/// Blocks of `values` values: what MPI calls the count.
+/// The number of blocks of `values` values: the count argument of MPI.
 template <Compressor C> constexpr std::size_t block_count(C const& codec, std::size_t values) {
   return layout_of(codec, values).blocks();
 }
 
-/// Bytes of `values` values as blocks of equal size, the last one padded.
+/// Bytes of `values` values in blocks of equal size; the last block is padded.
 template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::size_t values) {
   return block_count(codec, values) * codec.block_bytes(C::block_values);
 }
 
 namespace detail {
 
-/// What `options` say about the blocks that will be encoded with them.
-/// @throws std::invalid_argument  what encode says of its options
+/// The block origin that `options` describe.
+/// @throws std::invalid_argument  as encode
 template <Compressor C>
 block_origin origin_of(C const& codec, encoded_layout const& layout,
                        encode_options const& options) {
@@ -95,11 +96,11 @@ block_origin origin_of(C const& codec, encoded_layout const& layout,
 
 }  // namespace detail
 
-/// Encode `x` into blocks of equal size; what pads the last one is 0.
+/// Encodes `x` into blocks of equal size; pads the last one with zeros.
 /// @param code  code_bytes(codec, x.size()) bytes, at any address
-/// @throws std::invalid_argument  code of another size, or overlapping x; weight 0, or beyond
-///                                codec.max_summands(); rank < 0; no statistics of a Calibrated codec, or
-///                                statistics of another size
+/// @throws std::invalid_argument  `code` has another size or overlaps x; weight is 0 or above
+///                                codec.max_summands(); rank < 0; statistics of a Calibrated codec
+///                                are missing or have another size
 template <Compressor C>
 void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
             encode_options const& options = {}) {
@@ -112,7 +113,7 @@ void encode(C const& codec, std::span<typename C::value_type const> x, std::span
   std::fill(code.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), code.end(), std::byte{0});
 }
 
-/// The same into memory of its own.
+/// Encodes into newly allocated memory.
 template <Compressor C>
 std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type const> x,
                               encode_options const& options = {}) {
@@ -121,20 +122,21 @@ std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type c
   return code;
 }
 
-/// How to decode.
+/// Options of decode.
 struct decode_options {
-  draw_key key = {};  ///< that the blocks were encoded with
+  draw_key key = {};  ///< with which the blocks were encoded
   reduce_op op = reduce_op::sum;
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  std::uint64_t weight = 0;  ///< that the sum must have, such as the number of ranks; 0: any
+  std::uint64_t weight = 0;  ///< expected weight of the sum, for example the number of ranks; 0:
+                             ///< any
 };
 
-/// Decode blocks of equal size into `x`. Returns the weight of the sum (0 if x is empty).
-/// @throws std::invalid_argument  code of another size, or overlapping x
-/// @throws wire_error             blocks are damaged, of another key or weight, or met blocks they
-///                                could not be merged with; x is unchanged
-/// @throws nonfinite_error        NaN or infinity, also of a sum that overflows, and the policy is
-///                                throw_error; x is unchanged
+/// Decodes blocks of equal size into `x`. Returns the weight of the sum (0 if x is empty).
+/// @throws std::invalid_argument  `code` has another size or overlaps x
+/// @throws wire_error             blocks are damaged, have another key or weight, or were merged
+///                                with incompatible blocks; x is unchanged
+/// @throws nonfinite_error        NaN or infinity, also from a sum that overflows, and the policy
+///                                is throw_error; x is unchanged
 template <Compressor C>
 std::uint64_t decode(C const& codec, std::span<std::byte const> code,
                      std::span<typename C::value_type> x, decode_options const& options = {}) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Where the blocks of one encoded vector lie: arithmetic only.
+/// The positions of the blocks of an encoded vector: arithmetic only.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace hcomp {
 
-/// Values of a vector, by their places.
+/// A range of values of a vector.
 struct value_range {
   std::size_t first = 0;
   std::size_t count = 0;
 };
 
-/// Consecutive blocks of a code.
+/// A range of blocks of an encoded vector.
 struct block_range {
   std::size_t first = 0;
   std::size_t count = 0;
@@ -25,8 +25,8 @@ struct block_range {
   friend constexpr bool operator==(block_range const&, block_range const&) = default;
 };
 
-/// A vector of `values` values cut into blocks. All blocks but the last have `block_values` values;
-/// the last one ends with the vector's last value. Plain numbers: a kernel can take it by value.
+/// A vector of `values` values split into blocks. All blocks but the last have `block_values`
+/// values. A plain struct: kernels take it by value.
 struct encoded_layout {
   std::size_t values = 0;
   std::size_t block_values = 1;
@@ -37,8 +37,8 @@ struct encoded_layout {
     return (values + block_values - 1) / block_values;
   }
   constexpr block_range all() const { return {0, blocks()}; }
-  /// Blocks that make about `bytes` bytes, to the nearest; at least one. Rounded down, headers would make
-  /// 15 of 16 blocks, and of most vectors a small piece would be left.
+  /// The number of blocks closest to `bytes` bytes; at least one. Rounding down would give 15
+  /// instead of 16 blocks because of their headers, and leave a small remainder of most vectors.
   constexpr std::size_t blocks_per(std::size_t bytes) const {
     std::size_t const whole = block_bytes > 0 ? bytes / block_bytes : 0;
     std::size_t const nearest = whole + (bytes - whole * block_bytes >= (block_bytes + 1) / 2);
@@ -59,9 +59,9 @@ struct encoded_layout {
     bool const has_last = range.end() == blocks();
     return (range.count - 1) * block_bytes + (has_last ? last_block_bytes : block_bytes);
   }
-  /// Bytes of the whole code.
+  /// Bytes of the whole encoded vector.
   constexpr std::size_t bytes() const { return bytes(all()); }
-  /// The values of a range of blocks.
+  /// The values in a range of blocks.
   constexpr value_range values_of(block_range range) const {
     auto const at = [&](std::size_t b) {
       return b * block_values < values ? b * block_values : values;
@@ -70,21 +70,21 @@ struct encoded_layout {
   }
 };
 
-/// Blocks as a codec would have them.
+/// Size of a codec's blocks.
 struct block_size {
   std::size_t values = 1;  ///< of a full block
   std::size_t bytes = 0;   ///< of a full block
   std::size_t header_bytes = 0;
-  std::size_t unit = 1;  ///< smaller blocks have a multiple of so many values
+  std::size_t unit = 1;  ///< smaller blocks have a multiple of this number of values
 };
 
-/// Blocks of less payload are not made: a header would be more than 6 % of them.
+/// Minimum payload of a block: below it, the header would exceed 6 % of the block.
 inline constexpr std::size_t least_block_payload = 512;
 
-/// Values per block, so that `ranks` ranks share `values` values evenly: full blocks where there
-/// are many, smaller ones where there are few, down to least_block_payload bytes.
+/// Values per block such that `ranks` ranks share `values` values evenly: full blocks for long
+/// vectors, smaller ones for short vectors, down to least_block_payload bytes.
 ///
-/// A ring has as many hops with empty parts as with small ones: every rank should have a part.
+/// An empty shard saves a ring no hop, so every rank should have a shard.
 constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_size const& full) {
   auto const parts = static_cast<std::size_t>(ranks);
   auto const rounded_up = [](std::size_t n, std::size_t unit) {
@@ -99,7 +99,7 @@ constexpr std::size_t shared_block_values(std::size_t values, int ranks, block_s
   return wanted < full.values ? wanted : full.values;
 }
 
-/// The blocks that `codec` would have.
+/// The block size of `codec`.
 template <Compressor C> constexpr block_size block_size_of(C const& codec) {
   block_size full{static_cast<std::size_t>(C::block_values), codec.block_bytes(C::block_values),
                   block_header_bytes, 64};
@@ -109,7 +109,7 @@ template <Compressor C> constexpr block_size block_size_of(C const& codec) {
 }
 
 /// The layout of `values` values encoded by `codec`.
-/// @param ranks  that share the vector in a collective; 1: full blocks
+/// @param ranks  number of ranks that share the vector in a collective; 1: full blocks
 template <Compressor C>
 constexpr encoded_layout layout_of(C const& codec, std::size_t values, int ranks = 1) {
   std::size_t const block = shared_block_values(values, ranks, block_size_of(codec));
@@ -118,8 +118,8 @@ constexpr encoded_layout layout_of(C const& codec, std::size_t values, int ranks
           codec.block_bytes(static_cast<int>(last))};
 }
 
-/// `layout` while it travels with a sum of weight `weight`: with a codec that is Narrowable blocks
-/// are shorter then, and lie one behind the other.
+/// The layout of a message that carries a sum of weight `weight`: blocks of a Narrowable codec are
+/// shorter then, and contiguous.
 template <Compressor C>
 constexpr encoded_layout travelling_layout([[maybe_unused]] C const& codec, encoded_layout layout,
                                            [[maybe_unused]] std::uint32_t weight) {

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Sums of sparse vectors by whatever takes fewest bytes, decided when all ranks know the union.
+/// Sparse all-reduce with the strategy that sends the fewest bytes, chosen once all ranks know the
+/// union.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,13 +22,14 @@
 
 namespace hcomp {
 
-/// sparse_union, lhc, or all values in lanes of the same kind, whichever is smallest.
+/// Chooses the smallest of sparse_union, lhc, and all values in lanes of the same type.
 ///
 ///     hcomp::sparse_sum<> sum({.ranks = ranks});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);
 ///     sum.choice().text();
 ///
-/// In two phases a sketch is never the smallest: lhc is chosen where others are not allowed.
+/// In two phases a sketch is never the smallest: lhc is chosen only if no other strategy is
+/// allowed.
 /// @tparam Lane   float, std::uint32_t or std::uint64_t, as for sparse_union
 /// @tparam Index  sparse_index, or bloom_index for very sparse vectors
 template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum {
@@ -37,7 +39,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
   static constexpr char const* name = "sparse_sum";
   static constexpr native_operation operation = native_operation::sum;
 
-  /// @throws std::invalid_argument  no way is allowed
+  /// @throws std::invalid_argument  no strategy is allowed
   explicit sparse_sum(sparse_options const& options = {}, sparse_strategies const& strategies = {},
                       lhc_options const& sketch = {}, Index index = Index{})
       : options_(options), strategies_(strategies), sketch_(options, sketch, std::move(index)) {
@@ -51,7 +53,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     choice_.index_bytes = words.size_bytes();
     return words;
   }
-  /// @throws nonfinite_error  by options.nonfinite, always where lhc alone is allowed
+  /// @throws nonfinite_error  according to options.nonfinite; always if only lhc is allowed
   void unite(std::uint64_t key) {
     sketch_.unite_index();
     auto const& index = sketch_.index();
@@ -70,7 +72,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
     }
   }
 
-  /// A number that differs where settings do: for ranks to compare.
+  /// A hash of the settings, for ranks to compare.
   std::uint64_t settings() const {
     std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
     auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
@@ -116,7 +118,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
  private:
   sparse_options options_;
   sparse_strategies strategies_;
-  lhc<Lane, Index> sketch_;  // has the index
+  lhc<Lane, Index> sketch_;  // contains the index
   detail::sparse::lane_numbers<Lane> numbers_;
   sparse_choice choice_;
 };

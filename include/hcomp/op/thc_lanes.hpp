@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// THC's sums as bare arrays of small integers: for any MPI library, and for switches that reduce.
+/// THC as bare arrays of small integers, for any MPI library and for in-network aggregation.
 
 #include <algorithm>
 #include <array>
@@ -23,15 +23,15 @@
 namespace hcomp {
 
 /// Codec `thc` or `uniform_thc` without headers: weight times level of every coordinate, in lanes
-/// that `MPI_Allreduce(MPI_UINT8_T, MPI_SUM)` adds. The mean has the bits that a plan with the same
-/// codec and key gives, if it has full blocks.
+/// that `MPI_Allreduce(MPI_UINT8_T, MPI_SUM)` adds. The mean has the same bits as a plan with full
+/// blocks and the same codec and key.
 ///
 ///     hcomp::thc_lanes<> sum(hcomp::fit(hcomp::thc{}, ranks), rank, ranks);
 ///     hcomp::mpi::all_reduce_native(sum, x, {.seed = 1, .step = t}, lanes, comm);  // x: the mean
 ///
-/// The norms travel before, as maxima of 32-bit words: MPI_UINT32_T and MPI_MAX.
-/// @tparam Lane  std::uint8_t or std::uint16_t, what the codec's lane_bytes() says
-/// Size: one lane per value, the last transform padded; and 4 bytes per transform.
+/// The norms are reduced first, as maxima of 32-bit words: MPI_UINT32_T and MPI_MAX.
+/// @tparam Lane  std::uint8_t or std::uint16_t, according to the codec's lane_bytes()
+/// Size: one lane per value, with the last transform padded, plus 4 bytes per transform.
 /// Source: Li et al., THC, NSDI 2024.
 template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
  public:
@@ -41,10 +41,10 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   static constexpr native_operation operation = native_operation::sum;
 
   /// @param codec         fitted to the total weight
-  /// @param rank          of this rank, for its own draws
+  /// @param rank          number of this rank, for its random draws
   /// @param total_weight  of all ranks
   /// @param weight        of this rank
-  /// @throws std::invalid_argument  lanes of another size, or no room for the weights
+  /// @throws std::invalid_argument  wrong lane size, or lanes too small for the total weight
   thc_lanes(C const& codec, std::uint32_t rank, std::uint32_t total_weight,
             std::uint32_t weight = 1)
       : codec_(codec), rank_(rank), weight_(weight), total_weight_(total_weight) {
@@ -60,7 +60,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
 
   C const& codec() const { return codec_; }
 
-  /// Lanes of `values` values: those that pad the last transform, too.
+  /// Number of lanes of `values` values, including those that pad the last transform.
   std::size_t lanes(std::size_t values) const {
     auto const layout = layout_of(codec_, values);
     if (values == 0) return 0;
@@ -69,7 +69,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
            static_cast<std::size_t>(codec_.coordinates(layout.values_in(last)));
   }
 
-  /// This rank's norms, and a last word that is 1 if x has NaN or infinity.
+  /// This rank's norms; the last word is 1 if x has NaN or infinity.
   std::vector<std::uint32_t> measure(std::span<value_type const> x) const {
     auto const layout = layout_of(codec_, x.size());
     std::vector<std::uint32_t> words(statistics_words(codec_, layout) + 1);
@@ -80,8 +80,8 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
     });
     return words;
   }
-  /// @param words  the largest of all ranks' words
-  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
+  /// @param words  elementwise maximum over all ranks
+  /// @throws nonfinite_error  some rank has NaN or infinity; on all ranks
   void calibrate(std::vector<std::uint32_t> words) {
     if (words.empty() || words.back() != 0)
       throw nonfinite_error(
@@ -90,7 +90,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
     norms_ = std::move(words);
   }
 
-  /// @throws std::invalid_argument  not calibrated for so many values, or lanes of the wrong size
+  /// @throws std::invalid_argument  not calibrated for x.size() values, or `out` has the wrong size
   void encode_lanes(std::span<value_type const> x, std::span<Lane> out, std::uint64_t key) const {
     auto const layout = require(x.size(), out.size());
     auto const levels = codec_.levels();
@@ -106,7 +106,7 @@ template <class Lane = std::uint8_t, class C = thc<float>> class thc_lanes {
   }
 
   /// x = the weighted mean.
-  /// @throws nonfinite_error  it overflows, as all ranks see; x is unchanged
+  /// @throws nonfinite_error  the mean overflows; on all ranks, and x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<value_type> x,
                     std::uint64_t key) const {
     auto const layout = require(x.size(), reduced.size());

@@ -20,7 +20,7 @@ template <class T, int Count> struct alignas(Count * sizeof(T)) adjacent {
   T values[Count];
 
   HCOMP_HD static adjacent at(void const* from) {
-#if defined(__CUDA_ARCH__)  // of memcpy nvcc makes single bytes in loops, wherever they lie
+#if defined(__CUDA_ARCH__)  // nvcc splits memcpy into single bytes in loops, even if aligned
     return *static_cast<adjacent const*>(from);
 #else
     adjacent some;
@@ -68,7 +68,7 @@ HCOMP_HD void fetch_soon([[maybe_unused]] Group group, [[maybe_unused]] void con
                          [[maybe_unused]] unsigned bytes) {
 #if defined(__CUDA_ARCH__)
   constexpr unsigned line = 128;
-#pragma unroll 1  // there is seldom a second one
+#pragma unroll 1  // a second iteration is rare
   for (unsigned at = line * worker_of(group); at < bytes; at += line * Group::workers)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(
         __cvta_generic_to_global(static_cast<char const*>(from) + at)));

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of one launch that need the sum of what the blocks before them have.
+/// A prefix sum over the blocks of one launch.
 
 #include <cstddef>
 #include <cstdint>
@@ -8,32 +8,33 @@
 
 namespace hcomp::detail {
 
-/// Adds up numbers of the blocks of a launch, each below 2^62 as is their sum, while they work. On
-/// devices blocks are numbered as they begin, and one that waits for those before it waits for blocks
-/// that have begun. Where groups have no `ticket`, the executor must do one block after the other,
-/// from 0 on, see Executor.
+/// A prefix sum of one number per block, each below 2^62 as is their sum, computed while the blocks
+/// run. On devices, blocks are numbered as they begin, so a block waits only for blocks that have
+/// begun. For groups without `ticket`, the executor must run one block after the other, from 0 on;
+/// see Executor.
 struct block_order {
-  std::uint64_t* words;  ///< words_for(blocks), zeros before a launch
+  std::uint64_t* words;  ///< words_for(blocks), must be 0 before a launch
 
   static constexpr std::size_t words_for(std::size_t blocks) { return blocks + 1; }
 
-  /// The number of a block, for all its workers, once.
-  /// @param place  that the executor gives it
+  /// The number of this block. All its workers call it once.
+  /// @param place  the index that the executor passes
   template <class Group> HCOMP_HD std::size_t number(Group group, std::size_t place) const {
     if constexpr (requires { group.ticket(words); })
       return group.ticket(words);
     else
       return place;
   }
-  /// Says the number of block i before sum_before does, for which other blocks may wait.
+  /// Publishes the number of block i earlier than sum_before does, because other blocks may wait
+  /// for it.
   template <class Group>
   HCOMP_HD void announce([[maybe_unused]] Group group, [[maybe_unused]] std::size_t i,
                          [[maybe_unused]] std::uint64_t value) const {
     if constexpr (requires { group.announce(words, i, value); })
       group.announce(words + 1, i, value);
   }
-  /// What the numbers of blocks 0 to i - 1 come to, for all workers of block i, once.
-  /// @param value  of block i
+  /// The sum of the numbers of blocks 0 to i - 1. All workers of block i call it once.
+  /// @param value  the number of block i
   template <class Group>
   HCOMP_HD std::uint64_t sum_before(Group group, std::size_t i, std::uint64_t value) const {
     if constexpr (requires { group.sum_before(words, i, value); }) {
@@ -46,11 +47,11 @@ struct block_order {
       return before;
     }
   }
-  /// The same before the block's own number is known, where one block is done after the other.
+  /// The same sum before the block's own number is known. Only if blocks run one after the other.
   HCOMP_HD std::uint64_t sum_of_done(std::size_t i) const { return i == 0 ? 0 : words[i]; }
 };
 
-/// Writes zeros, a run of them at a time.
+/// Writes zeros, `run` words per block.
 struct clear_words {
   static constexpr std::size_t run = 1024;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What an executor runs for codes of variable rate, chunk by chunk.
+/// Work for executors on encoded vectors of variable rate, chunk by chunk.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,61 +18,64 @@
 
 namespace hcomp::detail {
 
-/// How many chunks a block of work has: more than one where warps work on a chunk each.
+/// The number of chunks per block of work: more than one if each warp processes a chunk.
 template <class Coder> constexpr std::size_t chunks_at_once() {
   if constexpr (requires { Coder::chunks_at_once; })
     return Coder::chunks_at_once;
   else
     return 1;
 }
-/// See stream_executor.hpp: of a block where warps work on a chunk each; otherwise 0.
+/// `workers` of work whose warps process a chunk each; otherwise 0. See stream_executor.hpp.
 template <class Coder> constexpr int workers_of_coder() {
   return chunks_at_once<Coder>() > 1 ? 32 * static_cast<int>(chunks_at_once<Coder>()) : 0;
 }
 template <class Coder, class Group>
 inline constexpr bool works_by_warps = WorksByWarps<Group>&& chunks_at_once<Coder>() > 1;
 
-/// See stream_executor.hpp. Of work that makes a code, and reads the others of so many codes; or that
-/// reads one and makes none: 0.
+/// `blocks_at_once` of work that reads and writes `codes` encoded vectors in total; 0 for work that
+/// only reads one. See stream_executor.hpp.
 template <class Coder> constexpr int blocks_of_coder([[maybe_unused]] int codes) {
   if constexpr (requires { Coder::blocks_at_once(codes); })
     return Coder::blocks_at_once(codes);
   else
     return 0;
 }
-/// Memory that workers share while each block reads or makes so many codes.
+/// Bytes of shared memory per block that reads and writes `codes` encoded vectors in total.
 template <class Coder> std::size_t scratch_of_block(int codes) {
   return chunks_at_once<Coder>() * Coder::scratch_bytes(codes);
 }
 
-/// Lets work on a code begin before the host knows whether the code is sound: work does nothing if
-/// refuse_chunks, given before, has refused the code. Codes have growing numbers from 1 on.
+/// Lets work on an encoded vector start before the host has validated it: the work does nothing if
+/// refuse_chunks, submitted before, rejected the vector. Encoded vectors have increasing numbers
+/// from 1.
 struct refusal {
-  std::uint32_t* last = nullptr;  ///< number of the code refused last, 0 before; null: none can be
-  std::uint32_t number = 0;       ///< of the code that the work reads
+  std::uint32_t* last = nullptr;  ///< number of the last rejected vector, initially 0; null:
+                                  ///< validation is off
+  std::uint32_t number = 0;       ///< number of the vector that the work reads
 
   HCOMP_HD bool is_refused() const { return last && *last == number; }
 };
 
-/// Encodes some chunks per block, each into its place, with the table and the header. Where a chunk
-/// begins is known when those before it are as long as they get; workers that share memory put it
-/// together there meanwhile.
-/// @tparam FromA, FromB  whether there are these sources: a device needs fewer registers where it is known
+/// Encodes some chunks per block to their final positions, with the table and the header. The
+/// position of a chunk is known once the lengths of all chunks before it are known. Meanwhile
+/// workers with shared memory assemble the chunk there.
+/// @tparam FromA, FromB  whether the sources a and b exist; static, because this saves device
+///                registers
 template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   using header_type = typename Coder::header;
   Coder coder;
   code_sources<typename Coder::value_type> from;
-  header_type header;  ///< whose `bytes` are not known yet
+  header_type header;  ///< its `bytes` is not set yet
   block_order order;   ///< of blocks(header.chunks)
   std::span<std::byte> out;
-  typename Coder::note* notes;  ///< of chunks
-  std::uint64_t* bytes;         ///< of the code
-  refusal sources_are = {};     ///< of the sources that are codes
+  typename Coder::note* notes;  ///< one per chunk
+  std::uint64_t* bytes;         ///< size of the encoded vector
+  refusal sources_are = {};     ///< validation state of encoded sources
 
   static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(1 + FromA + FromB);
 
-  /// A code without chunks has its header.
+  /// An encoded vector without chunks still has a header: one block writes it.
   static constexpr std::size_t blocks(std::size_t chunks) {
     return chunks == 0 ? 1 : (chunks + per_block - 1) / per_block;
   }
@@ -101,8 +104,8 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     return {from.values, FromA ? nullptr : from.x, FromA ? from.a : nullptr,
             FromB ? from.b : nullptr};
   }
-  /// Most blocks get about the number of their place. To ask for it takes as long as values from far
-  /// memory, so these are sent for meanwhile.
+  /// Prefetches values at a guess: a block's number is usually close to its launch index. Getting
+  /// the number takes as long as loading values from device memory.
   template <class Group> HCOMP_HD void expect_values(Group group, std::size_t place) const {
     constexpr std::size_t in_block = per_block * header_type::chunk_values;
     std::size_t const first = place * in_block;
@@ -111,15 +114,15 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     fetch_soon(group, from.x + first,
                static_cast<unsigned>(sizeof(*from.x) * (left < in_block ? left : in_block)));
   }
-  /// Where a chunk goes, when its length is known.
+  /// The position of a chunk, known once its length is known.
   template <class Group> struct chunk_place {
     Group group;
     block_order const& order;
     std::size_t i;
     std::byte* first;
-    std::size_t& at;  ///< where chunk 0 begins; becomes where chunk i does
+    std::size_t& at;  ///< position of chunk 0; becomes the position of chunk i
 
-    /// Before the chunk is put together, so that others wait less.
+    /// Publishes the length before the chunk is assembled, so that later blocks wait less.
     HCOMP_HD void announce(std::size_t length) const { order.announce(group, i, length); }
     HCOMP_HD std::byte* operator()(std::size_t length) const {
       at += order.sum_before(group, i, length);
@@ -127,8 +130,8 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     }
   };
 
-  /// Returns where the chunks of block i end.
-  /// @param at  where chunk 0 begins
+  /// Returns the end of the chunks of block i.
+  /// @param at  position of chunk 0
   template <class Group>
   HCOMP_HD std::size_t encode(Group group, std::size_t i, std::size_t at) const {
     constexpr std::size_t slot = header_type::slot_bytes;
@@ -146,7 +149,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
       at = begin;
       for (std::size_t c = i * per_block; c < last; ++c) {
         if constexpr (Group::workers == 1) notes[c] = {};
-        group.sync();  // before memory that workers share is written again
+        group.sync();  // before the shared memory is overwritten
         note_begin(group, c, at);
         at += coder.encode_chunk(group, sources(), c, first + at, out.size() - at, notes[c]);
       }
@@ -154,8 +157,8 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
       return at;
     }
   }
-  /// Warps make a chunk each, and find out together where theirs goes. They say how long these are
-  /// before they put them together, so that others wait less.
+  /// Each warp encodes one chunk; the warps compute their positions together. They publish the
+  /// total length before they assemble their chunks, so that later blocks wait less.
   template <class Group>
   HCOMP_HD std::size_t encode_by_warps(Group group, std::size_t i, std::size_t at) const {
     static_assert(Group::warps == per_block && std::is_empty_v<typename Coder::note>);
@@ -188,15 +191,15 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   }
 };
 
-/// Encodes chunks where they belong, a run of some per block, one behind the other. Runs begin
-/// where they would if all chunks before them were as long as can be.
+/// Encodes contiguous runs of chunks, one run per block. A run begins where it would if all chunks
+/// before it had maximal length.
 template <class Coder> struct encode_runs {
   Coder coder;
   code_sources<typename Coder::value_type> from;
   std::size_t chunks, per_run;
   std::span<std::byte> out;
-  std::uint64_t* ends;          ///< of runs
-  typename Coder::note* notes;  ///< of runs
+  std::uint64_t* ends;          ///< one per run
+  typename Coder::note* notes;  ///< one per run
 
   static std::size_t begin(std::size_t run, std::size_t chunks, std::size_t per_run) {
     using header = typename Coder::header;
@@ -212,9 +215,9 @@ template <class Coder> struct encode_runs {
   }
 };
 
-/// Moves the runs of encode_runs together, and puts the header, in one block.
+/// Moves the runs of encode_runs together and writes the header, in one block.
 template <class Coder> struct join_runs {
-  typename Coder::header header;  ///< whose `bytes` are not known yet
+  typename Coder::header header;  ///< its `bytes` is not set yet
   std::size_t runs, per_run;
   std::uint64_t const* ends;
   std::byte* out;
@@ -242,16 +245,17 @@ template <class Coder> struct join_runs {
   }
 };
 
-/// Coders that make one note of those of consecutive chunks say so: see join_notes.
+/// A coder that can join the notes of consecutive chunks into one; see join_notes.
 template <class Coder>
 concept JoinsNotes = requires {
   requires Coder::joins_notes;
 };
 
-/// One note for every run of chunks: one block would take long to read those of a large vector.
+/// Joins the notes of each run of chunks. Otherwise one block would have to read all notes of a
+/// large vector.
 template <class Coder> struct join_notes {
   static constexpr std::size_t per_run = 64;
-  /// One block has so many on their way at once, and is done with them before another launch begins.
+  /// Up to this number of notes, one block reads all of them before another launch could begin.
   static constexpr std::size_t few = 512;
 
   Coder coder;
@@ -267,25 +271,25 @@ template <class Coder> struct join_notes {
   }
 };
 
-/// What the host has to know of a code.
+/// The result of encoding, for the host.
 template <class Coder> struct code_report {
-  // The host gets its memory as a whole: no byte of it may be one that nobody writes.
+  // The host copies it as raw bytes, so it must not contain padding.
   static_assert(std::has_unique_object_representations_v<typename Coder::outcome>);
 
   typename Coder::outcome made;
-  std::uint64_t is_refused;  ///< 1: what it was to be made of was not sound, there is no code
+  std::uint64_t is_refused;  ///< 1: a source was rejected, so nothing was encoded
 };
 
-/// What is left to be done when all chunks are in their places.
+/// Completes an encoded vector after all chunks are in place.
 template <class Coder> struct finish_code {
   Coder coder;
   code_sources<typename Coder::value_type> from;
   typename Coder::note const* notes;
-  std::size_t count;  ///< of notes
+  std::size_t count;  ///< number of notes
   std::uint64_t const* bytes;
   std::byte* out;
   code_report<Coder>* report;
-  clear_words order;  ///< of the chunks, for the next code
+  clear_words order;  ///< cleared for the next encoded vector
   refusal sources_are = {};
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
@@ -296,12 +300,13 @@ template <class Coder> struct finish_code {
   }
 };
 
-/// For work on some chunks per block.
+/// Splits chunks into runs, one per block of work.
 struct chunk_runs {
   std::size_t chunks, per_run;
 
   constexpr std::size_t runs() const { return (chunks + per_run - 1) / per_run; }
-  /// f(group, i) for the chunks of a run; with warps that work on a chunk each, the group is a warp.
+  /// Calls f(group, i) for the chunks of a run. If each warp processes a chunk, the group passed is
+  /// a warp.
   template <class Coder, class Group, class F>
   HCOMP_HD void for_each(Group group, std::size_t run, F const& f) const {
     std::size_t const first = run * per_run;
@@ -316,8 +321,8 @@ struct chunk_runs {
   }
 };
 
-/// out = what a sound code holds; plus `addends`, where there are some, which may be `out`;
-/// divided, unless that would be by 0.
+/// Decodes a valid encoded vector: out = values, plus `addends` if not null (may alias `out`),
+/// divided by a divisor unless it is 0.
 template <class Coder> struct decode_chunks {
   Coder coder;
   chunk_runs all;
@@ -334,21 +339,22 @@ template <class Coder> struct decode_chunks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
-      if (!code_is.is_refused())  // asked before, it would take registers from the whole loop
+      if (!code_is.is_refused())  // inside the loop: outside it would occupy a register throughout
         coder.decode_chunk(who, in, i, values, addends, divided_by, out);
     });
   }
 };
 
-/// For every chunk of a sound code the 64 values, a bit for each, among which there is NaN or
-/// infinity.
+/// For every chunk of a valid encoded vector, finds the groups of 64 values that contain NaN or
+/// infinity, one bit per group.
 template <class Coder> struct find_nonfinite_chunks {
   Coder coder;
   chunk_runs all;
   std::size_t values;
   std::byte const* in;
   std::uint64_t* found;
-  refusal sources_were = {};  ///< of what the code was made of: then there is none
+  refusal sources_were = {};  ///< validation state of the sources; if they were rejected, nothing
+                              ///< was encoded
 
   static constexpr int workers = workers_of_coder<Coder>();
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
@@ -362,13 +368,13 @@ template <class Coder> struct find_nonfinite_chunks {
   }
 };
 
-/// 1 for every chunk that cannot be one, or is not in its place. Reads nothing beyond the code.
+/// Writes 1 for every chunk that is invalid or misplaced. Never reads past the encoded vector.
 template <class Coder> struct check_chunks {
   Coder coder;
   chunk_runs all;
   std::size_t values;
   std::byte const* in;
-  std::size_t bytes;  ///< of the code, as its header says; no less than its table
+  std::size_t bytes;  ///< of the encoded vector, according to its header; at least its table
   std::uint64_t* found;
 
   static constexpr int workers = workers_of_coder<Coder>();
@@ -381,13 +387,13 @@ template <class Coder> struct check_chunks {
   }
 };
 
-/// Refuses a code if check_chunks would find a chunk of it.
+/// Rejects an encoded vector if check_chunks would report one of its chunks.
 template <class Coder> struct refuse_chunks {
   Coder coder;
   chunk_runs all;
   std::size_t values;
   std::byte const* in;
-  std::size_t bytes;  ///< as of check_chunks
+  std::size_t bytes;  ///< as in check_chunks
   refusal as;
 
   static constexpr int workers = workers_of_coder<Coder>();

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Division of a vector where it lies.
+/// In-place division of a vector.
 
 #include <cstddef>
 #include <hcomp/codec/detail/divided.hpp>
@@ -8,7 +8,7 @@
 
 namespace hcomp::detail {
 
-/// x[i] /= by for all values, run by run: work for an executor. The same bits on CPUs and GPUs.
+/// x[i] /= by, `run` values per block; work for an executor. Same bits on CPUs and GPUs.
 template <class T> struct divide_values {
   static constexpr std::size_t run = 1024;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is checked in a code before it is decoded: what its blocks say about themselves.
+/// Validation of an encoded vector before decoding, from the headers and checksums of its blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,14 +19,14 @@
 
 namespace hcomp::detail {
 
-/// True if [a, a + a_bytes) and [b, b + b_bytes) share a byte.
+/// True if [a, a + a_bytes) and [b, b + b_bytes) overlap.
 inline bool overlap(void const* a, std::size_t a_bytes, void const* b, std::size_t b_bytes) {
   auto const first = reinterpret_cast<std::uintptr_t>(a);
   auto const second = reinterpret_cast<std::uintptr_t>(b);
   return a_bytes > 0 && b_bytes > 0 && first < second + b_bytes && second < first + a_bytes;
 }
 
-/// @throws std::invalid_argument  a code of the wrong size or overlapping the values
+/// @throws std::invalid_argument  the encoded vector has the wrong size or overlaps the values
 inline void require_code(char const* who, std::string_view codec, std::size_t given,
                          std::size_t needed, std::size_t values, bool overlapping) {
   auto const start = [&] { return error_text({who, ": codec '", codec, "', "}); };
@@ -38,7 +38,7 @@ inline void require_code(char const* who, std::string_view codec, std::size_t gi
         error_text({start(), "the code of ", given, " bytes overlaps the ", values, " values"}));
 }
 
-/// What some blocks say, in a form that ranks can compare. Without padding: it is sent as bytes.
+/// The findings of a check in a form that ranks can compare. No padding: it is sent as bytes.
 struct code_findings {
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
@@ -46,16 +46,16 @@ struct code_findings {
   std::uint64_t fault = 0;            ///< block_fault of that block
   std::uint64_t nonfinite = nowhere;  ///< first block with NaN or infinity
   std::uint64_t nonfinite_blocks = 0;
-  std::uint64_t weight = 0;          ///< of the first block; 0: no block seen
-  double error = 0;                  ///< how far values are off at most, if the codec says so
-  std::uint64_t needs_fallback = 0;  ///< 1: of a BoundedVariableRate, and its bound may not hold
-  std::uint64_t overflow = nowhere;  ///< first block of finite values that decodes to infinity
+  std::uint64_t weight = 0;          ///< of the first block; 0: no block checked
+  double error = 0;                  ///< bound on the error of a value, if the codec has one
+  std::uint64_t needs_fallback = 0;  ///< 1: BoundedVariableRate, and its bound may be exceeded
+  std::uint64_t overflow = nowhere;  ///< first block whose finite values decode to infinity
 
   bool is_sound() const {
     return damaged == nowhere && nonfinite == nowhere && overflow == nowhere;
   }
 
-  /// Union of what two ranks found.
+  /// Combines the findings of two ranks.
   void merge(code_findings const& other) {
     if (other.damaged < damaged) {
       damaged = other.damaged;
@@ -70,11 +70,12 @@ struct code_findings {
   }
 };
 
-/// What all ranks' findings have in common: enough to see whether they need to look at each
-/// other's. Without padding, too.
+/// The combined findings of all ranks: enough to see whether they must exchange all of them. No
+/// padding.
 struct findings_summary {
-  std::uint64_t trouble;             ///< 1: some rank found its part not sound
-  std::uint64_t lightest, heaviest;  ///< weights of ranks that have blocks; none: lightest is more
+  std::uint64_t trouble;             ///< 1: some rank found an invalid block
+  std::uint64_t lightest, heaviest;  ///< weights over ranks with blocks; no such rank: lightest >
+                                     ///< heaviest
   double error;
   std::uint64_t needs_fallback;
 
@@ -95,18 +96,19 @@ struct findings_summary {
   }
 };
 
-/// Looks at blocks, one after the other.
+/// Checks blocks one after the other.
 class block_check {
  public:
-  /// @param codec   the wire kind that all blocks must have
-  /// @param key  that all blocks must have
-  /// @param weight  that all blocks must have; 0 if it is not known
-  /// @param checksum  that all blocks must have one, or must not; not known: as the first block
+  /// @param codec     expected codec_id of all blocks
+  /// @param key       expected key of all blocks
+  /// @param weight    expected weight of all blocks; 0: unknown, then all must equal the first
+  ///                  block
+  /// @param checksum  whether all blocks must have one; empty: as the first block
   block_check(std::uint8_t codec, encoded_layout const& layout, std::uint64_t key,
               std::uint64_t weight, std::optional<bool> checksum)
       : codec_(codec), layout_(&layout), key_(key), weight_(weight), checksum_(checksum) {}
 
-  /// @param is_intact  () called where nothing else is wrong
+  /// @param is_intact  (): verifies the checksum; called only if the header is valid
   template <class F> void add(std::size_t b, block_header const& header, F const& is_intact) {
     if (!checksum_) checksum_ = (header.flags & block_has_checksum) != 0;
     auto const expected =
@@ -142,7 +144,7 @@ class block_check {
   code_findings found_;
 };
 
-/// Reads the headers of `blocks` (and, where they have one, verifies the checksums).
+/// Checks the headers of `blocks`, and their checksums if present.
 inline code_findings check_code(std::uint8_t codec, encoded_layout const& layout,
                                 block_range blocks, std::byte const* code, std::uint64_t key,
                                 std::uint64_t weight, std::optional<bool> checksum = {}) {
@@ -156,10 +158,10 @@ inline code_findings check_code(std::uint8_t codec, encoded_layout const& layout
   return check.found();
 }
 
-/// Whether values of type V up to `largest`, but for rounding, may be infinite: then it is worth
-/// while to look at them.
+/// Whether values of type V with magnitudes up to `largest`, before rounding, may overflow to
+/// infinity. If not, no scan is necessary.
 template <class V> HCOMP_HD constexpr bool may_be_infinite(double largest) {
-  // of a double a float comes first
+  // a double is converted to float first
   constexpr double of_type = largest_v<V>, of_float = largest_v<float>;
   return !(largest < (of_type < of_float ? of_type : of_float) * (1 - 0x1p-10));
 }
@@ -174,7 +176,7 @@ template <MayOverflow C> struct may_overflow {
   }
 };
 
-/// What check_code found, and of sound blocks the first that decodes to infinity.
+/// check_code, and in valid blocks the first value that decodes to infinity.
 template <Compressor C>
 code_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& layout,
                          block_range blocks, std::byte const* code,
@@ -195,7 +197,7 @@ code_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& 
 
 /// @throws wire_error       a block is damaged
 /// @throws nonfinite_error  the policy is throw_error, and a block has NaN or infinity, or decodes
-///                          to it
+///                          to infinity
 inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
                           nonfinite_policy policy, encoded_layout const& layout) {
   auto const where = [&](std::uint64_t block) {

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What the owners of shards of a sparse vector do on a device besides sparse_runs.hpp: add up what
-/// ranks have marked, and look for what is not finite.
+/// Device work of the owners of shards of a sparse vector, in addition to sparse_runs.hpp: adds
+/// marked values of other ranks and finds values that are not finite.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,19 @@
 
 namespace hcomp::detail {
 
-/// Where shard s of a vector begins, of which `shards` share the words of the index; of
-/// s = shards, the end of all.
+/// The first index word of shard s, if `shards` shards split `words` words; for s = shards, the
+/// end.
 HCOMP_HD constexpr std::size_t first_word_of_shard(std::size_t words, std::size_t shards,
                                                    std::size_t s) {
   return words * s / shards;
 }
 
-/// begins[s] = values marked before shard s; behind them, before the end. One group.
+/// begins[s] = number of values marked before shard s; begins[shards] = all marked values. One
+/// group.
 struct count_before_shards {
   std::uint64_t const* words;
-  std::uint32_t const* marks_before;  ///< by count_shares
-  std::size_t count;                  ///< of words
+  std::uint32_t const* marks_before;  ///< from count_shares
+  std::size_t count;                  ///< number of words
   std::size_t shards;
   std::uint64_t* begins;
 
@@ -43,7 +44,7 @@ struct count_before_shards {
   }
 };
 
-/// No sums yet, and of marks those of this rank.
+/// Initialises sums to 0 and the union of marks to this rank's marks.
 template <class Lane> struct begin_sums {
   std::uint64_t const* own;
   std::size_t values;
@@ -58,7 +59,7 @@ template <class Lane> struct begin_sums {
   }
 };
 
-/// Adds this rank's values: where it has marked nothing, zeros, which change no bit of a sum.
+/// Adds this rank's values. Unmarked values are zeros, which change no bit of a sum.
 template <class Lane> struct add_own_part {
   sparse::lane_numbers<Lane> numbers;
   std::size_t values;
@@ -70,12 +71,12 @@ template <class Lane> struct add_own_part {
   }
 };
 
-/// Adds what another rank has marked.
+/// Adds the marked values of another rank.
 template <class Lane> struct add_part {
   packed_places part;
   std::size_t values;
   Lane const* lanes;
-  std::uint64_t* words;  ///< marks of all parts
+  std::uint64_t* words;  ///< union of the marks of all ranks
   Lane* sums;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
@@ -88,7 +89,7 @@ template <class Lane> struct add_part {
   }
 };
 
-/// Words of 64 values with NaN or infinity among them.
+/// Index words (64 values) that contain NaN or infinity.
 struct nonfinite_words {
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
@@ -100,7 +101,8 @@ struct nonfinite_words {
   }
 };
 
-/// Those of every run. Workers look at neighbouring values, and at words only where it is worth it.
+/// Finds them in every run. Workers read adjacent values, and check words only if a value is not
+/// finite.
 struct find_nonfinite_runs {
   float const* x;
   std::size_t values;
@@ -112,7 +114,7 @@ struct find_nonfinite_runs {
     run.for_each(group, [&](std::size_t i) { all_finite &= is_finite(x[i]); });
     nonfinite_words all;
     if (group.any(!all_finite)) {
-      std::uint32_t first = 0;  // counted from behind
+      std::uint32_t first = 0;  // counted from the end
       std::uint64_t count = 0;
       for (auto w = static_cast<std::size_t>(group.worker()); w < run.words; w += Group::workers)
         if (!is_finite_word(run, w)) {

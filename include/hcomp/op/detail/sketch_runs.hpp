@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What sketches of LHC do on a device, as work on runs of an index, of cells and of claims: the
-/// steps of lhc_peel.hpp and lhc_sketch.hpp, each by many groups.
+/// Device version of LHC sketches: the steps of lhc_peel.hpp and lhc_sketch.hpp as work on runs of
+/// an index, of cells and of claims, for many groups.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@ namespace hcomp::detail {
 
 // ---- Peeling ----
 
-/// The sketch that is peeled, and in which words of cells a group looks for claims: few, so that
-/// there are many groups.
+/// A sketch being peeled, split into parts of its cell words. A part is small, so that many groups
+/// have work.
 struct peeled_graph {
   lhc::cell_layout layout;
   lhc::peel_graph graph;
@@ -54,7 +54,7 @@ struct enter_runs {
   }
 };
 
-/// First step of a round; how many claims there are in each part.
+/// Step 1 of a round: counts the claims in each part.
 struct find_claims_of_parts {
   peeled_graph peeled;
   std::uint32_t* counts;
@@ -66,8 +66,8 @@ struct find_claims_of_parts {
   }
 };
 
-/// Of each part how many claims there are before its own, those of earlier rounds among them; and
-/// how many after the round. One group.
+/// Exclusive prefix sum of the counts over the parts, offset by the claims of earlier rounds;
+/// stores the total of the round. One group.
 struct add_up_claims {
   peeled_graph peeled;
   std::size_t round;
@@ -85,7 +85,7 @@ struct add_up_claims {
   }
 };
 
-/// Second step.
+/// Step 2 of a round: writes the claims of each part.
 struct write_claims_of_parts {
   peeled_graph peeled;
   std::uint32_t const* begins;
@@ -96,7 +96,7 @@ struct write_claims_of_parts {
   }
 };
 
-/// One of equal shares of claims begin to end - 1; the last ones may have less.
+/// One of `shares` equal parts of claims begin to end - 1; the last ones may be smaller.
 struct claims_share {
   std::size_t begin, end;
 
@@ -108,7 +108,7 @@ struct claims_share {
   }
 };
 
-/// Third step.
+/// Step 3 of a round: removes the claimed values, one share per block.
 struct take_claimed_shares {
   peeled_graph peeled;
   std::size_t round, shares;
@@ -120,9 +120,9 @@ struct take_claimed_shares {
   }
 };
 
-// ---- What does not peel ----
+// ---- Values that do not peel ----
 
-/// A copy of an index, and one that marks nothing.
+/// Copies an index, and clears another one.
 struct copy_and_clear_runs {
   std::uint64_t const* words;
   std::size_t values;
@@ -152,7 +152,7 @@ struct move_claimed_shares {
 
 // ---- Sketches ----
 
-/// Zeros, of `count` lanes or values.
+/// Writes zeros to `count` lanes or values.
 template <class T> struct clear_runs {
   T* out;
   std::size_t count;
@@ -162,7 +162,7 @@ template <class T> struct clear_runs {
   }
 };
 
-/// Marked values into cells that are clear.
+/// Adds marked values to the cells of a cleared sketch.
 template <class Lane> struct sketch_runs {
   sparse::lane_numbers<Lane> numbers;
   lhc::cell_layout layout;
@@ -178,12 +178,12 @@ template <class Lane> struct sketch_runs {
   }
 };
 
-/// How many cells of a sketch are not zero: those that were read, and all in the end.
+/// The number of nonzero cells of a sketch: recovered so far, and in total.
 struct used_cells {
   std::uint64_t read, all;
 };
 
-/// One round of reading: the values of the claims to where all marked values are packed.
+/// One round of recovery: copies the values of claims to their packed positions.
 template <class Lane> struct recover_shares {
   sparse::lane_numbers<Lane> numbers;
   lhc::cell_layout layout;

@@ -1,8 +1,7 @@
 #pragma once
 /// @file
-/// What sums of sparse vectors do on a device, as work on runs of values: the index of
-/// index_words.hpp made, counted and used, in kernels that read and write neighbouring values side
-/// by side.
+/// Device work of sparse all-reduce, as work on runs of values: builds, counts and uses the index
+/// of index_words.hpp, with coalesced reads and writes.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,15 +20,15 @@
 
 namespace hcomp::detail {
 
-/// What one group works on.
+/// The size of a run, the work of one group.
 inline constexpr std::size_t run_words = 128, run_values = 64 * run_words;
 
 constexpr std::size_t runs_of(std::size_t values) { return (values + run_values - 1) / run_values; }
 
-/// A run of a vector and its index.
+/// One run of a vector and its index.
 struct sparse_run {
-  std::size_t word, words;  ///< the first one, and how many
-  std::size_t first;        ///< value
+  std::size_t word, words;  ///< the first word, and the number of words
+  std::size_t first;        ///< first value
   int values;
 
   HCOMP_HD sparse_run(std::size_t r, std::size_t all)
@@ -39,7 +38,7 @@ struct sparse_run {
         first(r * run_values),
         values(static_cast<int>(all - first < run_values ? all - first : run_values)) {}
 
-  /// f(value) for its values, shared out among the workers.
+  /// Calls f(value) for the values of the run, shared among the workers.
   template <class Group, class F> HCOMP_HD void for_each(Group group, F const& f) const {
     for (int i = group.worker(); i < values; i += Group::workers)
       f(first + static_cast<std::size_t>(i));
@@ -47,18 +46,18 @@ struct sparse_run {
   }
 };
 
-/// Bit by bit which values are not zero, and the largest exponent of each run, as it is stored.
+/// Marks nonzero values, one bit each, and stores the largest exponent of each run.
 struct mark_runs {
   float const* x;
   std::size_t values;
-  std::uint64_t* words;  ///< twice: one is for the union
+  std::uint64_t* words;  ///< two copies: one becomes the union over the ranks
   std::uint64_t* own;
   std::uint32_t* exponents;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t r) const {
     sparse_run const run(r, values);
     float const* const here = x + run.first;
-    std::uint32_t largest = 0;  // magnitude, as bits
+    std::uint32_t largest = 0;  // magnitude as bits
     if constexpr (HasWarps<Group>) {
       auto* const union_here = reinterpret_cast<std::byte*>(words + run.word);
       auto* const own_here = reinterpret_cast<std::byte*>(own + run.word);
@@ -85,7 +84,7 @@ struct mark_runs {
   }
 };
 
-/// The largest exponent of all runs as what stands behind an index. One group.
+/// Writes the largest exponent over all runs behind the index. One group.
 struct close_marks {
   std::uint32_t const* exponents;
   std::size_t runs;
@@ -104,7 +103,8 @@ struct close_marks {
   }
 };
 
-/// The fingerprint of an index is made of those of its runs: a term per run, and their sum closed.
+/// Fingerprint of an index: one term per run, computed from the run's fingerprint; the sum of the
+/// terms is then closed.
 HCOMP_HD inline std::uint64_t print_term(std::uint64_t print, std::size_t r) {
   return mix(print + (r + 1) * 0x9e3779b97f4a7c15u);
 }
@@ -112,7 +112,7 @@ HCOMP_HD inline std::uint64_t closed_print(std::uint64_t terms, std::int32_t exp
   return mix(terms + static_cast<std::uint64_t>(exponent));
 }
 
-/// What index_summary::print gives, on a host.
+/// index_summary::print computed on the host.
 inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t values) {
   std::uint64_t terms = 0;
   for (std::size_t r = 0; r < runs_of(values); ++r) {
@@ -123,20 +123,20 @@ inline std::uint64_t print_of_index(std::uint64_t const* words, std::size_t valu
   return closed_print(terms, sparse::largest_of(words + sparse::index_words(values)));
 }
 
-/// What all runs have together.
+/// A summary over all runs.
 struct index_summary {
-  std::uint64_t terms;  ///< of the fingerprint
+  std::uint64_t terms;  ///< sum of the fingerprint terms
   std::uint64_t marked;
-  std::int32_t exponent;    ///< the largest; -1: none
-  std::uint32_t wrong_run;  ///< 1 + number of one that is wrong; 0: none
+  std::int32_t exponent;    ///< the largest exponent; -1: no value is marked
+  std::uint32_t wrong_run;  ///< 1 + number of an invalid run; 0: none
 
   std::uint64_t print() const { return closed_print(terms, exponent); }
 };
 
-/// Before count_shares.
+/// Resets the state of count_shares.
 struct begin_counting {
   clear_words order;
-  std::uint64_t const* exponents;  ///< behind the index
+  std::uint64_t const* exponents;  ///< stored behind the index
   index_summary* summary;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
@@ -145,8 +145,8 @@ struct begin_counting {
   }
 };
 
-/// marks_before[w] = values marked before word w, and what all runs have together. A group takes
-/// some runs, and adds up what those before them have while they work.
+/// marks_before[w] = number of values marked before word w; also computes the summary. Each group
+/// takes `share_runs` runs and adds the counts of all runs before them meanwhile.
 struct count_shares {
   static constexpr std::size_t share_runs = 4;
 
@@ -173,7 +173,7 @@ struct count_shares {
   }
 
  private:
-  /// Returns how many values are marked before the end of the share.
+  /// Returns the number of values marked before the end of the share.
   template <class Group>
   HCOMP_HD std::uint64_t count_in_turn(Group group, std::size_t share) const {
     std::size_t const first = share * share_runs, all = runs_of(values);
@@ -201,7 +201,7 @@ struct count_shares {
     order.sum_before(group, share, before - begin);
     return before;
   }
-  /// The same by warps, each of a run.
+  /// The same, one run per warp.
   template <class Group>
   HCOMP_HD std::uint64_t count_by_warps(Group group, std::size_t share) const {
     static_assert(Group::warps == share_runs);
@@ -211,7 +211,7 @@ struct count_shares {
     std::size_t const r = share * share_runs + static_cast<std::size_t>(group.warp());
     bool const is_there = r < runs_of(values);
     sparse_run const run(is_there ? r : 0, values);
-    std::uint64_t marked = 0, sum = 0, wrong = 0;  // marked: 16 bits for each row
+    std::uint64_t marked = 0, sum = 0, wrong = 0;  // marked: 16 bits per row
     HCOMP_UNROLL
     for (std::size_t k = 0; k < rows; ++k) {
       std::size_t const w = 32 * k + lane;
@@ -240,13 +240,13 @@ struct count_shares {
     return before_share + in_share.all;
   }
 
-  /// Bits of word w of a run that should not be as they are.
+  /// Invalid bits of word w of a run: own marks that the union lacks, and bits past the last value.
   HCOMP_HD std::uint64_t wrong_bits(sparse_run const& run, std::size_t w,
                                     std::uint64_t word) const {
     int const left = run.values - static_cast<int>(w) * 64;
     return (own[run.word + w] & ~word) | (left < 64 ? word >> left : 0);
   }
-  /// What this worker has found in its words of run r.
+  /// Adds the findings of this worker in its words of run r.
   template <class Group>
   HCOMP_HD void add_findings(Group group, sparse_run const& run, std::size_t r, std::uint64_t wrong,
                              std::uint64_t sum) const {
@@ -257,7 +257,7 @@ struct count_shares {
   }
 };
 
-/// Which values of a vector are marked, and where each of them is packed.
+/// The marked values of a vector and their packed positions.
 struct packed_places {
   std::uint64_t const* words;
   std::uint32_t const* marks_before;
@@ -265,7 +265,7 @@ struct packed_places {
   HCOMP_HD bool is_marked(std::size_t value) const {
     return (words[value / 64] >> value % 64 & 1) != 0;
   }
-  /// The place of a value that is marked.
+  /// The packed position of a marked value.
   HCOMP_HD std::size_t place_of(std::size_t value) const {
     std::size_t const w = value / 64;
     std::uint64_t const below = (std::uint64_t{1} << value % 64) - 1;
@@ -273,9 +273,9 @@ struct packed_places {
   }
 
   static constexpr std::size_t list_bytes = run_values * sizeof(std::uint16_t);
-  /// Numbers within a run of its marked values, in their order, for all workers; returns where they
-  /// are packed.
-  /// @param list  that the workers share, of list_bytes
+  /// Lists the marked values of a run in order, as offsets within the run, for all workers. Returns
+  /// their packed positions.
+  /// @param list  shared by the workers, list_bytes bytes
   template <class Group>
   HCOMP_HD item_range list_marked(Group group, sparse_run const& run, std::uint16_t* list) const {
     std::size_t const last = run.word + run.words - 1;
@@ -290,7 +290,7 @@ struct packed_places {
     return places;
   }
 
-  /// f(value, whether it is marked, its place if it is) for the values of a run.
+  /// Calls f(value, is_marked, packed position if marked) for the values of a run.
   template <class Group, class F>
   HCOMP_HD void for_each(Group group, sparse_run const& run, F const& f) const {
     if constexpr (HasWarps<Group>) {
@@ -302,7 +302,7 @@ struct packed_places {
   }
 
  private:
-  /// A lane loads half a word for all lanes.
+  /// Each lane loads half a word for all lanes.
   template <class Group, class F>
   HCOMP_HD void for_each_of_warps(Group group, sparse_run const& run, F const& f) const {
     auto const* const marks = reinterpret_cast<std::byte const*>(words + run.word);
@@ -330,7 +330,7 @@ struct packed_places {
   }
 };
 
-// Conversions of values on their way between a vector and a message.
+// Conversions between values and lanes of a message.
 template <class Lane> struct to_lane {
   using from = float;
   using to = Lane;
@@ -352,8 +352,8 @@ struct as_it_is {
   HCOMP_HD float operator()(float value) const { return value; }
 };
 
-/// All values.
-/// @tparam Convert  one of those above
+/// Converts all values.
+/// @tparam Convert  one of the conversions above
 template <class Convert> struct convert_runs {
   Convert convert;
   std::size_t values;
@@ -365,7 +365,7 @@ template <class Convert> struct convert_runs {
   }
 };
 
-/// The marked values, one behind the other.
+/// Packs the marked values contiguously.
 template <class Convert> struct pack_runs {
   using From = typename Convert::from;
 
@@ -388,8 +388,8 @@ template <class Convert> struct pack_runs {
   }
 
  private:
-  /// Workers write neighbouring places. Since values are far away, they load several before they
-  /// write the first.
+  /// Workers write adjacent positions. They load several values before the first store, to hide
+  /// memory latency.
   template <class Group> HCOMP_HD void pack_list(Group group, sparse_run const& run) const {
     auto* const list = reinterpret_cast<std::uint16_t*>(group.scratch());
     auto const place = places.list_marked(group, run, list);
@@ -400,7 +400,7 @@ template <class Convert> struct pack_runs {
   }
 };
 
-/// And back: 0 elsewhere.
+/// Unpacks: writes 0 to unmarked values.
 template <class Convert> struct unpack_runs {
   using From = typename Convert::from;
 
@@ -422,8 +422,8 @@ template <class Convert> struct unpack_runs {
   }
 
  private:
-  /// Four values are written at once. Since marks and lanes are far away, both are loaded long before
-  /// they are used: lanes of the next four, and marks of the next but one.
+  /// Writes four values at once. Prefetches to hide memory latency: lanes one step ahead, marks two
+  /// steps ahead.
   template <class Group> HCOMP_HD void unpack_fours(Group group, sparse_run const& run) const {
     constexpr unsigned step = 4 * Group::workers, end = run_values;
     auto const load = [&](unsigned i) {
@@ -440,7 +440,7 @@ template <class Convert> struct unpack_runs {
       adjacent<float, 4> four;
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
-        four.values[j] = convert(found[j]);  // of 0 that is 0
+        four.values[j] = convert(found[j]);  // 0 converts to 0
         found[j] = later[j];
       }
       put_at_once(four, out + run.first + i);
@@ -452,7 +452,7 @@ template <class Convert> struct unpack_runs {
     std::uint64_t marks;
     std::uint32_t before;
   };
-  /// Of the word's value i and the three behind it what is in their places, and 0 where none is.
+  /// Loads the lanes of values i to i + 3 of the word: the packed lane if marked, otherwise 0.
   HCOMP_HD void look(marked_word const& word, unsigned i, From (&found)[4]) const {
     std::uint64_t const below = word.marks & ((std::uint64_t{1} << i % 64) - 1);
     From const* const here = in + word.before + ones(below);
@@ -463,7 +463,8 @@ template <class Convert> struct unpack_runs {
   }
 };
 
-/// The lanes of some of the marked values, as values, to where those of all are packed.
+/// Converts the packed lanes of a subset of marked values to their positions among all marked
+/// values.
 template <class Lane> struct repack_runs {
   to_value<Lane> convert;
   packed_places some, all;
