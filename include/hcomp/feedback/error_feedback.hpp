@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Error feedback: what a rank's own encoding lost is added to its next vector.
+/// Error feedback: adds the residual of a rank's own encoding to its next vector.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@ namespace hcomp {
 
 namespace detail {
 
-/// x + residual, of which what `codec` loses is noted.
+/// The source x + residual; encoding it with `codec` also writes the new residual to `pending`.
 template <class T, class C> struct noting_source {
   compensated<T> source;
   accumulator_t<T>* pending;
@@ -41,7 +41,8 @@ template <class T, class C> struct noting_source {
   }
 };
 
-/// x + residual, of which a codec that ReportsResidual writes what it loses.
+/// The source x + residual, for a codec that ReportsResidual: it writes the new residual to
+/// `losses`.
 template <class T> struct losing_source {
   compensated<T> source;
   accumulator_t<T>* losses;
@@ -65,18 +66,20 @@ HCOMP_HD void fetch_values_soon(Group group, losing_source<T> const& from, unsig
 
 }  // namespace detail
 
-/// residual' = (x + residual) - decode(encode(x + residual)), on every rank for itself.
+/// Error feedback on each rank: residual' = (x + residual) - decode(encode(x + residual)).
 ///
-/// Sums of inputs and of what was sent differ by one residual, however many steps were made. One
-/// step cannot spoil the next: values keep the residual they had, and are counted by withheld(),
-/// - where most values that are rounded in one unit would drown in their residuals, which are 2^24
-///   times as large (2^53 for double): some value there was 10^9 times as large as the others, on
-///   this rank or another, and adding the others to the residual would not change it;
-/// - where the new residual is not finite.
-/// Memory: 8 bytes per value (16 for double): the residual and the one that takes its place when
-/// the collective succeeds.
+/// After any number of steps, the sum of inputs and the sum of encoded values differ by one
+/// residual. To keep later steps valid, some values keep their previous residual; withheld() counts
+/// them:
+/// - In units where rounding swamps most values: their new residuals would be at least 2^24 times
+///   the values (2^53 for double). Some value of such a unit is 10^9 times the rest, on this rank
+///   or another; adding these values to their residuals would not change the residuals.
+/// - Where the new residual is not finite.
+///
+/// Memory: 8 bytes per value (16 for double), for the residual and the pending residual, which
+/// replaces it when the collective succeeds.
 /// Source: Seide et al., 1-bit SGD, Interspeech 2014; Karimireddy et al., ICML 2019.
-/// @tparam Array  in which memory the state is: detail::host_array, or the device's
+/// @tparam Array  memory space of the state: detail::host_array, or a device's array
 template <class T = float, template <class> class Array = detail::host_array> class error_feedback {
  public:
   using residual_type = accumulator_t<T>;
@@ -86,12 +89,12 @@ template <class T = float, template <class> class Array = detail::host_array> cl
 
   std::size_t values() const { return residual_.size(); }
   void const* data() const { return residual_.data(); }
-  /// In the memory of the state.
+  /// The residual, in the memory space of the state.
   std::span<residual_type const> residual() const { return {residual_.data(), residual_.size()}; }
 
-  /// Takes another residual, such as of a checkpoint that was made elsewhere.
+  /// Replaces the residual, for example by one from a checkpoint of another program.
   /// @param residual  in host memory
-  /// @throws std::invalid_argument  of another size; nothing is changed
+  /// @throws std::invalid_argument  wrong size; the state is unchanged
   void set_residual(std::span<residual_type const> residual) {
     if (residual.size() != values())
       throw std::invalid_argument(detail::error_text(
@@ -99,19 +102,19 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     residual_.from_host({residual.begin(), residual.end()});
   }
 
-  /// How often values have kept the residual they had, see above; of all calls since the last
-  /// reset(), also of those that failed. On a device after all its work.
+  /// The number of times that a value kept its previous residual (see above), over all calls since
+  /// the last reset(), including failed calls. Waits for all work of a device.
   std::uint64_t withheld() const { return withheld_.to_host()[0]; }
 
-  /// Forget everything lost so far.
+  /// Clears the residual and the counter.
   void reset() {
     residual_.clear();
     withheld_.clear();
   }
 
-  /// The state as bytes, for a checkpoint of this rank.
+  /// Serialises the state, for a checkpoint of this rank.
   std::vector<std::byte> save() const { return detail::save_state(kind, 0, residual_.to_host()); }
-  /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
+  /// @throws std::invalid_argument  state of another class, type or size; the object is unchanged
   void restore(std::span<std::byte const> saved) {
     std::vector<residual_type> values(residual_.size());
     detail::restore_state("error_feedback", kind, saved, values);
@@ -163,10 +166,10 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       for (int i = done + group.worker(); i < n; i += Group::workers)
         out[i] = wanted[static_cast<std::size_t>(i)] - out[i];
     }
-    /// Withholds what would spoil the next step. After `encoded` of values first to first + n - 1,
-    /// and a sync of the group.
-    /// @param is_one_unit      they were rounded in one unit, which may be far above most of them
-    /// @param may_be_infinite  encoding or decoding met infinity or NaN
+    /// Restores the previous residual of values that would spoil the next step. Call it after
+    /// `encoded` of values first to first + n - 1, and a sync of the group.
+    /// @param is_one_unit      the values were rounded in one unit, possibly far above most of them
+    /// @param may_be_infinite  encoding or decoding produced infinity or NaN
     template <class Group>
     HCOMP_HD void settle(Group group, std::size_t first, int n, bool is_one_unit,
                          bool may_be_infinite) const {
@@ -183,8 +186,9 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       if (group.worker() == 0) detail::fetch_add(detail::beside_others(group), withheld, kept);
     }
 
-    /// Whether most of some unit of `unit` values may drown. If none may, `settle` would withhold nothing
-    /// that is finite, after a wait of the whole group for each unit: here it waits once for all.
+    /// Whether rounding may swamp most values of some unit of `unit` values. If not, `settle`
+    /// withholds no finite value. One group barrier for all units, where `settle` needs one per
+    /// unit.
     template <HasWarps Group>
     HCOMP_HD bool units_may_drown(Group group, std::size_t first, int n, int unit) const {
       int const units = (n + unit - 1) / unit;
@@ -213,11 +217,12 @@ template <class T = float, template <class> class Array = detail::host_array> cl
     HCOMP_HD void replace(std::size_t, T& x, T value) const { x = value; }
 
    private:
-    /// How many values are not zero, and of these are lost in their residuals; of 2^31 at most.
+    /// The number of nonzero values, and how many of them are swamped by their new residual; at
+    /// most 2^31 each.
     struct counted {
       std::uint64_t all, drowned;
     };
-    /// @param place  place(i), of value i of `n`
+    /// @param place  place(i): index of value i of `n`
     template <class Group, class Place>
     HCOMP_HD counted count(Group group, int n, Place const& place) const {
       std::uint64_t both = 0;
@@ -238,8 +243,8 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       auto const value = magnitude(source()[at]), lost = magnitude(pending[at]);
       return {value > 0, value > 0 && lost > value * ratio};
     }
-    /// A look at four runs of four values, which spares nearly all blocks the look at all values: which
-    /// ones these are of `n`, of which there are looked_at_least.
+    /// Indices of a sample of 16 out of `n` values: four runs of four. Spares nearly all blocks the
+    /// scan of all values. Requires n >= looked_at_least.
     static constexpr int looked_at_least = 64;
     HCOMP_HD static std::size_t looked_at(int n, std::size_t i) {
       return i / 4 * (static_cast<std::size_t>(n) / 4) + i % 4;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What compensation is to a collective: something that changes what is encoded, and is told what
-/// came of it. Nothing is changed for good before the whole collective has succeeded.
+/// The interface between compensation and a collective: compensation changes the encoded values and
+/// sees the result. State changes take effect only after the whole collective succeeds.
 
 #include <concepts>
 #include <cstddef>
@@ -14,30 +14,34 @@
 
 namespace hcomp {
 
-/// State that repairs over the steps what compression loses; one object per tensor, owned by the
+/// State that compensates the compression error over the steps. One object per tensor, owned by the
 /// caller, in the memory space of the tensor.
 ///
-/// `view(x)` is a small value for kernels: `source()` gives the values to encode, `encoded` is
-/// called after the encoding of every block, and may decode it to see what is left, `decoded` around
-/// the decoding of every block or part of one into x, unless that becomes NaN. So that devices need
-/// not look at a value twice, a view may have two more: `noting(codec, weight)`, a source for a codec
-/// that ElementwiseEncode or ReportsResidual, which does what `encoded` would; and `replace(i, x, value)`, which does what
-/// `decoded` would, for value i alone.
-/// `settle`, where there is one, is called when a whole block is encoded: for the values of each of
-/// its units, if the codec is Calibrated, and for all where infinity or NaN was met. Where there is
-/// `units_may_drown`, it may spare the calls for units. `encoded` and `settle` may only write what
-/// `commit()` makes valid: if the collective throws, nothing has changed.
+/// `view(x)` returns a small value for kernels with these functions:
+/// - `source()`: the values to encode.
+/// - `encoded`: called after a block is encoded; may decode it to compute the error.
+/// - `decoded`: called around the decoding of a block, or of a part of one, into x; not if x
+///   becomes NaN.
+/// - `noting(codec, weight)`, optional: a source for codecs that are ElementwiseEncode or
+///   ReportsResidual. Replaces `encoded`; saves a device a second read of the values.
+/// - `replace(i, x, value)`, optional: replaces `decoded` for value i alone.
+/// - `settle`, optional: called when a whole block is encoded. For a Calibrated codec it is called
+///   per unit; otherwise only if the block contains infinity or NaN.
+/// - `units_may_drown`, optional: if false, `settle` is not called per unit.
+///
+/// `encoded` and `settle` may only write state that `commit()` makes valid: if the collective
+/// throws, nothing has changed.
 template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;
-  { c.data() } -> std::convertible_to<void const*>;  // its own memory; must not overlap x
+  { c.data() } -> std::convertible_to<void const*>;  // state memory; must not overlap x
   {f.view(x).source()};
   { f.commit() } -> std::same_as<void>;
-  // it looks at what this rank has encoded and at nothing of the sum
+  // true: depends only on this rank's encoding, not on the reduced result
   { F::is_of_own_encoding } -> std::convertible_to<bool>;
 };
 
-/// Feedback that remembers nothing.
+/// Compensation without state.
 template <class T> class no_feedback {
  public:
   static constexpr bool is_of_own_encoding = true;
@@ -65,9 +69,9 @@ template <class T> class no_feedback {
   std::size_t values_;
 };
 
-/// encode_blocks, then the feedback sees its own encoded block.
+/// encode_blocks; then the compensation sees the rank's own encoded block.
 template <Compressor C, class View> struct encode_with_feedback {
-  /// By workers in warps.
+  /// Used by groups with warps.
   static constexpr bool notes_losses =
       ReportsResidual<C> && requires(View const& view, C const& codec) {
     view.noting(codec, 1u);
@@ -100,7 +104,7 @@ template <Compressor C, class View> struct encode_with_feedback {
       return codec.scratch_bytes();
   }
 
-  /// See WorksByPieces. A checksum is of a whole block.
+  /// See WorksByPieces. One piece if blocks carry checksums: a checksum covers a whole block.
   int pieces() const requires Piecewise<C> {
     return origin.checksum ? 1 : detail::pieces_of(codec, layout);
   }
@@ -145,7 +149,7 @@ template <Compressor C, class View> struct encode_with_feedback {
       may_be_infinite |= detail::may_overflow<C>{codec, reduce_op::mean}(block, n);
     settle(group, b * layout.block_values, n, may_be_infinite);
   }
-  /// Of whole units of a block.
+  /// Settles whole units of a block.
   template <class Group>
   HCOMP_HD void settle(Group group, std::size_t first, int n, bool may_be_infinite) const {
     if (!Calibrated<C> && !may_be_infinite) return;
@@ -167,24 +171,23 @@ template <Compressor C, class View> struct encode_with_feedback {
   }
 };
 
-/// A view of feedback that has to see a value before it lets it be replaced.
+/// A view that must read a value before the value is replaced.
 template <class View, class T>
 concept ReadModifyWrite = requires(View const& view, std::size_t i, T& x, T value) {
   view.replace(i, x, value, view.look(i, x));
 };
-/// One that lets single values be replaced by what was decoded.
+/// A view that accepts decoded values one at a time.
 template <class View, class T>
 concept Replaces = ReadModifyWrite<View, T> ||
     requires(View const& view, std::size_t i, T& x, T value) {
   view.replace(i, x, value);
 };
 
-/// decode_blocks, and the feedback sees the values before and after.
+/// decode_blocks; the compensation sees the values before and after.
 ///
-/// A codec that can decode a part of a block does so: what the feedback reads before and after the
-/// decoding then stays in a cache.
+/// Decodes block by part if the codec can, so that the values stay in a cache between both reads.
 template <Compressor C, class View> struct decode_with_feedback {
-  /// On a CPU 2 KiB; from four times as many on, figures get worse by a third.
+  /// 2 KiB on a CPU; four times that size measures a third slower.
   template <class Group> static constexpr int part_values = Group::workers == 1 ? 512 : 4096;
   static constexpr int workers = decode_blocks<C>::workers,
                        blocks_at_once = decode_blocks<C>::blocks_at_once,
@@ -229,7 +232,7 @@ template <Compressor C, class View> struct decode_with_feedback {
 
  private:
   using value_type = typename C::value_type;
-  /// What the view makes of single decoded values of a block.
+  /// Passes single decoded values of a block to the view.
   struct replacing {
     View const& view;
     std::size_t first;

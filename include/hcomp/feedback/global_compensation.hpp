@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Marsit's global compensation: what a rank wanted and the ranks together did not do.
+/// Global compensation of Marsit: the difference between a rank's intended update and the common
+/// result.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +18,14 @@
 
 namespace hcomp {
 
-/// c' = (x + c) - g, where g is what all ranks together made of their x + c.
+/// c' = (x + c) - g, where g is the common result of all ranks for their x + c.
 ///
-/// Not a compression error: it is the residual against the ranks' common result, not against this
-/// rank's own message. The mean of c over the ranks says how far they lag behind the exact sum; the
-/// differences between ranks grow until a full-precision round makes c zero (`flushed`). Memory: 4
-/// bytes per value (8 for double).
+/// This is not a compression error: it is the residual against the common result, not against this
+/// rank's own message. The mean of c over the ranks is the lag behind the exact sum. Differences
+/// between ranks grow until a full-precision round sets c to zero (`flushed`).
+/// Memory: 4 bytes per value (8 for double).
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 2.
-/// @tparam Array  in which memory the state is: detail::host_array, or the device's
+/// @tparam Array  memory space of the state: detail::host_array, or a device's array
 template <class T = float, template <class> class Array = detail::host_array>
 class global_compensation {
  public:
@@ -35,23 +36,23 @@ class global_compensation {
 
   std::size_t values() const { return compensation_.size(); }
   void const* data() const { return compensation_.data(); }
-  /// In the memory of the state.
+  /// The compensation, in the memory space of the state.
   std::span<compensation_type const> compensation() const {
     return {compensation_.data(), compensation_.size()};
   }
-  /// The same in host memory; on a device after all its work.
+  /// A copy in host memory. Waits for all work of a device.
   decltype(auto) on_host() const { return compensation_.to_host(); }
-  /// Rounds finished so far; the same on all ranks.
+  /// Number of completed rounds; equal on all ranks.
   std::uint64_t rounds() const { return rounds_; }
 
   void reset() { compensation_.clear(); }
 
-  /// The state as bytes, for a checkpoint. Private to this rank: save on all of them, or make a
+  /// Serialises the state, for a checkpoint. It differs per rank: save it on all ranks, or run a
   /// full-precision round first, after which every rank's compensation is zero.
   std::vector<std::byte> save() const {
     return detail::save_state(kind, rounds_, compensation_.to_host());
   }
-  /// @throws std::invalid_argument  not a state of this class, type and size; nothing is changed
+  /// @throws std::invalid_argument  state of another class, type or size; the object is unchanged
   void restore(std::span<std::byte const> saved) {
     std::vector<compensation_type> values(compensation_.size());
     auto const rounds = detail::restore_state("global_compensation", kind, saved, values);
@@ -59,7 +60,7 @@ class global_compensation {
     rounds_ = rounds;
   }
 
-  /// Of a compressed round.
+  /// The view in a compressed round.
   struct kernel_view {
     T const* x;
     compensation_type* c;
@@ -78,7 +79,7 @@ class global_compensation {
       decode();
       detail::for_pairs(group, own, out, n, [](number& c, T g) { c -= static_cast<number>(g); });
     }
-    /// What this rank wanted of value i.
+    /// x + c of value i on this rank.
     HCOMP_HD compensation_type look(std::size_t i, T const& x) const {
       return c[i] + static_cast<compensation_type>(x);
     }
@@ -90,8 +91,8 @@ class global_compensation {
   kernel_view view(T const* x) { return {x, compensation_.data()}; }
   void commit() { ++rounds_; }
 
-  /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero;
-  /// or, with a limit, g is clipped to +-limit and c, now the same on all ranks, keeps the rest.
+  /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero.
+  /// With a limit, g is clipped to +-limit, and c, now equal on all ranks, stores the remainder.
   class flushing {
    public:
     static constexpr bool is_of_own_encoding = false;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sparsification with error feedback: the largest values now, all others later.
+/// Sparsification with error feedback: sends the largest values now and the rest in later steps.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,46 +17,49 @@
 
 namespace hcomp {
 
-/// What a sparsifier keeps: so many values, the largest by magnitude.
+/// Selects this number of values, the largest by magnitude.
 struct top_k {
   std::size_t values;
 };
-/// The same by share: from 0 to 1; rounded to whole values, at least one unless it is 0.
+/// Selects a share of the values, from 0 to 1: rounded, and at least one unless the share is 0.
 struct top_share {
   double share;
 };
-/// All values of at least this magnitude.
+/// Selects all values of at least this magnitude.
 struct threshold {
   float magnitude;
 };
 using sparsity = std::variant<top_k, top_share, threshold>;
 
-/// x + residual becomes 0 but for its largest values; the others are the next residual. Makes of a
-/// dense model's gradients what sums of sparse vectors are good for. On every rank for itself:
+/// Keeps the largest values of x + residual in x, sets all other values to 0, and adds these to the
+/// next residual. Turns the gradients of a dense model into input for sparse all-reduce. Local to
+/// each rank:
 ///
 ///     hcomp::sparsifier largest(x.size(), hcomp::top_share{0.01});
 ///     largest(x);
 ///     hcomp::mpi::all_reduce_sparse(sum, x, key, lanes, comm);
-///     largest.commit();  // not reached if the sum throws: the residual is as it was
+///     largest.commit();  // not reached if the all-reduce throws: the residual is unchanged
 ///
-/// What is kept and the residual add up to x and the residual before, bit for bit. Of equal
-/// magnitudes the first are kept, so the same values with every compiler and machine. What k of n
-/// values leave has at most a share of 1 - k / n of the energy that was there.
-/// NaN and infinity are always kept, beyond k if need be: the sum tells all ranks of them, and they
-/// get into no residual.
-/// Memory: 8 bytes per value: the residual and the one that takes its place.
-/// Cost: five passes over the values, whatever these are. Allocates nothing after construction.
+/// The kept values plus the new residual equal x plus the previous residual, bit for bit. Among
+/// equal magnitudes the first are kept, so the selection does not depend on compiler and machine.
+/// Keeping k of n values leaves at most a share of 1 - k / n of the energy in the residual.
+///
+/// NaN and infinity are always kept, even beyond k: the all-reduce reports them to all ranks, and
+/// they never enter a residual.
+///
+/// Memory: 8 bytes per value: the residual and the pending residual.
+/// Cost: five passes over the values, independent of the data. Allocates only in the constructor.
 /// Source: Aji and Heafield, EMNLP 2017; bound: Stich et al., Sparsified SGD, NeurIPS 2018.
 class sparsifier {
  public:
-  /// @throws std::invalid_argument  more values than there are, no share, no positive magnitude
+  /// @throws std::invalid_argument  more values than the vector has, an invalid share or magnitude
   sparsifier(std::size_t values, sparsity const& kept)
       : residual_(values), pending_(values), select_(selection(values, kept)) {}
 
   std::size_t values() const { return residual_.size(); }
   std::span<float const> residual() const { return residual_; }
 
-  /// Sets to 0 what is not kept of `x` and the residual together. How many values are kept.
+  /// Sets values that are not selected to 0. Returns the number of kept values.
   /// @throws std::invalid_argument  x has another size; nothing is changed
   std::size_t operator()(std::span<float> x) {
     if (x.size() != values())
@@ -70,20 +73,20 @@ class sparsifier {
     return kept;
   }
 
-  /// What the last call left is added to the next x.
+  /// Makes the residual of the last call the one that the next call adds.
   void commit() {
     if (std::exchange(is_pending_, false)) residual_.swap(pending_);
   }
 
-  /// Forget everything left so far.
+  /// Clears the residual.
   void reset() {
     residual_.assign(residual_.size(), 0.0f);
     is_pending_ = false;
   }
 
-  /// The residual as bytes, for a checkpoint of this rank.
+  /// Serialises the residual, for a checkpoint of this rank.
   std::vector<std::byte> save() const { return detail::save_state(kind, 0, residual_); }
-  /// @throws std::invalid_argument  not a state of this class and size; nothing is changed
+  /// @throws std::invalid_argument  state of another class or size; nothing is changed
   void restore(std::span<std::byte const> saved) {
     detail::restore_state("sparsifier", kind, saved, residual_);
     is_pending_ = false;

@@ -110,8 +110,7 @@ template <Calibrated C, class Source> struct measure_blocks {
   encoded_layout layout;
   Source x;                     ///< as in encode_blocks
   std::uint32_t* words;         ///< statistics_words(codec, layout) words
-  float* dominances = nullptr;  ///< as many values as words, if the codec MeasuresDominance; or
-                                ///< null
+  float* dominances = nullptr;  ///< one per word, if the codec MeasuresDominance; or null
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     auto const block = static_cast<int>(layout.block_values);

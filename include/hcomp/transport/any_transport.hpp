@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// One type for all transports: what is written for it is compiled once, whatever moves the bytes.
+/// A type-erased transport, so that code on top of it is compiled once for all transports.
 
 #include <array>
 #include <concepts>
@@ -21,26 +21,27 @@
 
 namespace hcomp {
 
-/// Any transport, chosen at run time. Behaves as the one behind it; errors come through unchanged.
+/// A type-erased transport, chosen at run time. Forwards all calls; exceptions pass through
+/// unchanged.
 ///
-/// A plan over any_transport allocates no more than one over the transport itself: requests are
-/// kept in place. May be moved, but not while a collective uses it.
-/// Cost: one virtual call per message sent, received or waited for.
+/// A plan over any_transport allocates no more than a plan over the transport itself: requests are
+/// stored in place. Movable, except while a collective uses it.
+/// Cost: one virtual call per send, receive and wait.
 class any_transport {
  public:
-  /// A send or receive under way, of whatever transport; only for the any_transport it came from.
+  /// A send or receive in progress. Valid only for the any_transport that returned it.
   struct request {
     static constexpr std::size_t capacity = 48;
     alignas(std::uint64_t) std::array<std::byte, capacity> bytes;
   };
 
-  /// Uses `transport`, which must outlive this.
+  /// Refers to `transport`, which must outlive this object.
   template <class T>
     requires(!std::same_as<T, any_transport>)
   &&Transport<T> explicit any_transport(T& transport) : any_transport(&transport, by_pointer{}) {}
 
   /// Owns the transport.
-  /// @throws std::invalid_argument  there is none
+  /// @throws std::invalid_argument  null pointer
   template <class T>
     requires(!std::same_as<T, any_transport>)
   &&Transport<T> explicit any_transport(std::unique_ptr<T> transport)
@@ -51,9 +52,10 @@ class any_transport {
   std::uint64_t group() const { return group_; }
   bool reaches(memory_space space) const { return behind_->reaches(space); }
   std::uint64_t bytes_sent() const { return behind_->bytes_sent(); }
-  /// True if what is sent need not be ready: the transport waits for the work on it (see staged).
+  /// True if the transport itself waits for the device work that produces a message (see
+  /// host_staged).
   bool waits_for_work() const { return waits_for_work_; }
-  /// True if messages in a device's memory are copied through the host's (see staged).
+  /// True if messages in device memory are copied through host memory (see host_staged).
   bool copies_messages() const { return copies_messages_; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
@@ -63,20 +65,20 @@ class any_transport {
     return behind_->irecv(peer, tag, bytes);
   }
   std::size_t wait(request& r) { return behind_->wait(r); }
-  /// Where the host can read the message that was received at `message`, if that was waited for last and
-  /// came through the host's memory (see staged); null otherwise.
+  /// The host copy of the message received at `message`, if it was the last one waited for and came
+  /// through host memory (see host_staged); otherwise null.
   std::byte const* in_host(std::byte const* message) const { return behind_->in_host(message); }
   /// Whether the transport has `test`.
   bool can_test() const { return behind_->can_test(); }
   /// See Transport.
-  /// @throws std::logic_error  the transport has none
+  /// @throws std::logic_error  the transport has no `test`
   std::optional<std::size_t> test(request& r) { return behind_->test(r); }
-  /// Whether the transport has `wait_until`: several collectives go on over it.
+  /// Whether the transport has `wait_until`, so that several collectives can progress over it.
   bool can_wait_until() const { return behind_->can_wait_until(); }
   /// See Transport.
-  /// @throws std::logic_error  the transport has none
+  /// @throws std::logic_error  the transport has no `wait_until`
   void wait_until(std::function<bool()> const& is_so) { behind_->wait_until(is_so); }
-  /// @throws wire_error  always; on all ranks if the transport can tell them
+  /// @throws wire_error  always; on all ranks if the transport can notify them
   [[noreturn]] void revoke(std::string const& why) {
     behind_->revoke(why);
     throw wire_error(why);
@@ -202,12 +204,12 @@ static_assert(Transport<any_transport>);
 
 namespace detail {
 
-/// A member that makes an any_transport of a T&, or refers to it if it is one already.
+/// A member that wraps a T&, or refers to it if it is already an any_transport.
 template <Transport T>
 using erased_transport =
     std::conditional_t<std::same_as<T, any_transport>, any_transport&, any_transport>;
 
-/// The same where T is forgotten. May be moved; the any_transport stays where it is.
+/// As erased_transport, without T in the type. Movable; the any_transport keeps its address.
 class kept_transport {
  public:
   template <Transport T> explicit kept_transport(T& transport) {

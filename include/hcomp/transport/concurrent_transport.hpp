@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Several collectives at a time over one transport, beside a computation.
+/// Several concurrent collectives over one transport, overlapped with computation.
 
 #include <algorithm>
 #include <chrono>
@@ -32,26 +32,26 @@
 
 namespace hcomp {
 
-/// Who makes collectives that have been started go on.
+/// The thread that makes progress on started collectives.
 enum class progress_mode {
-  caller,  ///< `start`, `test` and `wait`, in the thread that calls them
-  thread  ///< a thread of its own, which sleeps in turns while nothing arrives: the transport must
-             ///< bear calls from it (with MPI: MPI_THREAD_SERIALIZED, if nobody else calls MPI
-             ///< meanwhile, otherwise MPI_THREAD_MULTIPLE)
+  caller,  ///< the calling thread, inside `start`, `test` and `wait`
+  thread   ///< a background thread, which sleeps part of the time while nothing arrives. The
+           ///< transport must accept calls from it (with MPI: MPI_THREAD_SERIALIZED if no other
+           ///< thread calls MPI meanwhile, otherwise MPI_THREAD_MULTIPLE)
 };
 
 struct start_options {
-  int priority = 0;  ///< the highest goes on first, whenever several can
-  /// What only one collective can use at a time, usually its plan: those started with the same
-  /// follow each other.
+  int priority = 0;  ///< among collectives that can progress, the highest runs first
+  /// A resource that only one collective can use at a time, usually its plan: collectives started
+  /// with the same pointer run one after the other.
   void const* exclusive = nullptr;
 };
 
 namespace detail {
 
-/// One collective that has been started.
+/// A collective that was started.
 struct started_collective {
-  /// @throws std::system_error  no memory for its stack
+  /// @throws std::system_error  no memory for the stack
   explicit started_collective(start_options how)
       : how(how), runs([this] {
           try {
@@ -66,18 +66,19 @@ struct started_collective {
   virtual void call() = 0;
 
   start_options how;
-  started_collective const* follows = nullptr;  ///< it begins when that is done; valid until then
+  started_collective const* follows = nullptr;  ///< begins when that one is complete; valid until
+                                                ///< then
   fibre runs;
-  /// Of what follows another one, and has no tags.
+  /// For continuations, which have no tags.
   static constexpr std::uint64_t no_number = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t number = 0;  ///< from 0, in the order of `start`
+  std::uint64_t number = 0;  ///< from 0, in order of `start`
   std::function<bool()> const* waits_until = nullptr;
-  std::exception_ptr trouble = {};  ///< that this has thrown
+  std::exception_ptr trouble = {};  ///< exception to rethrow inside the collective
   std::uint64_t bytes_sent = 0;
-  std::exception_ptr error = {};  ///< that it has ended with
+  std::exception_ptr error = {};  ///< exception that ended the collective
   bool is_done = false;
 };
-/// And what it returns.
+/// A started collective with its result.
 template <class R> struct collective_with_result : started_collective {
   using started_collective::started_collective;
   std::optional<std::conditional_t<std::is_void_v<R>, std::monostate, R>> result;
@@ -94,7 +95,7 @@ template <class R, class F> struct collective_function final : collective_with_r
   F function;
 };
 
-/// What to do while nothing arrives.
+/// Backs off while nothing arrives.
 class idle_time {
  public:
   using clock = std::chrono::steady_clock;
@@ -126,7 +127,7 @@ class idle_time {
 
 template <class R> class request;
 
-/// A transport over which several collectives go on at the same time.
+/// Runs several collectives concurrently over one transport.
 ///
 ///     hcomp::concurrent_transport over(transport, hcomp::progress_mode::thread);
 ///     hcomp::any_plan<float> plan = hcomp::make_plan<float>("thc", n, over, executor);
@@ -134,34 +135,34 @@ template <class R> class request;
 ///     compute();
 ///     hcomp::report const report = sum.wait();
 ///
-/// A collective runs as it is written, on a stack of its own; where it has to wait for a message,
-/// another one goes on. So only messages overlap, and what is calculated meanwhile: all of them are
-/// in one thread, and an executor may serve all. Collectives that follow a sum belong in the function,
-/// too; what is no collective can be added by `then`. In a report, times are those from one moment to
-/// another, with what others did meanwhile.
+/// Each collective runs as a fibre; while it waits for a message, another one runs. All run in one
+/// thread, so only messages overlap with each other and with computation, and one executor may
+/// serve all. Put follow-up collectives into the same function; add other work with `then`.
+/// Durations in a report are wall-clock times, so they include other collectives.
 ///
-/// As in MPI, all ranks start the same collectives in the same order, of which each has its own
-/// tags; in which order they go on is each rank's own affair. Any number may be started, of which up
-/// to 30 are under way at a time. What fails throws from `wait` of its own handle; after a
-/// transport_error or wire_error all fail.
+/// As in MPI, all ranks start the same collectives in the same order. Each collective has its own
+/// tags; the order of progress is local to each rank. Any number may be started; up to 30 are in
+/// progress at a time. `wait` of a handle throws the errors of its collective. After a
+/// transport_error or wire_error all collectives fail.
 ///
-/// With progress_mode::caller calls that are not started work as over the transport itself, and what
-/// was started goes on meanwhile. With progress_mode::thread everything has to be started.
+/// With progress_mode::caller, blocking calls work as over the transport itself, and started
+/// collectives progress meanwhile. With progress_mode::thread, every collective must be started.
 ///
-/// Collectives that wait for anything but messages of this transport do so by wait_until, as hierarchical
-/// sums do for shared memory; otherwise they keep all others waiting, and can keep them waiting for ever.
+/// A collective must use wait_until to wait for anything but messages of this transport, as
+/// hierarchical all-reduce does for shared memory. Otherwise it blocks all other collectives,
+/// possibly for ever.
 ///
-/// Used by one thread at a time, which starts and waits, and with progress_mode::thread asks for
-/// bytes_sent only when nothing is under way. The transport is used, not owned; it must not
-/// be used otherwise meanwhile. Handles must not outlive this.
-/// Memory: 1 MiB of address space for each that is started, of which some pages are used.
-/// Cost: two system calls per message waited for, and a question to the transport for every
-/// collective under way.
+/// One thread at a time starts and waits. With progress_mode::thread, it may call bytes_sent only
+/// when no collective is in progress. The transport is not owned, and must not be used directly
+/// meanwhile. Handles must not outlive this object.
+///
+/// Memory: 1 MiB of address space per started collective; few of its pages are used.
+/// Cost: two system calls per message waited for, and one `test` per collective in progress.
 class concurrent_transport {
  public:
   using request = any_transport::request;
   static constexpr std::uint32_t channels = 30;
-  static constexpr tag_t tags = 1024;  ///< of a plan, 0 to tags - 1
+  static constexpr tag_t tags = 1024;  ///< tags 0 to tags - 1 are available to a plan
 
   /// @throws std::invalid_argument  the transport has no `test` (see Transport)
   template <Transport T>
@@ -176,7 +177,7 @@ class concurrent_transport {
   }
   concurrent_transport(concurrent_transport const&) = delete;
   concurrent_transport& operator=(concurrent_transport const&) = delete;
-  /// Waits for what is under way.
+  /// Waits for all collectives in progress.
   ~concurrent_transport() {
     if (mode_ == progress_mode::thread) {
       {
@@ -191,14 +192,15 @@ class concurrent_transport {
   }
 
   /// Starts `collective`, a function that calls collectives over this transport.
-  /// @return  a handle of what it returns
-  /// @throws std::logic_error  called from a collective that was started
+  /// @return  a handle for the function's result
+  /// @throws std::logic_error  called inside a started collective
   template <class F>
   hcomp::request<std::invoke_result_t<F&>> start(F collective, start_options how = {});
 
-  /// With progress_mode::caller: whether who waits sleeps in turns while nothing arrives, as the thread of
-  /// progress_mode::thread does, for a caller's thread beside others that calculate. At first it does not.
-  /// @param after  of waiting, before the first sleep
+  /// With progress_mode::caller: whether a waiting thread sleeps part of the time while nothing
+  /// arrives, as the thread of progress_mode::thread does. Useful for a thread that shares cores
+  /// with computation. Off by default.
+  /// @param after  time of waiting before the first sleep
   void set_sleeps(bool sleeps, std::chrono::nanoseconds after = std::chrono::nanoseconds(0)) {
     idle_.set_sleeps(sleeps || mode_ == progress_mode::thread, after);
   }
@@ -207,7 +209,7 @@ class concurrent_transport {
   int size() const { return inner_->size(); }
   std::uint64_t group() const { return inner_->group(); }
   bool reaches(memory_space space) const { return inner_->reaches(space); }
-  /// In a collective that was started: what that has sent.
+  /// Inside a started collective: the bytes sent by that collective.
   std::uint64_t bytes_sent() const {
     auto const* const self = here();
     return self ? self->bytes_sent : inner_->bytes_sent();
@@ -251,13 +253,13 @@ class concurrent_transport {
   template <class R> friend class hcomp::request;
   using collective = detail::started_collective;
 
-  /// The collective that calls.
+  /// The started collective that makes the current call, or null.
   collective* here() const {
     bool const may_be =
         mode_ == progress_mode::caller || std::this_thread::get_id() == thread_.get_id();
     return may_be ? current_ : nullptr;
   }
-  /// Nothing was started that has to go on while the caller waits.
+  /// True if no started collective needs progress while the caller waits.
   bool is_alone() const {
     return mode_ == progress_mode::caller && !current_ && under_way_.empty() && new_.empty();
   }
@@ -318,7 +320,7 @@ class concurrent_transport {
     }
   }
 
-  /// What the thread does.
+  /// Body of the background thread.
   void serve() {
     for (;;) {
       {
@@ -335,8 +337,8 @@ class concurrent_transport {
     else
       idle_.pass();
   }
-  /// Goes on with the first that can.
-  /// @return  whether there was one
+  /// Resumes the first collective that can progress.
+  /// @return  whether one could
   bool step() {
     take_new();
     for (std::size_t i = 0; i < under_way_.size(); ++i) {
@@ -370,8 +372,8 @@ class concurrent_transport {
     one.waits_until = nullptr;
     return true;
   }
-  /// It has not begun, and what it follows is not done, or an earlier one has its tags, or what it
-  /// needs.
+  /// True if the collective must not begin yet: its predecessor is not complete, or an earlier
+  /// collective uses its tags or its exclusive resource.
   bool is_behind_another(collective const& one) const {
     if (one.follows) return !one.follows->is_done;
     return std::any_of(under_way_.begin(), under_way_.end(), [&](auto const& other) {
@@ -385,7 +387,7 @@ class concurrent_transport {
     under_way_.erase(under_way_.begin() + static_cast<std::ptrdiff_t>(i));
     {
       std::lock_guard const lock(mutex_);
-      one->is_done = true;  // from now on its handle may free it
+      one->is_done = true;  // afterwards its handle may free it
     }
     changed_.notify_all();
   }
@@ -393,10 +395,10 @@ class concurrent_transport {
   detail::kept_transport inner_;
   progress_mode mode_;
   detail::idle_time idle_;
-  std::vector<collective*> under_way_;  ///< in the order in which they go on
-  collective* current_ = nullptr;       ///< that runs now
+  std::vector<collective*> under_way_;  ///< in order of progress
+  collective* current_ = nullptr;       ///< the one that runs now
 
-  std::mutex mutex_;  ///< of what follows, and of is_done
+  std::mutex mutex_;  ///< protects the members below and is_done
   std::condition_variable changed_;
   std::deque<collective*> new_;
   std::uint64_t started_ = 0;
@@ -406,8 +408,8 @@ class concurrent_transport {
 
 static_assert(Transport<concurrent_transport>);
 
-/// A collective that was started, and what it returns. Its destructor waits for it, since it uses the
-/// caller's memory.
+/// A handle of a started collective and its result. The destructor waits, because the collective
+/// uses the caller's memory.
 template <class R> class [[nodiscard]] request {
  public:
   request(request&&) noexcept = default;
@@ -416,29 +418,30 @@ template <class R> class [[nodiscard]] request {
     if (one_) over_->await(*one_);
   }
 
-  /// Whether it is done; `wait` returns at once then. With progress_mode::caller everything goes on as
-  /// far as it can.
+  /// Tests whether the collective is complete, so that `wait` returns at once. With
+  /// progress_mode::caller, makes all possible progress first.
   bool test() {
     require_there("test");
     return over_->test(*one_);
   }
-  /// Has `next` called once, when it is done, whether it has failed or not: with this handle, of which
-  /// `wait` returns or throws at once.
+  /// Registers a continuation: calls `next` once the collective is complete, successful or not, and
+  /// passes it this handle, whose `wait` returns or throws at once.
   ///
-  ///     auto step = sum.then([&](hcomp::started<hcomp::report> done) {
-  ///       done.wait();  // throws, as the sum did
+  ///     auto step = sum.then([&](hcomp::request<hcomp::report> done) {
+  ///       done.wait();  // throws if the all-reduce failed
   ///       update(parameters, gradient);
   ///     });
   ///
-  /// Called by who makes progress: the thread of progress_mode::thread, or `start`, `test` and `wait`
-  /// in the caller's, at the priority of this one. It may call no collectives, and each rank decides
-  /// for itself whether something follows. This handle is not to be used any more.
-  /// @return  a handle of what it returns, as if it had been started; the destructor waits
-  /// @throws std::logic_error  called from a collective that was started
+  /// `next` runs in the thread that makes progress: the thread of progress_mode::thread, or the
+  /// caller's inside `start`, `test` and `wait`, with the priority of this collective. It must not
+  /// call collectives; ranks need not register the same continuations. This handle is invalid
+  /// afterwards.
+  /// @return  a handle for the result of `next`, as from `start`; its destructor waits
+  /// @throws std::logic_error  called inside a started collective
   template <class F> auto then(F next) -> hcomp::request<std::invoke_result_t<F&, request>>;
-  /// Once.
-  /// @return  what the function returned
-  /// @throws  what it threw
+  /// Waits until the collective is complete. Call it once.
+  /// @return  the result of the function
+  /// @throws  any exception of the function
   R wait() {
     require_there("wait");
     over_->await(*one_);
@@ -462,7 +465,7 @@ template <class R> class [[nodiscard]] request {
   }
 
   concurrent_transport* over_;
-  std::unique_ptr<collective> one_;  ///< the transport refers to it until it is done
+  std::unique_ptr<collective> one_;  ///< the transport refers to it until it is complete
 };
 
 template <class F>

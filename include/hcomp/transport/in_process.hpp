@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// All ranks are threads of one process: for tests, examples and trying things out without MPI.
+/// A transport whose ranks are threads of one process: for tests and examples without MPI.
 
 #include <algorithm>
 #include <atomic>
@@ -24,10 +24,11 @@
 
 namespace hcomp {
 
-/// Where the ranks of one in-process transport group meet. Outlives their transports.
+/// The shared state of one set of in-process ranks. Must outlive their transports.
 class in_process_world {
  public:
-  /// @param group  of which of several worlds' sums random draws are, as draw_key::group
+  /// @param group  identifies this world among several, as draw_key::group; separates their random
+  ///               draws
   /// @throws std::invalid_argument  ranks < 1
   explicit in_process_world(int ranks, std::uint64_t group = 0)
       : ranks_(ranks),
@@ -37,13 +38,13 @@ class in_process_world {
 
   int size() const { return ranks_; }
 
-  /// Rank `rank` is gone: every call of every rank, pending or later, throws transport_error.
+  /// Marks `rank` as failed: every pending or later call of every rank throws transport_error.
   void fail(int rank, std::string const& why) {
     end({rank, detail::error_text({"in_process: rank ", rank, " failed: ", why})});
   }
 
-  /// Rank `rank` is done: who waits for it, or will, for a message that it has not sent or will not
-  /// receive, gets a transport_error; and then all who wait.
+  /// Marks `rank` as finished. A rank that waits for a message that `rank` never sends or receives
+  /// gets a transport_error; then all waiting ranks do.
   void leave(int rank) {
     has_left_[static_cast<std::size_t>(rank)] = true;
     notify_all();
@@ -52,15 +53,16 @@ class in_process_world {
  private:
   friend class in_process;
 
-  /// Why nothing is moved any more.
+  /// The reason why all communication has ended.
   struct ending {
-    int culprit;  ///< of a transport_error; -1: a wire_error, somebody revoked
+    int culprit;  ///< peer of the transport_error; -1: a rank revoked, wire_error
     std::string text;
   };
 
   void end(ending why) {
     {
-      std::lock_guard const lock(ending_);  // only the first one counts, the others are victims
+      std::lock_guard const lock(ending_);  // the first error counts; all later ones are
+                                            // consequences
       if (is_over_) return;
       why_ = std::move(why);
       is_over_ = true;
@@ -74,7 +76,7 @@ class in_process_world {
     }
   }
   bool has_left(int rank) const { return has_left_[static_cast<std::size_t>(rank)]; }
-  /// `rank` waits for `peer`, which is done.
+  /// `rank` waits for `peer`, which has finished.
   void end_without(int peer, int rank) {
     end({peer, detail::error_text({"in_process: rank ", rank, " waits for rank ", peer,
                                    ", which is done; did it call as many collectives?"})});
@@ -97,7 +99,7 @@ class in_process_world {
     std::size_t came = 0;
     bool done = false;
   };
-  /// What goes from one rank to another, and what the other waits for.
+  /// The messages and receives from one rank to another.
   struct channel {
     std::mutex mutex;
     std::condition_variable changed;
@@ -122,10 +124,11 @@ class in_process_world {
   std::vector<std::atomic<bool>> has_left_;
   std::mutex ending_;
   std::atomic<bool> is_over_ = false;
-  ending why_;  // valid once is_over_
+  ending why_;  // valid if is_over_
 };
 
-/// The transport of one rank, used by one thread at a time. Copies once, from sender to receiver.
+/// The transport of one rank, for one thread at a time. Copies each message once, from sender to
+/// receiver.
 class in_process {
  public:
   struct request {
@@ -136,7 +139,7 @@ class in_process {
     std::size_t bytes = 0;
   };
 
-  /// @throws std::invalid_argument  rank outside the world
+  /// @throws std::invalid_argument  rank out of range
   in_process(in_process_world& world, int rank) : world_(&world), rank_(rank) {
     detail::require_peer("loopback", rank, size(), "transport");
   }
@@ -176,8 +179,8 @@ class in_process {
     return or_withdraw([&] { return r.is_send ? wait_for_send(r) : wait_for_receive(r); });
   }
 
-  /// What `wait` would return; nothing yet. Does not wait for a message that is being copied, so
-  /// that the caller can copy one of its own meanwhile.
+  /// The result of `wait` if it would return at once; otherwise empty. Does not wait for a message
+  /// that another thread is copying, so that the caller can copy one meanwhile.
   std::optional<std::size_t> test(request& r) {
     return or_withdraw([&]() -> std::optional<std::size_t> {
       auto& channel = world_->between(r.from, r.to);
@@ -240,7 +243,8 @@ class in_process {
     return came;
   }
 
-  /// @throws transport_error, wire_error  it is all over, or `peer` is done, and `done` is false
+  /// @throws transport_error, wire_error  communication has ended, or `peer` has finished, and
+  ///                          `done` is false
   template <class Done>
   void wait_until(in_process_world::channel& channel, std::unique_lock<std::mutex>& lock, int peer,
                   Done const& done) {
@@ -252,8 +256,8 @@ class in_process {
     world_->throw_if_over();
   }
 
-  /// What `call` returns. If it throws, nobody touches this rank's memory any more: who gets a
-  /// transport_error or a wire_error may free it.
+  /// Returns the result of `call`. If it throws, no other rank accesses this rank's memory any
+  /// more, so the caller may free it.
   template <class F> auto or_withdraw(F const& call) -> decltype(call()) {
     try {
       return call();
@@ -273,7 +277,7 @@ class in_process {
     }
   }
 
-  /// Copies every message that has a receive waiting for it. The channel is locked.
+  /// Copies every message with a matching receive. The channel must be locked.
   static void match(in_process_world::channel& channel) {
     for (auto& receive : channel.receives) {
       if (receive.done) continue;
@@ -297,8 +301,9 @@ class in_process {
 
 static_assert(Transport<in_process>);
 
-/// Runs `rank_main(in-process transport&)` on `ranks` threads and returns when all are done. If one throws, the
-/// others get transport_error from their transports, and the first exception is thrown here.
+/// Runs `rank_main(in-process transport&)` on `ranks` threads and waits for all of them. If one
+/// throws, the transports of all other ranks throw transport_error, and this function rethrows the
+/// first exception.
 template <class F> void run_ranks(int ranks, F const& rank_main) {
   in_process_world world(ranks);
   std::mutex mutex;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packets between threads of one process: for tests, examples and trying things out without MPI.
+/// A packet link between threads of one process: for tests and examples without MPI.
 
 #include <algorithm>
 #include <chrono>
@@ -21,7 +21,7 @@
 
 namespace hcomp {
 
-/// The inboxes of all ranks. Outlives their links.
+/// The inboxes of all ranks. Must outlive their links.
 class packet_world {
  public:
   /// @throws std::invalid_argument  ranks < 1
@@ -50,10 +50,10 @@ class packet_world {
   std::vector<inbox> inboxes_;
 };
 
-/// The link of one rank. Nothing is lost, and what one rank sends to another keeps its order.
+/// The link of one rank. Loses no packet and keeps the order between each pair of ranks.
 class in_process_packets {
  public:
-  /// @throws std::invalid_argument  rank outside the world
+  /// @throws std::invalid_argument  rank out of range
   in_process_packets(packet_world& world, int rank) : world_(&world), rank_(rank) {
     detail::require_peer("in_process_packets", rank, size(), "world");
   }
@@ -65,7 +65,7 @@ class in_process_packets {
     return std::chrono::steady_clock::now().time_since_epoch();
   }
 
-  /// @throws std::invalid_argument  peer outside the world
+  /// @throws std::invalid_argument  peer out of range
   void send(int peer, std::span<std::byte const> packet) {
     detail::require_peer("send", peer, size(), "world");
     auto& box = world_->inboxes_[static_cast<std::size_t>(peer)];
@@ -80,7 +80,7 @@ class in_process_packets {
   received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
     auto& box = world_->inboxes_[static_cast<std::size_t>(rank_)];
     std::unique_lock lock(box.mutex);
-    // Longer than a day is as good as any; the sum with the clock must not overflow.
+    // At most a day: a longer timeout could overflow when added to the clock.
     timeout = std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     if (!box.came.wait_for(lock, timeout, [&] { return !box.packets.empty(); })) return {};
     auto const first = std::move(box.packets.front());

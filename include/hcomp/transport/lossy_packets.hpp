@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A link that loses packets, by a seed: to see what loss does.
+/// A packet link that drops packets at random, for tests of packet loss.
 
 #include <chrono>
 #include <cstddef>
@@ -14,10 +14,10 @@
 
 namespace hcomp {
 
-/// Sends over `link`, but for a share of the packets, drawn one by one. Lost packets count as sent.
+/// Sends over `link`, but drops each packet with probability `loss`. Dropped packets count as sent.
 template <PacketLink L> class lossy_packets {
  public:
-  /// @param loss  0 to 1: the share of the packets sent by this rank that never arrive
+  /// @param loss  0 to 1: the share of this rank's packets that never arrive
   /// @throws std::invalid_argument  loss out of range
   lossy_packets(L& link, double loss, std::uint64_t seed)
       : link_(&link), limit_(limit_of(loss)), seed_(seed) {}

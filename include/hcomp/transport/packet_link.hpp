@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What an aggregator and its workers need from whatever moves packets: less than a Transport.
+/// The interface of packet links between an aggregator and its workers: weaker than a Transport.
 
 #include <chrono>
 #include <concepts>
@@ -10,18 +10,18 @@
 
 namespace hcomp {
 
-/// What `receive` got.
+/// Result of `receive`.
 struct received_packet {
-  int from = -1;          ///< rank of the sender; -1: nothing came in time
-  std::size_t bytes = 0;  ///< of the packet; what the room given does not hold is lost
+  int from = -1;          ///< rank of the sender; -1: timeout
+  std::size_t bytes = 0;  ///< size of the packet; bytes beyond the capacity of `room` are discarded
 };
 
-/// Moves packets of some KiB between ranks. Packets may get lost, come late, twice, and in any
-/// order; but for that they come whole and as they were.
+/// Moves packets of some KiB between ranks. Packets may be lost, late, duplicated or reordered, but
+/// never truncated or changed.
 ///
-/// `send` keeps no reference to the packet and waits for nobody. `receive` waits for a packet of
-/// any rank, but never longer than it is told. Host memory, one thread at a time.
-/// A Transport cannot do this: its `wait` ends when the one peer it waits for has sent.
+/// `send` copies the packet and does not block. `receive` waits for a packet of any rank, at most
+/// for the given timeout. Host memory; one thread at a time. A Transport does not suffice: its
+/// `wait` waits for one given peer, without a timeout.
 template <class L>
 concept PacketLink = requires(L& l, L const& c, int peer, std::span<std::byte const> packet,
                               std::span<std::byte> room, std::chrono::nanoseconds timeout) {
@@ -29,7 +29,7 @@ concept PacketLink = requires(L& l, L const& c, int peer, std::span<std::byte co
   { c.size() } -> std::same_as<int>;
   { l.send(peer, packet) } -> std::same_as<void>;  // throws transport_error
   { l.receive(room, timeout) } -> std::same_as<received_packet>;
-  { l.now() } -> std::same_as<std::chrono::nanoseconds>;  // since some moment in the past
+  { l.now() } -> std::same_as<std::chrono::nanoseconds>;  // since an arbitrary epoch
   { c.bytes_sent() } -> std::same_as<std::uint64_t>;
 };
 

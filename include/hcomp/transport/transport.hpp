@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a collective needs from whatever moves bytes.
+/// The transport interface that collectives need.
 
 #include <concepts>
 #include <cstddef>
@@ -12,40 +12,41 @@
 
 namespace hcomp {
 
-/// Tells messages of different collectives on one transport apart.
+/// Separates messages of different collectives on one transport.
 using tag_t = std::uint32_t;
 
-/// Moves bytes between ranks; knows nothing about codecs, sums or rings.
+/// Moves bytes between ranks; independent of codecs and algorithms.
 ///
-/// Messages between one pair of ranks with one tag arrive in the order they were sent. A receive
-/// may offer more bytes than the message has; `wait` returns how many came. A message longer than
-/// the receive offers is a transport_error. The bytes belong to the transport until `wait` returns.
-/// Neither `isend` nor `irecv` blocks; `wait` on a send may block until the peer has posted and
-/// waits for the matching receive, so callers wait for their receives first. After a
+/// Messages between one pair of ranks with one tag arrive in order. A receive may offer more bytes
+/// than the message has; `wait` returns the size of the message. A message longer than its receive
+/// is a transport_error. The buffer belongs to the transport until `wait` returns.
+///
+/// `isend` and `irecv` do not block. `wait` on a send may block until the peer has posted the
+/// matching receive and waits for it, so callers wait for their receives first. After a
 /// transport_error the object can only be destroyed.
 ///
-/// A transport should also have `revoke(std::string const& why)`, for a rank that has met damage
-/// which the others do not know of and would wait for: it ends what all ranks have under way. Every
-/// operation of every rank, unless it is done, throws wire_error with this text, where two ranks
-/// revoke at once with the text of one of them; revoke does, too. The object can only be destroyed
-/// then. Without it other ranks wait as long as the transport lets them.
+/// Optional: `revoke(std::string const& why)`, for a rank that finds damage that other ranks do not
+/// see and would wait for. It ends all operations in progress: each of them, on every rank, throws
+/// wire_error with this text, and so does revoke. If two ranks revoke at once, the text of one of
+/// them is used. Afterwards the object can only be destroyed. Without revoke, other ranks wait
+/// until the transport's own timeout.
 ///
-/// A transport over which several collectives shall go on at the same time (concurrent_transport)
-/// needs `std::optional<std::size_t> test(request&)`: what `wait` would return, and then the request
-/// is done as after `wait`, or nothing yet. It does not block, lets messages move on, and throws as
-/// `wait` does.
+/// Optional, required by concurrent_transport: `std::optional<std::size_t> test(request&)`. If
+/// `wait` would return at once, it returns the same value and completes the request; otherwise it
+/// returns empty. It does not block, makes progress on messages, and throws as `wait` does.
 ///
-/// A transport over which several collectives go on at the same time has `void
-/// wait_until(std::function<bool()> const&)`, by which a collective waits for something that is no
-/// message, such as what ranks of a host do in memory that they share: it returns when the function
-/// returns true, which it asks again and again, and throws what that throws; others go on meanwhile.
+/// A transport that runs several collectives concurrently has `void
+/// wait_until(std::function<bool()> const&)`. A collective uses it to wait for other events than
+/// messages, for example for ranks of its node in shared memory. It calls the function repeatedly
+/// and returns when that returns true, or throws its exception; other collectives progress
+/// meanwhile.
 ///
-/// A transport that connects only some ranks of a job should also have `std::uint64_t group() const`:
-/// which they are, the same number on all of them and another one for others. Random draws depend
-/// on it, so that errors of sums in different groups are independent. Without it, it is 0.
+/// A transport that connects only some ranks of a job should have `std::uint64_t group() const`: a
+/// number equal on these ranks and different for any other set of ranks. It seeds random draws, so
+/// that errors in different groups are independent. Default: 0.
 ///
-/// Collectives use a transport through any_transport, which keeps requests as bytes: T::request has
-/// to be trivially copyable, and to have at most 48 bytes.
+/// Collectives use a transport through any_transport, which stores requests as bytes: T::request
+/// must be trivially copyable and have at most 48 bytes.
 template <class T>
 concept Transport = requires(T& t, T const& c, int peer, tag_t tag, std::span<std::byte const> out,
                              std::span<std::byte> in, typename T::request& r) {
@@ -60,13 +61,13 @@ concept Transport = requires(T& t, T const& c, int peer, tag_t tag, std::span<st
 
 namespace detail {
 
-/// Which ranks the transport connects; 0 if it does not say.
+/// Identifies the set of ranks of the transport; 0 if the transport has no `group`.
 template <class T> std::uint64_t group_of(T const& transport) {
   if constexpr (requires { transport.group(); }) return transport.group();
   return 0;
 }
 
-/// Tells all ranks, where the transport can, that their collective is over, and why.
+/// Notifies all ranks, if the transport can, that their collective has ended, with the reason.
 /// @throws wire_error  always
 template <class T> [[noreturn]] void revoke(T& transport, std::string const& why) {
   if constexpr (requires { transport.revoke(why); }) transport.revoke(why);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Where compensation keeps its values, in host memory.
+/// Compensation state in host memory.
 
 #include <cstddef>
 #include <utility>
@@ -8,7 +8,8 @@
 
 namespace hcomp::detail {
 
-/// Values in host memory, zero at first. What stands for it elsewhere has the same functions.
+/// Values in host memory, initially zero. Array types of other memory spaces have the same
+/// functions.
 template <class T> class host_array {
  public:
   explicit host_array(std::size_t values) : values_(values) {}
@@ -19,7 +20,7 @@ template <class T> class host_array {
 
   void clear() { values_.assign(values_.size(), T{}); }
   std::vector<T> const& to_host() const { return values_; }
-  /// @param values  size() of them
+  /// @param values  size() values
   void from_host(std::vector<T>&& values) { values_ = std::move(values); }
 
  private:

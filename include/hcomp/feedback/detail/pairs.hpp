@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A loop over two arrays that any compiler turns into SIMD instructions.
+/// A loop over two arrays that any compiler vectorises.
 
 #include <hcomp/core/config.hpp>
 
@@ -11,8 +11,8 @@ HCOMP_HD inline void for_n_pairs(A* __restrict a, B const* __restrict b, F const
   for (int i = 0; i < N; ++i) f(a[i], b[i]);
 }
 
-/// f(a[i], b[i]) for this worker's share of n values. The arrays do not overlap; this, and an inner
-/// loop of fixed length, is what g++ -O2 needs to be told.
+/// Calls f(a[i], b[i]) for this worker's share of n values. The arrays must not overlap. g++ -O2
+/// vectorises only with this guarantee and an inner loop of fixed length.
 template <class Group, class A, class B, class F>
 HCOMP_HD void for_pairs(Group group, A* a, B const* b, int n, F const& f) {
   int i = group.worker();

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How compensation is written to a checkpoint: bytes that say what they are.
+/// The checkpoint format of compensation state: self-describing bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace hcomp::detail {
 
-/// First bytes of a saved state.
+/// Header of a saved state.
 struct saved_state_header {
   std::uint32_t magic = 0x74734368;  ///< "hCst"
   std::uint16_t version = 1;
-  std::uint16_t kind = 0;         ///< which class wrote it
+  std::uint16_t kind = 0;         ///< identifies the class that wrote it
   std::uint32_t value_bytes = 0;  ///< 4: float, 8: double
   std::uint32_t reserved = 0;
   std::uint64_t values = 0;
@@ -45,7 +45,7 @@ std::vector<std::byte> save_state(std::uint16_t kind, std::uint64_t round,
   return saved;
 }
 
-/// Fills `values` and returns the round; changes nothing if it throws.
+/// Reads a saved state into `values` and returns its round. Strong exception guarantee.
 template <class T>
 std::uint64_t restore_state(char const* who, std::uint16_t kind, std::span<std::byte const> saved,
                             std::vector<T>& values) {

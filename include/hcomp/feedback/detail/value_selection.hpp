@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Which values of a vector are the largest.
+/// Selects the largest values of a vector.
 
 #include <algorithm>
 #include <array>
@@ -13,23 +13,25 @@
 
 namespace hcomp::detail {
 
-/// Splits vectors into their largest values and the rest. NaN and infinity are the largest of all.
+/// Splits vectors into their largest values and the rest. NaN and infinity count as larger than any
+/// finite value.
 class value_selection {
  public:
-  /// The k largest by magnitude; of equal ones the first. All that are NaN or infinite, beyond k if
-  /// need be.
+  /// The k largest by magnitude; among equal magnitudes the first. Every NaN and infinity is
+  /// selected, even beyond k.
   static value_selection of_largest(std::size_t k) { return {k, 0}; }
-  /// The same by share, from 0 to 1; rounded to whole values, at least one unless it is 0.
+  /// As of_largest, with k as a share of `values`, from 0 to 1: rounded, and at least one unless
+  /// the share is 0.
   static value_selection of_share(double share, std::size_t values) {
     double const exact = share * static_cast<double>(values);
     auto const k = std::min(values, static_cast<std::size_t>(std::llround(exact)));
     return of_largest(k == 0 && exact > 0 ? 1 : k);
   }
-  /// All of at least this magnitude, above 0.
+  /// All values of at least this magnitude, which must be above 0.
   static value_selection of_magnitude(float least) { return {0, magnitude_bits(least)}; }
 
-  /// Copies selected values of `all`, and makes 0 of the others. How many are selected. Of `all`
-  /// there are k or more.
+  /// Copies the selected values of `all` to `selected`, and writes 0 to the rest. Returns the
+  /// number of selected values. Precondition: `all` has at least k values.
   std::size_t operator()(std::span<float const> all, std::span<float> selected) {
     auto const border = limit_ > 0 ? cut{limit_, all.size()} : find_cut(all);
     std::size_t count = 0, ties = 0;
@@ -49,22 +51,22 @@ class value_selection {
 
   static constexpr std::uint32_t infinity = 0x7f800000;
 
-  /// Larger for larger magnitudes, NaN above infinity.
+  /// Monotonic in the magnitude; NaN is above infinity.
   static std::uint32_t magnitude_bits(float x) { return same_bits<std::uint32_t>(x) & 0x7fffffffu; }
 
-  /// Selected are larger magnitudes, and the first `ties` of this one.
+  /// Selected are all magnitudes above `magnitude`, and the first `ties` values equal to it.
   struct cut {
     std::uint32_t magnitude;
     std::size_t ties;
   };
 
-  /// The digits of a magnitude: exponent and three bits, then the rest in two.
+  /// The radix digits of a magnitude: exponent and three bits first, then the rest in two digits.
   struct digit {
     int shift, bits;
   };
   static constexpr std::array<digit, 3> digits{{{20, 11}, {10, 10}, {0, 10}}};
 
-  /// Where the k largest end: digit by digit, the one that values before it do not fill k with.
+  /// Finds the k-th largest magnitude by radix selection, one digit at a time.
   cut find_cut(std::span<float const> all) {
     std::uint32_t prefix = 0;
     std::size_t wanted = k_;
@@ -90,7 +92,7 @@ class value_selection {
 
   std::vector<std::size_t> counts_;
   std::size_t k_;
-  std::uint32_t limit_;  ///< least magnitude that is selected; 0: k_ decides
+  std::uint32_t limit_;  ///< smallest selected magnitude; 0: k_ decides
 };
 
 }  // namespace hcomp::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How a thread that waits beside others that calculate leaves them the processor.
+/// Back-off of a waiting thread that shares cores with computation.
 
 #include <algorithm>
 #include <chrono>
@@ -8,11 +8,11 @@
 
 namespace hcomp::detail {
 
-/// It sleeps once in so many questions: Open MPI looks at its sockets every eighth time.
+/// Sleeps once per this number of polls: Open MPI polls its sockets at every eighth call.
 inline constexpr unsigned turns_of_a_nap = 9;
 
-/// For 1 / share of what it has waited, 20 us to 1 ms: as much later it may notice. Not yield: a
-/// thread that calculates would keep the processor for milliseconds.
+/// Sleeps for 1 / share of the time already waited, 20 us to 1 ms; this bounds the added latency.
+/// Not yield: a computing thread would then keep the core for milliseconds.
 inline void nap(std::chrono::steady_clock::duration waited, int share = 8) {
   std::this_thread::sleep_for(std::clamp<std::chrono::steady_clock::duration>(
       waited / share, std::chrono::microseconds(20), std::chrono::milliseconds(1)));

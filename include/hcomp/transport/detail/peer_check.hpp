@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The one check of a peer's number that every transport and link makes.
+/// The check of a peer's number, shared by all transports and packet links.
 
 #include <hcomp/core/detail/error_text.hpp>
 #include <stdexcept>
@@ -8,10 +8,10 @@
 
 namespace hcomp::detail {
 
-/// @param call    what was asked, such as "isend"
-/// @param ranks   of the `group`: 0 to ranks - 1 are peers
-/// @param group   what the caller knows the ranks as, such as "communicator"
-/// @throws std::invalid_argument  peer outside the ranks
+/// @param call    name of the call, for example "isend"
+/// @param ranks   number of ranks of the `group`; valid peers are 0 to ranks - 1
+/// @param group   the caller's term for the set of ranks, for example "communicator"
+/// @throws std::invalid_argument  peer out of range
 inline void require_peer(char const* call, int peer, int ranks, char const* group) {
   if (peer < 0 || peer >= ranks)
     throw std::invalid_argument(error_text({call, ": peer ", peer, ", but the ", group, " has ",
