@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Ranks over UCX that go on when some of them are lost, and let others in.
+/// A fault-tolerant group over UCX: ranks may fail and join.
 
 #include <unistd.h>
 
@@ -29,27 +29,28 @@
 
 namespace hcomp::elastic {
 
-/// A group of ranks that goes on without those who are lost, and lets others in.
+/// A group of ranks that continues after ranks fail, and admits new ranks.
 ///
-/// Sums are made by sum, which goes on by itself when somebody is lost. Newcomers are let in between two
-/// sums, by `admit`. All these calls are made in the same order on all ranks.
+/// A plan repeats its all-reduce by itself when a rank fails. `admit` lets new ranks join between
+/// two all-reduces. All these calls are made in the same order on all ranks.
 ///
-/// Each generation begins with a meeting on the rendezvous store, whose
-/// list of members is the first that somebody puts up, and a transport of these. Who is waited for and
-/// does not come within the meeting_timeout is left out, and its own calls fail.
-/// For one thread at a time. The store is used, not owned.
+/// Each generation begins with a meeting on the rendezvous store. The first member list that is
+/// published there is valid, and its members connect a new transport. A rank that does not arrive
+/// within the meeting_timeout is excluded, and its own calls fail. For one thread at a time. The
+/// store is not owned.
 class group final : public membership {
  public:
   struct settings {
-    ucx::options transport = {};  ///< of every transport
-    /// How long the others wait for a member that may still come: longer than any computation between two
-    /// sums. Who has ended, as far as the store can tell, is not waited for.
+    ucx::options transport = {};  ///< of the transport of every generation
+    /// How long members wait for one that may still arrive: longer than any computation between two
+    /// all-reduces. A member whose process has ended, as far as the store can tell, is not waited
+    /// for.
     std::chrono::milliseconds meeting_timeout{30'000};
   };
 
-  /// Collective: all `size` ranks of a new job, named 0 to size - 1.
-  /// @throws std::invalid_argument  name or size impossible, or the store has been used
-  /// @throws transport_error        not all came, or as transport
+  /// Creates the group of a new job: all `size` ranks, named 0 to size - 1. Collective.
+  /// @throws std::invalid_argument  invalid name or size, or the store was used before
+  /// @throws transport_error        not all ranks arrived; also as ucx::transport
   group(rendezvous_store& store, int name, int size) : group(store, name, size, {}) {}
   group(rendezvous_store& store, int name, int size, settings how)
       : membership(name, false), store_(&store), how_(how) {
@@ -68,15 +69,15 @@ class group final : public membership {
       throw transport_error(-1, hcomp::detail::error_text({"elastic::group: of ", size,
                                                            " ranks only ", this->size(), " came"}));
   }
-  /// A newcomer to a job that goes on: waits until its members `admit` it, within the meeting_timeout. Then it has the
-  /// state of the job to get by `share`.
-  /// @throws transport_error  nobody did
+  /// Joins a running job: waits until its members call `admit`, at most for the meeting_timeout.
+  /// Afterwards call `share` to get the state of the job.
+  /// @throws transport_error  no member admitted this rank in time
   static std::unique_ptr<group> join(rendezvous_store& store, settings how) {
     return std::unique_ptr<group>(new group(store, how));
   }
 
-  /// Lets in those who wait to join. True on all ranks where somebody has come who needs the state: then all
-  /// call `share`. Collective, between two sums.
+  /// Admits waiting ranks. Returns true on all ranks if a new member needs the state: then all call
+  /// `share`. Collective, between two all-reduces.
   bool admit() {
     std::vector<std::byte> somebody(1);
     bool const is_from_others = make_call(somebody, [&] {
@@ -85,8 +86,9 @@ class group final : public membership {
       somebody[0] = std::byte{waits};
     });
     if (somebody[0] == std::byte{0}) return false;
-    // Who has the answer from others is in the next generation already, where these come to; but not who
-    // has only made the call again, with others for whom it was the first time.
+    // A rank that got the answer from another rank is already in the next generation, which these
+    // join. A rank that repeated the call together with ranks that made it for the first time is
+    // not.
     if (!is_from_others)
       renew([&] {
         ++generation_;
@@ -94,27 +96,30 @@ class group final : public membership {
       });
     return somebody_lacks_the_state();
   }
-  /// Gives newcomers what a member that was there before has in `state`. Collective of all, after `admit` and
-  /// `join`.
+  /// Copies `state` of a member that has it to the members that need it. Collective, after `admit`
+  /// and `join`.
   /// @throws std::invalid_argument  sizes differ; on all ranks alike
-  /// @throws std::runtime_error     of those who had it nobody is left
+  /// @throws std::runtime_error     no remaining member has the state
   void share(std::span<std::byte> state) {
     std::vector<std::byte> shared(state.begin(), state.end());
     give_state(shared, true);
     if (!has_state_) std::ranges::copy(last_, state.begin());
     has_state_ = 1;
   }
-  /// The same where sizes differ: newcomers do not know it, and get what some other one has.
-  /// @throws std::runtime_error  of those who had it nobody is left
+  /// The same with sizes that may differ: new members need not know it, and receive the state of
+  /// some member.
+  /// @throws std::runtime_error  no remaining member has the state
   void share_any(std::vector<std::byte>& state) {
     auto shared = state;
     give_state(shared, false);
     if (!has_state_) state = last_;
     has_state_ = 1;
   }
-  /// This member needs the state by the next share, as a newcomer does: such as all but one at the start.
+  /// Marks this member as one that needs the state in the next share. At the start of a job, all
+  /// but one may call it.
   void forget_state() { has_state_ = 0; }
-  /// The end, when no call is to come: nobody is gone while others need its results. Collective.
+  /// Ends the group after the last call: no rank leaves while another one needs its results.
+  /// Collective.
   void close() override {
     std::vector<std::byte> nothing;
     make_call(nothing, [&] {
@@ -124,12 +129,12 @@ class group final : public membership {
   }
 
  private:
-  /// A newcomer.
+  /// Creates a joining rank.
   group(rendezvous_store& store, settings how)
       : membership(new_name(), true), store_(&store), how_(how) {
     store_->live_as(life_of(name_));
     std::int64_t const mine = name_;
-    for (std::uint64_t place = 0;; ++place) {  // in the queue
+    for (std::uint64_t place = 0;; ++place) {  // enters the queue
       store_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
       if (numbers_in(*store_->find(queue_note(place))).front() == mine) break;
     }
@@ -137,8 +142,8 @@ class group final : public membership {
     somebody_lacks_the_state();
   }
 
-  /// The call of share.
-  /// @param is_one_size  all must have as many bytes
+  /// Implements share.
+  /// @param is_one_size  all states must have equal size
   void give_state(std::vector<std::byte>& shared, bool is_one_size) {
     make_call(shared, [&] {
       record const mine{calls(), shared.size(), 0, 1, has_state_};
@@ -157,8 +162,8 @@ class group final : public membership {
            [&](int rank) { return all[static_cast<std::size_t>(rank)].has_state == 0; });
     });
   }
-  /// Comes into a generation, or into a later one if somebody is lost. Between two calls.
-  /// @param come  makes its transport
+  /// Enters a generation, or a later one if a rank fails meanwhile. Between two calls.
+  /// @param come  connects the transport of the generation
   template <class F> void renew(F const& come) {
     std::vector<std::byte> nothing;
     std::uint64_t weight = 0;
@@ -168,12 +173,12 @@ class group final : public membership {
     } catch (left_out const&) {
       throw;
     } catch (transport_error const&) {
-      if (members_.empty()) throw;  // nobody has admitted it
+      if (members_.empty()) throw;  // no member has admitted it
       recover(nothing, weight);
     }
   }
-  /// The call after one that has found newcomers, and their first: the same answer on all ranks, whoever is
-  /// lost meanwhile.
+  /// The call after one that admitted new ranks, and their first: whether a member needs the state.
+  /// The same answer on all ranks, even if ranks fail meanwhile.
   bool somebody_lacks_the_state() {
     std::vector<std::byte> answer(1);
     make_call(answer, [&] {
@@ -184,7 +189,7 @@ class group final : public membership {
     return answer[0] != std::byte{0};
   }
 
-  /// One that no other process takes, but for chance: above those of the job's first ranks.
+  /// A name that is unique with high probability, above the names of a job's first ranks.
   static int new_name() {
     auto const now = std::chrono::system_clock::now().time_since_epoch().count();
     auto const drawn =
@@ -203,7 +208,7 @@ class group final : public membership {
   }
   static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
-  /// Those who wait to join, and have their address up for that generation.
+  /// Ranks that wait to join and have published their address for that generation.
   std::vector<int> newcomers(std::uint64_t generation) const {
     std::vector<int> found;
     for (std::uint64_t place = 0; auto const note = store_->find(queue_note(place)); ++place) {
@@ -216,8 +221,8 @@ class group final : public membership {
   }
 
   void connect() override { connect(false); }
-  /// A transport of this generation.
-  /// @param admits  newcomers come in
+  /// Connects the transport of this generation.
+  /// @param admits  whether new ranks join
   void connect(bool admits) {
     any_.reset();
     over_.reset();
@@ -229,8 +234,8 @@ class group final : public membership {
     any_.emplace(*over_);
   }
 
-  /// Every member puts its address up. The first that has seen those of all who are not known to be lost says
-  /// who is in.
+  /// Every member publishes its address. The first one that sees the addresses of all members not
+  /// known to have ended publishes the member list.
   ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
     store_->put(note_of(generation_, life_of(name_)), mine);
     std::vector<bool> has_come(members_.size(), false);
@@ -239,7 +244,7 @@ class group final : public membership {
       bool all = true;
       for (std::size_t i = 0; i < members_.size(); ++i) {
         if (has_come[i]) continue;
-        // in this order: who has ended may have come before
+        // in this order: a process may publish its address and then end
         bool const has_ended = store_->has_ended(life_of(members_[i]));
         has_come[i] = store_->find(note_of(generation_, life_of(members_[i]))).has_value();
         all &= has_come[i] || has_ended;
@@ -256,7 +261,8 @@ class group final : public membership {
       store_->put(note_of(generation_, "members"), std::as_bytes(std::span(present)));
     }
   }
-  /// A newcomer puts its address up for the next generation, and for the one after it, until it is in.
+  /// A joining rank publishes its address for the next generation and for later ones, until it is a
+  /// member.
   ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
     for (ucx::deadline const limit(how_.meeting_timeout);;) {
       if (!store_->find(note_of(generation_, "members")))

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Who is in a group of ranks, and which of them has finished what, whoever of them is lost.
+/// Membership of a fault-tolerant group, and recovery of the results of calls.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,12 +16,13 @@
 
 namespace hcomp::elastic {
 
-/// What sums need of a group, whatever its ranks are connected by: see group (UCX) and mpi_group.
+/// The interface of a group that plans use, independent of its transport: see group (UCX) and
+/// mpi_group.
 ///
-/// Members have names, which stay, and ranks 0 to size - 1 among those who are there now. Each time
-/// somebody is lost, or comes, there is another generation, with a transport of its own. All calls are
-/// made in the same order on all ranks, each by all of them: so nobody is more than one call behind
-/// another, and what one has finished it can give to the others.
+/// Members have permanent names, and ranks 0 to size - 1 within the current generation. Whenever a
+/// member fails or joins, a new generation with a new transport begins. All ranks make all calls in
+/// the same order. So no rank is more than one call behind another, and ranks that finished a call
+/// can send its result to the rest.
 class membership {
  public:
   virtual ~membership() = default;
@@ -29,36 +30,37 @@ class membership {
   int name() const { return name_; }
   int rank() const { return any_->rank(); }
   int size() const { return any_->size(); }
-  /// Their names, by ranks.
+  /// The names of the members, in rank order.
   std::vector<int> const& members() const { return members_; }
-  /// How often it has become another one: plans of another generation are of no use any more.
+  /// The number of membership changes: plans of an earlier generation are invalid.
   std::uint64_t generation() const { return generation_; }
-  /// Another one in every generation. After an error of it there is `recover`.
+  /// The transport of the current generation. After it throws, call `recover`.
   /// @throws std::runtime_error  `recover` has failed before
   any_transport& transport() {
     if (!any_) throw std::runtime_error("elastic: the group has failed before, and can only end");
     return *any_;
   }
 
-  /// The end, when no call is to come: nobody is gone while others need its results. Collective.
+  /// Ends the group after the last call: no rank leaves while another one needs its results.
+  /// Collective.
   virtual void close() = 0;
 
-  // ---- For sum, and for other calls that all members make.
+  // ---- For plan, and for any other call that all members make.
 
-  /// How many this member has finished.
+  /// The number of calls that this member has finished.
   std::uint64_t calls() const { return calls_; }
-  /// The one under way is finished here.
-  /// @param result  of it, the same on all ranks; kept, and another buffer given for it, until nobody can need
-  ///                it any more
+  /// Marks the current call as finished.
+  /// @param result  its result, the same on all ranks; swapped with another buffer and kept until
+  ///                no member can need it
   void finish_call(std::vector<std::byte>& result, std::uint64_t weight) {
     last_.swap(result);
     last_weight_ = weight;
     ++calls_;
   }
-  /// After a transport_error: goes on with those who are left, whoever else is lost meanwhile. True if some
-  /// of them have finished the call under way: then its result is here, too. Otherwise nobody has, and all make
-  /// it again.
-  /// @throws transport_error  the others have gone on without this one
+  /// Recovers from a transport_error: continues with the remaining members, even if more of them
+  /// fail meanwhile. Returns true if some of them have finished the current call: then `result` is
+  /// its result. Otherwise none has, and all repeat the call.
+  /// @throws transport_error  the group continued without this member
   bool recover(std::vector<std::byte>& result, std::uint64_t& weight) {
     for (;;) try {
         ++generation_;
@@ -66,7 +68,7 @@ class membership {
         return fetch(result, weight);
       } catch (left_out const&) {
         throw;
-      } catch (transport_error const&) {  // somebody was lost again
+      } catch (transport_error const&) {  // another member failed
       }
   }
 
@@ -74,25 +76,25 @@ class membership {
   membership(membership&&) = default;
   membership& operator=(membership&&) = default;
 
-  /// Nothing goes on for this member.
+  /// The group continued without this member.
   struct left_out : transport_error {
     using transport_error::transport_error;
   };
-  /// What a member says of itself.
+  /// The state of a member, as sent to all members.
   struct record {
     std::uint64_t calls, bytes, weight, knows_calls, has_state;
   };
   static constexpr tag_t tag = 0;
 
-  /// @param is_new  it comes while the others have made calls already
+  /// @param is_new  joins after the group has made calls
   membership(int name, bool is_new) : name_(name), knows_calls_(!is_new), has_state_(!is_new) {}
 
   /// Sets members_ and any_ for this generation.
-  /// @throws left_out, or another transport_error where somebody was lost again
+  /// @throws left_out; another transport_error if another member failed
   virtual void connect() = 0;
 
-  /// f(), which makes `result`, or its result from others.
-  /// @return  it is from others, who have made it in the generation before this one
+  /// Calls f(), which computes `result`, or fetches the result from another member.
+  /// @return  whether it came from another member, which computed it in the previous generation
   template <class F> bool make_call(std::vector<std::byte>& result, F const& f) {
     std::uint64_t weight = 0;
     bool is_from_others = false;
@@ -109,12 +111,13 @@ class membership {
     return is_from_others;
   }
 
-  /// In a new generation: the result of the call under way, for those who lack what others have. See recover.
+  /// In a new generation: sends the result of the current call to members that lack it. See
+  /// recover.
   bool fetch(std::vector<std::byte>& result, std::uint64_t& weight) {
     record const mine{calls_, last_.size(), last_weight_, knows_calls_, has_state_};
     std::vector<record> all;
     all_gather_records(transport(), tag, mine, all, generation_);
-    record best{};  // the first who has finished most
+    record best{};  // the first member that has finished the most calls
     int from = -1;
     for (int rank = 0; rank < size(); ++rank) {
       auto const& one = all[static_cast<std::size_t>(rank)];
@@ -123,9 +126,10 @@ class membership {
         from = rank;
       }
     }
-    if (knows_calls_ == 0) calls_ = best.calls;  // a newcomer begins with the next
+    if (knows_calls_ == 0) calls_ = best.calls;  // a new member starts with the next call
     knows_calls_ = 1;
-    // Nobody can be further behind: a call needs all members, who have finished the one before.
+    // No member can be further behind: a call needs all members, which have finished the call
+    // before it.
     auto const is_behind = [&](int rank) {
       auto const& one = all[static_cast<std::size_t>(rank)];
       return one.knows_calls != 0 && one.calls != best.calls;
@@ -139,7 +143,7 @@ class membership {
     weight = best.weight;
     return true;
   }
-  /// Bytes of one rank for those who lack them.
+  /// Broadcasts bytes from rank `from` to the ranks that lack them.
   template <class Lacks> void pass(int from, std::span<std::byte> bytes, Lacks const& lacks) {
     auto& over = transport();
     std::vector<any_transport::request> sends;
@@ -153,12 +157,12 @@ class membership {
     for (auto& one : sends) over.wait(one);
   }
 
-  std::vector<int> members_;  ///< none: a newcomer that waits
+  std::vector<int> members_;  ///< empty: this rank waits to join
   std::optional<any_transport> any_;
   std::uint64_t generation_ = 0;
   int name_;
-  std::uint64_t knows_calls_, has_state_;  ///< 0: a newcomer, at first, and until share
-  std::vector<std::byte> last_;            ///< result of the call that was finished last
+  std::uint64_t knows_calls_, has_state_;  ///< 0: a new member, until its first call or share
+  std::vector<std::byte> last_;            ///< result of the last finished call
 
  private:
   std::uint64_t calls_ = 0;

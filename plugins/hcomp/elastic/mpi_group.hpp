@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Ranks over MPI that go on when some of them are lost.
+/// A fault-tolerant group over MPI: ranks may fail.
 
 #include <mpi.h>
 
@@ -20,20 +20,21 @@
 
 namespace hcomp::elastic {
 
-/// A group of ranks of an MPI job that goes on without those who are lost.
+/// A group of ranks of an MPI job that continues after ranks fail.
 ///
-/// Sums are made by sum, which goes on by itself when somebody is lost: the MPI notices it, and those who
-/// are left agree on a communicator of theirs (ULFM). Needs Open MPI 5, started by
-/// `mpirun --with-ft ulfm --mca async_mpi_finalize 1`: without the latter some releases hang in MPI_Finalize
-/// after a loss. Other communicators are the program's own business: what waits on one of them for a
-/// rank that is lost, or that goes on here, may wait for ever.
-/// Who lives and does not come to a call is waited for without limit; newcomers are not let in.
-/// For one thread at a time.
+/// A plan repeats its all-reduce by itself when a rank fails: MPI detects the failure, and the
+/// remaining ranks agree on a new communicator (ULFM). Requires Open MPI 5, started with `mpirun
+/// --with-ft ulfm --mca async_mpi_finalize 1`; without the latter some releases hang in
+/// MPI_Finalize after a failure.
+///
+/// The program is responsible for its own communicators: an operation on them may wait for ever for
+/// a failed rank, or for a rank that continues here. The group waits without limit for a live rank
+/// that does not call. New ranks cannot join. For one thread at a time.
 class mpi_group final : public membership {
  public:
   /// Collective over `comm`, which is duplicated. Names are its ranks.
-  /// @throws std::runtime_error  this MPI does not go on after a loss, or was not started for it
-  /// @throws transport_error     a rank is lost already
+  /// @throws std::runtime_error  this MPI does not support ULFM, or was not started for it
+  /// @throws transport_error     a rank has failed already
   explicit mpi_group(MPI_Comm comm, mpi::waiting how = mpi::waiting::yield)
       : membership(mpi::rank_of(comm), false), waiting_(how) {
     require_ulfm();
@@ -48,14 +49,14 @@ class mpi_group final : public membership {
     take(made_by_all(mine));
   }
 
-  /// The end, when no call is to come. Collective; whoever is lost meanwhile, nobody who is left waits for
-  /// somebody who is gone.
+  /// Ends the group after the last call. Collective. If ranks fail meanwhile, no remaining rank
+  /// waits for one that has ended.
   void close() override {
     std::vector<std::byte> nothing;
     std::uint64_t weight = 0;
     while (!mpi::ulfm::agree(*comm_, true)) {
       has_agreed_ = true;
-      recover(nothing, weight);  // for others: this one has finished all calls
+      recover(nothing, weight);  // serves other ranks: this one has finished all calls
     }
   }
 
@@ -72,16 +73,16 @@ class mpi_group final : public membership {
         words.substr(0, words.find_first_of(",\n")));
   }
 
-  /// `comm`, when no rank is still making it: Open MPI 5.0.11 crashes on ranks in MPI_Comm_dup or
-  /// MPIX_Comm_shrink whose new communicator others revoke already.
+  /// Returns `comm` once all ranks have created it: Open MPI 5.0.11 crashes in MPI_Comm_dup or
+  /// MPIX_Comm_shrink if another rank revokes the new communicator meanwhile.
   static MPI_Comm made_by_all(MPI_Comm comm) {
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     mpi::ulfm::agree(comm, true);
     return comm;
   }
 
-  /// Those who are left agree that somebody lacks a rank. Then each comes here once: from `recover`, or from
-  /// `close`, where it has heard so.
+  /// The remaining ranks first agree that some rank misses a peer. Then each gets here exactly
+  /// once: from `recover`, or from `close` if it learned of the failure there.
   void connect() override {
     MPI_Comm left = MPI_COMM_NULL;
     try {
@@ -89,7 +90,7 @@ class mpi_group final : public membership {
       if (!has_agreed_) mpi::ulfm::agree(*comm_, false);
       has_agreed_ = false;
       left = made_by_all(mpi::ulfm::shrink(*comm_));
-    } catch (transport_error const& error) {  // not of a loss: it would be the same again
+    } catch (transport_error const& error) {  // not a failed rank: a retry would fail again
       throw left_out(-1, error.what());
     }
     any_.reset();
@@ -97,9 +98,9 @@ class mpi_group final : public membership {
     take(left);
   }
 
-  /// @param comm  of this generation; owned from now on
+  /// @param comm  of this generation; ownership passes to the group
   void take(MPI_Comm comm) {
-    before_ = std::move(comm_);  // somebody may not have come out of it yet
+    before_ = std::move(comm_);  // some rank may still use it
     comm_ = {new MPI_Comm(comm), [](MPI_Comm* one) {
                if (mpi::is_running()) MPI_Comm_free(one);
                delete one;
@@ -117,9 +118,9 @@ class mpi_group final : public membership {
   }
 
   mpi::waiting waiting_;
-  bool has_agreed_ = false;           ///< on that somebody lacks a rank
-  std::shared_ptr<MPI_Group> first_;  ///< whose ranks are the names
-  std::shared_ptr<MPI_Comm> before_;  ///< of the last one
+  bool has_agreed_ = false;           ///< that some rank misses a peer
+  std::shared_ptr<MPI_Group> first_;  ///< its ranks are the names
+  std::shared_ptr<MPI_Comm> before_;  ///< of the previous generation
   std::shared_ptr<MPI_Comm> comm_;    ///< of this generation
   std::unique_ptr<mpi::transport> over_;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums that a lost rank does not end.
+/// An all-reduce that survives failed ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,17 +27,20 @@
 
 namespace hcomp::elastic {
 
-/// all_reduce of vectors of one size over the ranks of a group, over UCX or MPI, whoever of them is lost.
+/// All-reduce of vectors of one size over the ranks of a fault-tolerant group, over UCX or MPI.
 ///
 ///     hcomp::elastic::plan<float> plan("thc:bits=4", gradient.size(), group, executor);
 ///     auto const report = plan.all_reduce(gradient, feedback, {.op = hcomp::reduce_op::mean});
 ///
-/// A sum in which a rank is lost is made again by those who are left, of the values they gave; or, where some
-/// of them have its result, the others get that. All who are left see the same result of every sum, and
-/// report.weight says of how many ranks. An error of all ranks, such as nonfinite_error, is a result, too: who
-/// hears first that a rank is lost has it as well. Feedback stays what it is for each.
-/// All sums of a group are called in the same order on all ranks.
-/// Memory: two vectors, and those of the plan. Cost: beside the plan's, two copies of the vector.
+/// If a rank fails during an all-reduce, the remaining ranks repeat the call on their own inputs. If
+/// some of them already have its result, they send it to the rest. All remaining ranks see the same
+/// result of every call; report.weight is the number of ranks in it.
+///
+/// An error on all ranks, for example nonfinite_error, is a result, too: a rank that first notices a
+/// failed rank also gets it. Each rank keeps its own error feedback. All ranks make the all-reduces
+/// of a group in the same order.
+///
+/// Memory: two vectors, plus the plan's. Cost: the plan's, plus two copies of the vector.
 template <class V> class plan {
  public:
   using value_type = V;
@@ -52,7 +55,8 @@ template <class V> class plan {
                return how ? hcomp::make_plan<V>(codec, values, over, *to, *how)
                           : hcomp::make_plan<V>(codec, values, over, *to);
              }) {}
-  /// @param make  the plan of a generation, over its transport: of `values` values, the same on all ranks
+  /// @param make  creates the plan of a generation over its transport: for `values` values, equal
+  ///              on all ranks
   plan(std::size_t values, elastic::membership& group,
        std::function<any_plan<V>(any_transport&)> make)
       : values_(values), group_(&group), make_plan_(std::move(make)) {
@@ -61,8 +65,8 @@ template <class V> class plan {
 
   std::size_t values() const { return values_; }
 
-  /// Errors as of plan::all_reduce, but
-  /// @throws transport_error  the others have gone on without this rank
+  /// Errors as of hcomp::plan::all_reduce, except
+  /// @throws transport_error  the group continued without this rank
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return make(x, nullptr, call);
   }
@@ -79,9 +83,9 @@ template <class V> class plan {
 
   report make(std::span<V> x, error_feedback<V>* feedback, call_options call) {
     if (!call.step) call.step = group_->calls();
-    // In a copy: what x was is needed if somebody is lost.
+    // Works on a copy: a repeated call needs the original values.
     std::span<V> values = x;
-    bool const is_right = x.data() && x.size() == values_;  // otherwise the plan tells all ranks
+    bool const is_right = x.data() && x.size() == values_;  // otherwise the plan notifies all ranks
     if (is_right) {
       work_.resize(x.size_bytes());
       std::memcpy(work_.data(), x.data(), x.size_bytes());
@@ -94,7 +98,7 @@ template <class V> class plan {
         return finish(x, stats);
       } catch (transport_error const&) {
         report stats;
-        plan_.reset();  // its transport goes
+        plan_.reset();  // its transport is invalid
         if (group_->recover(work_, stats.weight)) {
           if (stats.weight == 0) throw_result();
           if (!is_right || work_.size() != x.size_bytes()) {
@@ -104,7 +108,7 @@ template <class V> class plan {
                 {"elastic::plan: rank ", group_->name(), " has ", x.size(),
                  " values in x, the sum ", values_made, ", and others have made it"}));
           }
-          // What this rank gave is in the result, so what it lost by it counts.
+          // This rank's input is part of the result, so its residual is valid.
           if (feedback) feedback->commit();
           return finish(x, stats);
         }
@@ -120,14 +124,14 @@ template <class V> class plan {
         throw;
       }
   }
-  /// The result is an error, which has no weight.
+  /// Finishes the call with an error as its result; the weight is 0.
   void finish_with(char kind, std::exception const& error) {
     auto const text = kind + std::string(error.what());
     work_.resize(text.size());
     std::memcpy(work_.data(), text.data(), text.size());
     group_->finish_call(work_, 0);
   }
-  /// What finish_with of another rank has said.
+  /// Throws the error that another rank passed to finish_with.
   [[noreturn]] void throw_result() {
     std::string const text(reinterpret_cast<char const*>(work_.data()), work_.size());
     group_->finish_call(work_, 0);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Where ranks that cannot talk to each other yet, or any more, find out who is there.
+/// Rendezvous stores: how ranks without a connection find each other.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@
 
 namespace hcomp::elastic {
 
-/// Notes that all ranks of a job can read. A job has one of its own.
+/// A key-value store of notes that all ranks of a job can read. Every job needs its own.
 class rendezvous_store {
  public:
   rendezvous_store() = default;
@@ -30,23 +30,24 @@ class rendezvous_store {
   rendezvous_store& operator=(rendezvous_store const&) = delete;
   virtual ~rendezvous_store() = default;
 
-  /// Puts a note up, unless there is one under that name: the first stays, whole.
+  /// Stores a note unless the name already has one: the first note stays. Atomic.
   virtual void put(std::string const& name, std::span<std::byte const> note) = 0;
-  /// Nothing: there is none yet.
+  /// Returns empty if the name has no note yet.
   virtual std::optional<std::vector<std::byte>> find(std::string const& name) = 0;
 
-  /// Says that this process lives, from now on to its end, under a name.
+  /// Registers that this process is alive under a name, until it ends.
   virtual void live_as(std::string const& name) = 0;
-  /// True only if a process that has said so has ended, for certain.
+  /// True only if a process registered under the name has certainly ended.
   virtual bool has_ended(std::string const& name) = 0;
 };
 
-/// Files in a directory that all ranks see, on one host or on a network file system that has atomic links
-/// and locks, as NFS 4 has. Locks tell who lives: the kernel gives them back however a process ends.
+/// Files in a directory shared by all ranks: on one node, or on a network file system with atomic
+/// links and locks (NFS 4). File locks show which processes are alive: the kernel releases them
+/// however a process ends.
 class directory_store final : public rendezvous_store {
  public:
-  /// @param path  of a directory, which is made if it is not there; of this run alone
-  /// @throws std::filesystem::filesystem_error  it cannot be made
+  /// @param path  directory of this run only; created if it does not exist
+  /// @throws std::filesystem::filesystem_error  it cannot be created
   explicit directory_store(std::filesystem::path path) : path_(std::move(path)) {
     std::filesystem::create_directories(path_);
   }
@@ -54,7 +55,7 @@ class directory_store final : public rendezvous_store {
     for (auto const& [name, file] : lives_) ::close(file);
   }
 
-  /// @throws std::runtime_error  it cannot be written
+  /// @throws std::runtime_error  the note cannot be written
   void put(std::string const& name, std::span<std::byte const> note) override {
     auto const place = path_ / name;
     auto const draft = path_ / (name + "." + std::to_string(::getpid()));
@@ -87,13 +88,13 @@ class directory_store final : public rendezvous_store {
     lives_[name] = file;
     auto lock = whole_file();
     if (::fcntl(file, F_SETLK, &lock) != 0) fail("cannot lock", draft);
-    if (::rename(draft.c_str(), place.c_str()) != 0) fail("cannot make", place);  // locked already
+    if (::rename(draft.c_str(), place.c_str()) != 0) fail("cannot make", place);  // already locked
   }
   bool has_ended(std::string const& name) override {
-    if (lives_.contains(name)) return false;  // closing it here would give the lock back
+    if (lives_.contains(name)) return false;  // closing the file here would release the lock
     auto const place = path_ / (name + ".lives");
     int const file = ::open(place.c_str(), O_RDWR | O_CLOEXEC);
-    if (file < 0) return false;  // it has not said anything yet
+    if (file < 0) return false;  // not registered yet
     auto lock = whole_file();
     bool const is_free = ::fcntl(file, F_GETLK, &lock) == 0 && lock.l_type == F_UNLCK;
     ::close(file);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// MPI's return codes as exceptions, and the few questions every part of the plug-in asks.
+/// MPI return codes as exceptions, and queries that all parts of the plug-in share.
 
 #include <mpi.h>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace hcomp::mpi {
 
-/// MPI's own text for an error code.
+/// MPI's text for an error code.
 inline std::string error_text(int code) {
   char text[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -23,12 +23,12 @@ inline std::string error_text(int code) {
   return std::string(text, static_cast<std::size_t>(length));
 }
 
-/// @throws transport_error  `code` is not MPI_SUCCESS; only if the communicator returns errors
+/// @throws transport_error  `code` is not MPI_SUCCESS; requires a communicator that returns errors
 inline void require(int code, std::string const& what, int peer = -1) {
   if (code != MPI_SUCCESS) throw transport_error(peer, "mpi: " + what + ": " + error_text(code));
 }
 
-/// True between MPI_Init and MPI_Finalize: handles may be freed.
+/// True between MPI_Init and MPI_Finalize, so that handles may be freed.
 inline bool is_running() {
   int initialized = 0, finalized = 0;
   MPI_Initialized(&initialized);
@@ -47,7 +47,8 @@ inline int size_of(MPI_Comm comm) {
   return size;
 }
 
-/// Which ranks of MPI_COMM_WORLD `comm` has, in its order; MPI_UNDEFINED for those of others.
+/// The MPI_COMM_WORLD ranks of the members of `comm`, in its order; MPI_UNDEFINED for members
+/// outside it.
 inline std::vector<int> ranks_in_world(MPI_Comm comm) {
   std::vector<int> mine(static_cast<std::size_t>(size_of(comm))), in_world(mine.size());
   std::iota(mine.begin(), mine.end(), 0);
@@ -62,9 +63,9 @@ inline std::vector<int> ranks_in_world(MPI_Comm comm) {
   return in_world;
 }
 
-/// Which ranks of MPI_COMM_WORLD `comm` has, in which order, as draw_key::group: 0 for all of them as
-/// they are there, otherwise a fingerprint. The same on all ranks of `comm`.
-/// Cost: no message; the time for a list of its ranks.
+/// The group number of `comm` for draw_key::group: 0 if it has the ranks of MPI_COMM_WORLD in the
+/// same order; otherwise a fingerprint of its ranks and their order. Equal on all ranks of `comm`.
+/// Cost: no message; linear in the number of ranks.
 inline std::uint64_t group_of(MPI_Comm comm) {
   auto const ranks = ranks_in_world(comm);
   bool is_world = size_of(MPI_COMM_WORLD) == size_of(comm);

@@ -1,26 +1,26 @@
 #pragma once
 /// @file
-/// Whose a communicator is that a transport uses.
+/// Ownership of the communicator of a transport.
 
 #include <mpi.h>
 #include <memory>
 
 namespace hcomp::mpi {
 
-/// A communicator that nobody else uses.
+/// A communicator used by its owner only.
 struct private_comm {
   MPI_Comm handle;
 };
 
-/// The same, owned by others, too: it is there as long as this.
+/// A shared communicator, kept alive by this object.
 struct shared_comm {
   std::shared_ptr<MPI_Comm const> comm;
 };
 
-/// Two tags of a communicator, which nobody else uses: `first` for messages, all of tag 0, and the
-/// next for how they end.
+/// Two tags of a communicator, reserved for one owner: `first` for messages, which must have tag 0,
+/// and `first` + 1 for notices.
 struct private_tags {
-  std::shared_ptr<MPI_Comm const> comm;  ///< which returns errors, and is there as long as this
+  std::shared_ptr<MPI_Comm const> comm;  ///< must return errors; kept alive by this object
   int first;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whether this MPI takes pointers to a device's memory.
+/// Whether MPI accepts device pointers.
 
 #include <mpi.h>
 
@@ -8,8 +8,8 @@
 #include <mpi-ext.h>
 #endif
 
-// Weak: programs also run with other builds of their MPI, and MPICH's with other libraries of its
-// ABI, which may have no such function.
+// Weak, so that a program also runs with other builds of its MPI, or with another library of the
+// MPICH ABI, that lack these functions.
 #if defined(MPIX_GPU_SUPPORT_CUDA)
 #pragma weak MPIX_GPU_query_support
 #elif defined(MPIX_CUDA_AWARE_SUPPORT)
@@ -18,10 +18,10 @@
 
 namespace hcomp::mpi {
 
-/// Whether the buffers of messages may be in the memory of a CUDA device: the MPI's own word.
+/// Whether message buffers may be in CUDA device memory, as MPI reports it.
 ///
-/// Open MPI and MPICH can say so, and those made from them; false for all others.
-/// MPI must be running, since MPICH ends a program that asks before. Asked once per process.
+/// Supported by Open MPI, MPICH and libraries derived from them; false for any other MPI. MPI must
+/// be running: MPICH aborts a program that queries earlier. Queried once per process.
 inline bool reaches_device() {
   static bool const answer = [] {
 #if defined(MPIX_GPU_SUPPORT_CUDA)  // MPICH

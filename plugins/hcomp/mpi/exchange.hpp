@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How the ranks of a communicator learn each other's addresses for another transport.
+/// Exchange of the addresses of another transport over MPI.
 
 #include <mpi.h>
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace hcomp::mpi {
 
-/// Every rank's bytes on every rank, in the order of the ranks; lengths may differ. Collective.
+/// All-gather of byte strings in rank order; lengths may differ. Collective.
 inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
                                                     std::span<std::byte const> mine) {
   auto const ranks = static_cast<std::size_t>(size_of(comm));
@@ -39,14 +39,14 @@ inline std::vector<std::vector<std::byte>> exchange(MPI_Comm comm,
   return all;
 }
 
-/// A transport whose ranks, those of `comm`, exchange their addresses over MPI. Collective; `comm` is
-/// not used afterwards.
+/// Creates a transport between the ranks of `comm`, which exchange their addresses over MPI.
+/// Collective; `comm` is not used afterwards.
 ///
 ///     auto transport = hcomp::mpi::connect<hcomp::ucx::transport>(
 ///         MPI_COMM_WORLD, hcomp::ucx::options{.timeout = 5s});
 ///
-/// @param how  its group, unless it is said, is group_of(comm)
-/// @throws transport_error  MPI fails, and what T's constructor throws
+/// @param how  settings of the transport; its group defaults to group_of(comm)
+/// @throws transport_error  MPI fails; also all exceptions of T's constructor
 template <Transport T> T connect(MPI_Comm comm, typename T::settings how = {}) {
   if (how.group == 0) how.group = group_of(comm);
   return T(

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// All of hcomp's MPI plug-in.
+/// Umbrella header of the MPI plug-in.
 
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/mpi/communicators.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Codes of lanes through MPI's built-in reductions: no user op, so offload to network cards and
-/// switches stays possible.
+/// All-reduce of codecs with lanes through MPI's built-in reductions: no user-defined op, so
+/// network cards and switches can offload it.
 
 #include <mpi.h>
 #include <cstddef>
@@ -36,11 +36,12 @@ inline MPI_Op handle_of(native_operation operation) {
   return operation == native_operation::bit_or ? MPI_BOR : MPI_SUM;
 }
 
-/// Reduce `x` over all ranks, in place, by plain MPI_Allreduce on lanes.
-/// @param key    equal on all ranks; its group is group_of(comm) where other ranks of the job sum, too
-/// @param lanes  scratch; grows to codec.lanes(x.size()) once and is kept by the caller
-/// @throws std::invalid_argument  more lanes than an int can count, or as the codec
-/// @throws transport_error        if `comm` returns errors and MPI reports one
+/// All-reduce of `x`, in place, by MPI_Allreduce on lanes.
+/// @param key    equal on all ranks; use group_of(comm) as its group if other communicators reduce,
+///               too
+/// @param lanes  scratch, owned by the caller; grows once to codec.lanes(x.size())
+/// @throws std::invalid_argument  more lanes than an int can count; also as the codec
+/// @throws transport_error        `comm` returns errors and MPI reports one
 template <NativeSum C>
 void all_reduce_native(C const& codec, std::span<typename C::value_type> x, draw_key const& key,
                        std::vector<typename C::lane_type>& lanes, MPI_Comm comm) {
@@ -57,7 +58,7 @@ void all_reduce_native(C const& codec, std::span<typename C::value_type> x, draw
   codec.decode_lanes(lanes, x, philox);
 }
 
-/// The same with a codec whose ranks agree on units first: one more, small MPI_Allreduce.
+/// The same for a codec whose ranks first agree on units: one additional small MPI_Allreduce.
 /// @throws nonfinite_error  NaN or infinity on some rank; on all ranks, and x is unchanged
 template <CalibratedNativeSum C>
 void all_reduce_native(C& codec, std::span<typename C::value_type> x, draw_key const& key,
@@ -70,8 +71,8 @@ void all_reduce_native(C& codec, std::span<typename C::value_type> x, draw_key c
   all_reduce_native(std::as_const(codec), x, key, lanes, comm);
 }
 
-/// The same with a codec whose ranks first agree on which values are not zero: MPI_BOR of a bit per
-/// value, then the lanes of the values that are left.
+/// The same for a codec whose ranks first agree on the nonzero values: MPI_BOR of one bit per
+/// value, then the lanes of the marked values.
 /// @throws nonfinite_error  NaN or infinity on some rank; on all ranks, and x is unchanged
 template <IndexedNativeSum C>
 void all_reduce_native(C& codec, std::span<typename C::value_type> x, draw_key const& key,

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Any codec whose blocks can be merged, as an MPI_Op: compression for plain MPI_Allreduce.
+/// An MPI_Op for any codec whose blocks can be merged: compression inside plain MPI_Allreduce.
 
 #include <mpi.h>
 #include <cstddef>
@@ -31,7 +31,7 @@ namespace hcomp::mpi {
 
 namespace detail {
 
-/// The largest of all ranks' words, word by word. Collective.
+/// Elementwise maximum of the words over all ranks. Collective.
 /// @throws std::invalid_argument  more words than an int can count
 inline void unite_statistics(std::vector<std::uint32_t>& words, std::size_t values, MPI_Comm comm) {
   if (words.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -45,8 +45,8 @@ inline void unite_statistics(std::vector<std::uint32_t>& words, std::size_t valu
 
 }  // namespace detail
 
-/// What a Calibrated codec needs to know of all ranks' values before any of them encodes, for
-/// encode_options::statistics; of other codecs nothing. Collective.
+/// The calibration words of all ranks' values, for encode_options::statistics. Empty if the codec
+/// is not Calibrated. Collective.
 template <Compressor C>
 std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x,
                                    MPI_Comm comm) {
@@ -55,7 +55,7 @@ std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_t
   return words;
 }
 
-/// The same for values in the memory of the vector's executor.
+/// The same for values in the memory space of the vector's executor.
 template <Compressor C, Executor E>
 std::vector<std::uint32_t> measure(encoded_vector<C, E>& vector,
                                    std::span<typename C::value_type const> x, MPI_Comm comm) {
@@ -66,8 +66,8 @@ std::vector<std::uint32_t> measure(encoded_vector<C, E>& vector,
 
 namespace detail {
 
-/// What the datatype of an op carries: the codec, and how blocks are merged where MPI has them.
-/// Copies of the datatype have copies of it.
+/// The state of a datatype: the codec, and how to merge blocks in the memory where MPI has them.
+/// Copied with the datatype.
 template <HomomorphicSum C, Executor E> struct block_merger {
   C codec;
 
@@ -77,7 +77,7 @@ template <HomomorphicSum C, Executor E> struct block_merger {
   }
 };
 
-/// In a device's memory if MPI has one of the operands there, otherwise as above.
+/// Merges in device memory if at least one operand is there, otherwise in host memory.
 template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
  public:
   block_merger(C const& of_blocks, E& executor)
@@ -119,7 +119,7 @@ template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
                                   ", which is not a multiple of 4");
   }
 
-  /// What copies of a datatype have in common.
+  /// State shared by copies of a datatype.
   struct device {
     explicit device(E& used_by_all) : executor(used_by_all) {}
 
@@ -130,7 +130,8 @@ template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
 
     E& executor;
     std::mutex used;
-    std::optional<typename E::buffer> scratch;  ///< for what the host has of a call's blocks
+    std::optional<typename E::buffer> scratch;  ///< device copy of blocks that a call has in host
+                                                ///< memory
   };
 
   std::shared_ptr<device> device_;
@@ -138,23 +139,25 @@ template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
 
 }  // namespace detail
 
-/// An MPI_Op and the MPI_Datatype it works on: one element is one encoded block.
+/// An MPI_Op and its MPI_Datatype: one element is one encoded block.
 ///
 ///     hcomp::mpi::op sum{hcomp::sign{}};
 ///     auto code = hcomp::encode(sum.codec(), x, {.key = {.seed = 1, .step = t}, .rank = rank});
 ///     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
-///     comm); hcomp::decode(sum.codec(), code, x, {.key = {.seed = 1, .step = t}});
+///                   comm);
+///     hcomp::decode(sum.codec(), code, x, {.key = {.seed = 1, .step = t}});
 ///
-/// For MPI_Allreduce, MPI_Reduce, MPI_Iallreduce, MPI_Reduce_scatter_block, MPI_Reduce_local, ...
-/// The datatype carries the codec, so any number of ops of any codecs may live at once and be used
-/// by several threads (if MPI was initialised for them); there is no other state.
-/// Blocks are merged in the order of their lowest ranks whoever the library hands over first, so
-/// the op is declared commutative; with a codec that is not exact in sum the bits depend on the
-/// reduction tree the library chooses, but are the same on all ranks as long as it reduces every
-/// element along one tree, as MPI asks of it. Blocks that contradict each other make `decode` throw
-/// on every rank. Make it after MPI_Init; destroying it after MPI_Finalize is harmless.
+/// Works with MPI_Allreduce, MPI_Reduce, MPI_Iallreduce, MPI_Reduce_scatter_block,
+/// MPI_Reduce_local, ... The datatype carries the codec, and there is no other state. So ops of any
+/// codecs can coexist, and several threads can use them (if MPI was initialised for threads).
 ///
-/// An op made with a DeviceExecutor also takes blocks in the device's memory, for an MPI that does:
+/// Blocks are merged in the order of their lowest ranks, whichever MPI passes first; so the op is
+/// declared commutative. If the codec's sum is not exact, the bits depend on MPI's reduction tree;
+/// they are equal on all ranks if MPI reduces each element along one tree, as the standard
+/// requires. Contradictory blocks make `decode` throw on every rank. Create the op after MPI_Init;
+/// destruction after MPI_Finalize is harmless.
+///
+/// An op with a DeviceExecutor also accepts blocks in device memory, if the MPI does:
 ///
 ///     hcomp::gpu::stream_executor executor(stream);
 ///     hcomp::mpi::op sum{hcomp::sign{}, executor};
@@ -162,20 +165,23 @@ template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
 ///     code.encode(x, {.key = {.seed = 1, .step = t}, .rank = rank});
 ///     executor.synchronize();  // MPI knows no streams
 ///     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
-///     comm); code.decode(x, {.key = {.seed = 1, .step = t}});
+///                   comm);
+///     code.decode(x, {.key = {.seed = 1, .step = t}});
 ///
-/// Where its operands are is asked in every call, because libraries differ: some hand over what
-/// they were given, some copies in host memory, some one of each. Two in host memory are merged
-/// there; with one, it is copied to memory that the op keeps; the call returns when the sum is
-/// there. The executor is used, not owned, and must outlive the op and copies of its datatype. They
-/// take turns with it; nobody else may use it while MPI may call the op, from whatever thread. What
-/// fails then ends the job by MPI_Abort, since an op can report no error.
+/// Each call queries the memory space of its operands, because MPI libraries differ: some pass
+/// device pointers, some copies in host memory, some one of each. Two operands in host memory are
+/// merged there. If only one is in device memory, the other is copied to device memory that the op
+/// keeps. The call returns when the result is in place.
 ///
-/// @tparam E  where blocks can be besides host memory; host_executor: nowhere
+/// The executor is not owned, and must outlive the op and copies of its datatype, which take turns
+/// with it. No other code may use it while MPI may call the op, in any thread. An error then ends
+/// the job by MPI_Abort, because an op cannot report errors.
+///
+/// @tparam E  executor of the memory space of blocks besides host memory; host_executor: none
 template <HomomorphicSum C, Executor E = host_executor> class op {
  public:
-  /// @param commutative  false: for libraries that fold in an order of each rank's own
-  /// @throws transport_error  MPI refuses the op or the datatype
+  /// @param commutative  pass false for libraries whose reduction order differs between ranks
+  /// @throws transport_error  MPI rejects the op or the datatype
   explicit op(C const& codec = {}, bool commutative = true) requires(!DeviceExecutor<E>)
       : op(std::make_unique<merger>(merger{codec}), commutative) {}
   op(C const& codec, E& executor, bool commutative = true) requires DeviceExecutor<E>
@@ -200,7 +206,7 @@ template <HomomorphicSum C, Executor E = host_executor> class op {
   MPI_Datatype type() const { return type_; }
   C const& codec() const { return merger_->codec; }
 
-  /// Elements (blocks) that `values` values make: MPI's count.
+  /// The number of elements (blocks) for `values` values: MPI's count.
   /// @throws std::invalid_argument  more than an int can count
   int count(std::size_t values) const {
     std::size_t const blocks = block_count(codec(), values);
@@ -224,7 +230,7 @@ template <HomomorphicSum C, Executor E = host_executor> class op {
     require(MPI_Op_create(&merge, commutative, &op_), "MPI_Op_create");
   }
 
-  /// Where the datatypes of this codec keep their merger; made once per process, kept to its end.
+  /// The attribute key of datatypes of this codec; created once per process and never freed.
   static int key() {
     static int const keyval = [] {
       int created = MPI_KEYVAL_INVALID;
@@ -246,7 +252,7 @@ template <HomomorphicSum C, Executor E = host_executor> class op {
     return MPI_SUCCESS;
   }
 
-  /// What MPI calls: inout[i] += in[i].
+  /// The user function of the op: inout[i] += in[i].
   static void merge(void* in, void* inout, int* count, MPI_Datatype* type) {
     void* carried = nullptr;
     int found = 0;
@@ -265,13 +271,13 @@ template <HomomorphicSum C, Executor E = host_executor> class op {
               MPI_ERR_OTHER);
     }
   }
-  /// An op has no way to return an error.
+  /// Ends the job: an op cannot return an error.
   static void end_job(char const* why, int code) {
     std::fprintf(stderr, "hcomp: the op of codec '%s' %s\n", C::name, why);
     MPI_Abort(MPI_COMM_WORLD, code);
   }
 
-  merger const* merger_ = nullptr;  // belongs to the datatype
+  merger const* merger_ = nullptr;  // owned by the datatype
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
   MPI_Op op_ = MPI_OP_NULL;
 };

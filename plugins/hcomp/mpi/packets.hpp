@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packets over MPI, for aggregators and their workers.
+/// A packet link over MPI, for aggregators and their workers.
 
 #include <mpi.h>
 #include <algorithm>
@@ -22,12 +22,12 @@
 
 namespace hcomp::mpi {
 
-/// A PacketLink on a communicator of its own: nothing is lost, and what one rank sends to another
-/// keeps its order. Used by one thread at a time.
+/// A PacketLink on its own communicator. Loses no packet and keeps the order between each pair of
+/// ranks. For one thread at a time.
 class packets {
  public:
-  /// Collective over `comm`, which is duplicated; so is destruction, which drops what has arrived
-  /// and was not received, unless a transport_error was thrown.
+  /// Collective over `comm`, which is duplicated. Destruction is collective, too, and discards
+  /// packets that were not received, unless a transport_error was thrown.
   explicit packets(MPI_Comm comm) {
     require(MPI_Comm_dup(comm, &comm_), "MPI_Comm_dup");
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
@@ -41,7 +41,7 @@ class packets {
     try {
       drain();
       MPI_Comm_free(&comm_);
-    } catch (std::exception const&) {  // of a job that is about to end
+    } catch (std::exception const&) {  // the job is about to end
     }
   }
 
@@ -52,8 +52,8 @@ class packets {
     return std::chrono::steady_clock::now().time_since_epoch();
   }
 
-  /// @throws std::invalid_argument  peer outside the communicator, or a packet of 2 GiB
-  /// @throws transport_error        from MPI
+  /// @throws std::invalid_argument  peer outside the communicator, or a packet of 2 GiB or more
+  /// @throws transport_error        MPI fails
   void send(int peer, std::span<std::byte const> packet) {
     hcomp::detail::require_peer("send", peer, size_, "communicator");
     if (packet.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
@@ -67,7 +67,7 @@ class packets {
       spare_.pop_back();
     }
     one.bytes.assign(packet.begin(), packet.end());
-    // Synchronous: it is done when it has arrived, which the end must know.
+    // Synchronous: completes on arrival, which drain() relies on.
     check(MPI_Issend(one.bytes.data(), static_cast<int>(packet.size()), MPI_BYTE, peer, tag, comm_,
                      &one.request),
           "send to rank " + std::to_string(peer), peer);
@@ -99,7 +99,7 @@ class packets {
     int count = 0;
     MPI_Get_count(&found, MPI_BYTE, &count);
     auto const bytes = static_cast<std::size_t>(count);
-    // A longer packet than the room needs its own: MPI has no way to drop the rest.
+    // A packet longer than `room` needs its own buffer: MPI cannot truncate it.
     if (bytes > room.size()) longer_.resize(bytes);
     std::byte* const to = bytes > room.size() ? longer_.data() : room.data();
     check(MPI_Mrecv(to, count, MPI_BYTE, &message, MPI_STATUS_IGNORE),
@@ -108,7 +108,7 @@ class packets {
     return {found.MPI_SOURCE, bytes};
   }
 
-  /// Gives the memory of the oldest packets back that have been sent.
+  /// Recycles the memory of the oldest packets that were sent.
   void forget_sent() {
     while (!under_way_.empty()) {
       int done = 0;
@@ -119,8 +119,8 @@ class packets {
     }
   }
 
-  /// Until all packets of all ranks have arrived, receives and drops them: who has sent all of its
-  /// own enters a barrier, and receives on until all are in it.
+  /// Receives and discards packets until all packets of all ranks have arrived: a rank enters a
+  /// barrier once its own packets have arrived, and receives until the barrier completes.
   /// Source: Hoefler, Siebert and Lumsdaine, PPoPP 2010 (NBX).
   void drain() {
     std::vector<std::byte> room(1);
@@ -147,7 +147,7 @@ class packets {
   int size_ = 1;
   bool failed_ = false;
   std::deque<packet> under_way_;
-  std::vector<std::vector<std::byte>> spare_;  ///< memory of packets that have left
+  std::vector<std::vector<std::byte>> spare_;  ///< memory of sent packets, for reuse
   std::vector<std::byte> longer_;
   std::uint64_t bytes_sent_ = 0;
 };

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Messages under way over MPI, so that all of them can be ended.
+/// Pending MPI messages, so that all of them can be ended.
 
 #include <mpi.h>
 #include <chrono>
@@ -12,19 +12,19 @@
 
 namespace hcomp::mpi {
 
-/// A send or receive under way.
+/// A pending send or receive.
 struct pending_message {
   MPI_Request handle = MPI_REQUEST_NULL;
   int peer = -1;
   tag_t tag = 0;
   std::size_t bytes = 0;
   bool is_send = false;
-  std::chrono::steady_clock::time_point since = {};  ///< when it was first asked for
-  std::uint64_t asked = 0;                           ///< how often
+  std::chrono::steady_clock::time_point since = {};  ///< time of the first poll
+  std::uint64_t asked = 0;                           ///< number of polls
 };
 
-/// Numbered places for messages under way, and how many there were in all, by peer; no allocation
-/// once as many places exist as are used.
+/// A table of pending messages with reusable slots, and the number of messages per peer. Allocates
+/// only if the number of pending messages reaches a new maximum.
 class pending_messages {
  public:
   explicit pending_messages(int ranks)
@@ -46,7 +46,7 @@ class pending_messages {
     (*this)[slot] = one;
     return slot;
   }
-  /// It is done.
+  /// The message is complete.
   void remove(int slot) {
     auto& one = (*this)[slot];
     if (!one.is_send) ++received_[static_cast<std::size_t>(one.peer)];
@@ -54,8 +54,8 @@ class pending_messages {
     free_.push_back(slot);
   }
 
-  /// Waits, up to `limit`, for all to end on a communicator that was given up (see ulfm::revoke), where
-  /// each of them ends soon; what memory they use is free then.
+  /// Waits, at most for `limit`, until all messages on a revoked communicator have ended (see
+  /// ulfm::revoke). Their buffers are free then.
   void end(std::chrono::milliseconds limit) {
     auto const last = std::chrono::steady_clock::now() + limit;
     for (auto& one : messages_)

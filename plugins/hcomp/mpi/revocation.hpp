@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How ranks end together what one of them cannot go on with.
+/// How all ranks end together after one of them cannot continue.
 
 #include <mpi.h>
 #include <algorithm>
@@ -21,12 +21,14 @@
 
 namespace hcomp::mpi {
 
-/// Why all is over, as ranks tell each other; to every rank, with the messages that it was sent.
+/// The reason of the end, which each rank sends to every other rank, with the number of messages it
+/// sent.
 struct notice {
-  std::uint64_t sent = 0;   ///< messages to the receiver of this, since the transport was made
-  std::int32_t finder = 0;  ///< the rank that cannot go on
+  std::uint64_t sent = 0;   ///< messages sent to the receiver of this notice since the transport
+                            ///< was created
+  std::int32_t finder = 0;  ///< the rank that cannot continue
   static constexpr std::int32_t nobody = -2;
-  std::int32_t culprit = -1;  ///< of a transport_error, or nobody; -1: a wire_error
+  std::int32_t culprit = -1;  ///< peer of the transport_error, or nobody; -1: a wire_error
   std::array<char, 1008> text{};
 
   void set_text(std::string_view words) {
@@ -39,37 +41,37 @@ struct notice {
   }
 };
 
-/// Which tags the messages of a transport have, up to that of notices, which no other has.
+/// The tags of a transport's messages, first to notices - 1, and the tag reserved for notices.
 struct tag_range {
   int first, notices;
 };
 
-/// One rank's part in it. Every rank tells every other one that all is over and how many messages
-/// it has sent there, takes back its receives, and receives and forgets what was sent to it; so all
-/// sends end, and nothing of the communicator is under way any more.
+/// One rank's part in a revocation. Every rank sends a notice with its message count to every other
+/// rank, cancels its receives, and receives and discards all messages sent to it. Thus all sends
+/// complete, and no message of the communicator is pending.
 class revocation {
  public:
   revocation(MPI_Comm comm, tag_range tags, pending_messages& messages)
       : comm_(comm), tags_(tags), rank_(rank_of(comm)), size_(size_of(comm)), messages_(messages) {}
 
-  /// True if some rank has told.
-  /// @param tag  of notices
+  /// True if a notice of some rank has arrived.
+  /// @param tag  tag of notices
   static bool is_told(MPI_Comm comm, int tag) {
     int told = 0;
     return MPI_Iprobe(MPI_ANY_SOURCE, tag, comm, &told, MPI_STATUS_IGNORE) == MPI_SUCCESS && told;
   }
 
-  /// Tells and is told. Who never comes here, since it needs nothing of this communicator any more,
-  /// is waited for as long as `limit` says; what was sent to it stays under way. Who is lost is not
-  /// waited for, where the MPI tells.
-  /// @param mine  what this rank has found, or null: the others have
-  /// @return      what was found by the lowest of the ranks that have found something; its finder is -1
-  ///              if a loss was found meanwhile, and what was told cannot be heard any more
+  /// Sends and receives notices. A rank that does not take part, because it no longer needs the
+  /// communicator, is waited for at most for `limit`; messages to it stay pending. Failed ranks are
+  /// not waited for, if MPI reports them.
+  /// @param mine  the finding of this rank, or null: other ranks have one
+  /// @return      the finding of the lowest rank that has one; its finder is -1 if a rank failed
+  ///              meanwhile, so that no more notices can be received
   notice run(notice const* mine, std::chrono::milliseconds limit) {
     auto const end = std::chrono::steady_clock::now() + limit;
     peers_.resize(static_cast<std::size_t>(size_));
     if (mine) hear(*mine);
-    while (!mine && first_.finder < 0) {  // somebody has told
+    while (!mine && first_.finder < 0) {  // some rank has sent a notice
       if (ulfm::is_revoked(comm_)) return first_;
       hear_all();
     }
@@ -84,7 +86,7 @@ class revocation {
     return first_;
   }
 
-  /// Nothing of the communicator is under way any more, on this rank.
+  /// True if no message of the communicator is pending on this rank.
   bool is_done() {
     bool const is_given_up = ulfm::is_revoked(comm_);
     bool done = true;
@@ -101,7 +103,7 @@ class revocation {
  private:
   struct peer_state {
     bool was_told = false;   ///< by the peer
-    bool is_lost = false;    ///< it says nothing any more
+    bool is_lost = false;    ///< the peer has failed
     std::uint64_t sent = 0;  ///< by the peer
     notice leaving;
     MPI_Request telling = MPI_REQUEST_NULL;
@@ -149,10 +151,10 @@ class revocation {
     for (auto& one : messages_)
       if (!one.is_send && one.handle != MPI_REQUEST_NULL) MPI_Cancel(&one.handle);
   }
-  /// Takes what the peer has sent and nobody has received.
+  /// Receives messages of the peer for which no receive was posted.
   void drain(int peer) {
     auto const& from = state(peer);
-    // what shares its communicator has one tag
+    // a transport on a shared communicator has a single message tag
     int const tag = tags_.notices == tags_.first + 1 ? tags_.first : MPI_ANY_TAG;
     int there = 1;
     while (from.was_told && messages_.received(peer) < from.sent) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of sparse vectors over the ranks of a communicator.
+/// Sparse all-reduce over the ranks of a communicator.
 
 #include <mpi.h>
 #include <array>
@@ -21,7 +21,7 @@
 namespace hcomp::mpi {
 namespace detail {
 
-/// One small MPI_Allreduce: of every word the largest of all ranks, and of its complement.
+/// One small MPI_Allreduce: the maximum over all ranks of each word and of its complement.
 /// @throws disagreement_error  words differ; on all ranks alike
 template <std::size_t Words>
 void require_agreement(char const* call, std::array<std::uint64_t, Words> const& mine,
@@ -47,7 +47,7 @@ inline void require_ranks(char const* call, std::uint32_t expected, MPI_Comm com
                                 " ranks, the communicator has " + std::to_string(ranks));
 }
 
-/// How many there are, as MPI counts.
+/// The number of lanes as MPI's count.
 template <class T> int count_of(char const* call, std::span<T> lanes) {
   if (lanes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max()))
     throw std::invalid_argument(std::string(call) + ": " + std::to_string(lanes.size()) +
@@ -58,8 +58,9 @@ template <class T> int count_of(char const* call, std::span<T> lanes) {
 
 }  // namespace detail
 
-/// Sum `x` over all ranks, in place: the index of what is not zero on some rank, then the values by
-/// the way that takes fewest bytes. Returns which that was, and why.
+/// All-reduce of `x`, in place: first the index of values that are not zero on some rank, then
+/// these values with the strategy that sends the fewest bytes. Returns the strategy and the reason
+/// for it.
 ///
 ///     hcomp::sparse_sum<std::uint32_t> sum({.ranks = ranks});  // exact; or <> for floats
 ///     std::vector<std::uint32_t> lanes;                        // kept from call to call
@@ -68,9 +69,10 @@ template <class T> int count_of(char const* call, std::span<T> lanes) {
 /// Collective: every rank calls it with equal x.size(), settings and key.
 /// @throws disagreement_error     they are not equal; on all ranks, and x is unchanged
 /// @throws nonfinite_error        NaN or infinity on some rank; on all ranks, and x is unchanged
-/// @throws std::invalid_argument  `sum` is for another number of ranks; lanes beyond MPI's counts
-/// @throws transport_error        if `comm` returns errors and MPI reports one
-/// Cost: three MPI_Allreduce: 96 bytes, the index (1 bit per value), and what the choice says.
+/// @throws std::invalid_argument  `sum` is for another number of ranks; more lanes than an int can
+///                                count
+/// @throws transport_error        `comm` returns errors and MPI reports one
+/// Cost: three MPI_Allreduce: 96 bytes, the index (1 bit per value), and the size in the choice.
 template <class Lane, class Index>
 sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x,
                                 draw_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
@@ -84,25 +86,26 @@ sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x
   return sum.choice();
 }
 
-/// Whether it is found out before a call that all ranks mean the same.
+/// Whether a call first checks that all ranks pass equal arguments.
 enum class ranks_agree {
   checked,  ///< by a small MPI_Allreduce
-  assumed,  ///< calls that disagree are as wrong as those of MPI_Allreduce
+  assumed,  ///< contradictory calls are undefined, as with MPI_Allreduce
 };
 
-/// Sum `x` over all ranks, in place, by index and sketch at the same time; what the sketch was too
-/// small for is summed afterwards. Returns how that went.
+/// All-reduce of `x`, in place, by index and sketch at the same time; values that the sketch has no
+/// capacity for are summed afterwards. Returns a report.
 ///
 ///     hcomp::lhc_one_phase<std::uint32_t> sum({.ranks = ranks});  // of this vector, kept
 ///     auto const report = hcomp::mpi::all_reduce_one_phase(sum, x, key, comm);
 ///
-/// Collective: every rank calls it with equal x.size(), settings, rounds before, and key.
+/// Collective: every rank calls it with equal x.size(), settings, previous rounds, and key.
 /// @throws disagreement_error     they are not equal; on all ranks, and x is unchanged
 /// @throws nonfinite_error        NaN or infinity on some rank; on all ranks, and x is unchanged
-/// @throws std::invalid_argument  `sum` is for another number of ranks; lanes beyond MPI's counts
-/// @throws transport_error        if `comm` returns errors and MPI reports one
-/// Cost: MPI_Allreduce of 96 bytes, if checked; two MPI_Iallreduce at once; if the report has
-/// values afterwards, MPI_Allreduce of these.
+/// @throws std::invalid_argument  `sum` is for another number of ranks; more lanes than an int can
+///                                count
+/// @throws transport_error        `comm` returns errors and MPI reports one
+/// Cost: one MPI_Allreduce of 96 bytes, if checked; two concurrent MPI_Iallreduce; if values
+/// remain, an MPI_Allreduce of these.
 template <class Lane>
 one_phase_report all_reduce_one_phase(lhc_one_phase<Lane>& sum, std::span<float> x,
                                       draw_key const& key, MPI_Comm comm,

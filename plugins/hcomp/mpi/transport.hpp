@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// hcomp's collectives over MPI point-to-point.
+/// The transport over MPI point-to-point messages.
 
 #include <mpi.h>
 #include <algorithm>
@@ -30,50 +30,52 @@
 
 namespace hcomp::mpi {
 
-/// What a rank does while it waits for a message.
+/// How a rank waits for a message.
 enum class waiting {
-  yield,  ///< asks MPI and gives the processor away in turns: ranks may share cores
-  sleep,  ///< asks MPI and sleeps in turns, for 20 us to 1 ms: for threads beside others that
-          ///< calculate
-  block   ///< leaves it to MPI_Wait, for MPIs that sleep in it or simulate time, such as SMPI
+  yield,  ///< polls MPI and yields the core in turns: ranks may share cores
+  sleep,  ///< polls MPI and sleeps in turns, for 20 us to 1 ms: for threads that share cores with
+          ///< computation
+  block   ///< calls MPI_Wait: for MPIs that sleep in it or simulate time, for example SMPI
 };
 
-/// Moves bytes with MPI_Isend and MPI_Irecv on a communicator of its own, or with tags of its own.
+/// Moves bytes with MPI_Isend and MPI_Irecv on its own communicator, or with its own tags.
 ///
-/// Errors that MPI reports become transport_error; but plain MPI does not notice that a peer died or a
-/// link was cut: most libraries abort the job, some wait for ever. Where that matters use
-/// hcomp::ucx::transport, or an MPI with ULFM (ulfm::is_on): there a rank that ends is a
-/// transport_error with its number on all others, the communicator is given up, and what was under way
-/// on it has ended. A peer that lives and never sends what this rank waits for, such as one that calls
-/// a plan with another tag, is waited for until set_time_limit.
+/// Errors that MPI reports become transport_error. Plain MPI does not detect a dead peer or a broken
+/// link: most libraries abort the job, some wait for ever. To detect them, use
+/// hcomp::ucx::transport, or an MPI with ULFM (ulfm::is_on). With ULFM a failed rank is a
+/// transport_error with its number on all other ranks; the communicator is revoked, and its pending
+/// messages have ended.
 ///
-/// What one rank cannot go on with (revoke, or a message longer than its receive) ends on all ranks:
-/// each throws the same error as soon as it waits for a message (but not with waiting::block, which
-/// hears nothing), receives are taken back, and what was sent is received and forgotten. Of messages
-/// longer than their receives that is true only where the MPI survives them: MPICH 4.0 aborts the job,
-/// Open MPI 4.1 can write behind the receive. Used by one thread at a time.
+/// set_time_limit bounds the wait for a live peer that never sends the message, for example because
+/// it calls a plan with another tag.
+///
+/// If one rank cannot continue (revoke, or a message longer than its receive), the operation ends
+/// on all ranks. Each throws the same error at its next wait, except with waiting::block, which
+/// receives no notices. Receives are cancelled; sent messages are received and discarded. For
+/// messages longer than their receives this requires an MPI that survives them: MPICH 4.0 aborts
+/// the job, Open MPI 4.1 can write past the receive. For one thread at a time.
 class transport {
  public:
-  /// A send or receive under way. Waited for exactly once.
+  /// A pending send or receive. Must be waited for exactly once.
   struct request {
     int slot = -1;
   };
 
-  /// Collective over `comm`, which is duplicated; so is destruction, unless a transport_error was
-  /// thrown.
+  /// Collective over `comm`, which is duplicated. Destruction is collective, too, unless a
+  /// transport_error was thrown.
   explicit transport(MPI_Comm comm, waiting how = waiting::yield)
       : transport(private_comm{duplicate(comm)}, how) {}
-  /// Takes `comm`, which it frees.
+  /// Takes ownership of `comm`.
   explicit transport(private_comm comm, waiting how = waiting::yield)
       : transport(comm.handle, nullptr, {.first = 0, .notices = largest_tag_of(comm.handle)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
-  /// Does not free it. Its errors are returned from now on.
+  /// Shares the communicator, and sets it to return errors.
   explicit transport(shared_comm of, waiting how = waiting::yield)
       : transport(*of.comm, of.comm, {.first = 0, .notices = largest_tag_of(*of.comm)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
-  /// Not collective; nor is destruction.
+  /// Not collective; destruction is not collective either.
   explicit transport(private_tags tags, waiting how = waiting::yield)
       : transport(*tags.comm, tags.comm, {.first = tags.first, .notices = tags.first + 1}, how) {}
   transport(transport const&) = delete;
@@ -81,16 +83,16 @@ class transport {
   ~transport() {
     if (!is_running()) return;
     if (!failed_ && is_told()) take_part(nullptr);
-    if (!failed_ && !shared_) MPI_Comm_free(&comm_);  // freeing may wait for the others
+    if (!failed_ && !shared_) MPI_Comm_free(&comm_);  // freeing may wait for other ranks
     if (ending_ && !ending_->is_done())
-      static_cast<void>(ending_.release());  // MPI still works on its memory
+      static_cast<void>(ending_.release());  // MPI still uses its memory
   }
 
-  /// From the next wait on.
+  /// Takes effect with the next wait.
   void set_waiting(waiting how) { waiting_ = how; }
-  /// From the next wait on: a message that takes longer is a transport_error on all ranks that wait
-  /// then or later. Not with waiting::block. At first there is no limit, as in MPI.
-  /// @throws std::invalid_argument  no time
+  /// Takes effect with the next wait. A message that takes longer is a transport_error on all ranks
+  /// that wait then or later. Not with waiting::block. Default: no limit, as in MPI.
+  /// @throws std::invalid_argument  limit <= 0
   void set_time_limit(std::chrono::nanoseconds limit) {
     if (limit <= limit.zero())
       throw std::invalid_argument("mpi: a time limit of " + std::to_string(limit.count()) +
@@ -101,7 +103,7 @@ class transport {
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::uint64_t group() const { return group_; }
-  /// The device's memory where the MPI says so.
+  /// True for device memory if MPI reports support.
   bool reaches(memory_space space) const { return space == memory_space::host || reaches_device(); }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
@@ -133,7 +135,7 @@ class transport {
     return moved_by(r, code, status);
   }
 
-  /// What `wait` would return; nothing yet.
+  /// The result of `wait` if it would return at once; otherwise empty.
   std::optional<std::size_t> test(request& r) {
     refuse_after_failure();
     MPI_Status status;
@@ -143,7 +145,7 @@ class transport {
     return moved_by(r, code, status);
   }
 
-  /// Returns within half a minute, even if some rank never comes here again.
+  /// Returns within half a minute, even if some rank never takes part.
   /// @throws wire_error  always; on all ranks
   [[noreturn]] void revoke(std::string const& why) {
     refuse_after_failure();
@@ -175,21 +177,21 @@ class transport {
     int found = 0;
     require(MPI_Comm_get_attr(comm, MPI_TAG_UB, static_cast<void*>(&bound), &found),
             "MPI_Comm_get_attr");
-    return found ? *bound : 32767;  // what MPI guarantees
+    return found ? *bound : 32767;  // the minimum that MPI guarantees
   }
 
   bool is_told() const { return revocation::is_told(comm_, tags_.notices); }
   void refuse_after_failure() const {
     if (failed_) failed_->raise();
   }
-  /// In the end that some rank has found.
+  /// Takes part in a revocation.
   void take_part(notice const* mine) {
     ending_ = std::make_unique<revocation>(comm_, tags_, messages_);
     failed_ = ending_->run(mine, std::chrono::seconds(30));
     if (failed_->finder < 0) failed_ = loss(nullptr);
   }
-  /// A rank is lost, or another rank has found so. Tells all ranks.
-  /// @param one  the message that did not come, or null
+  /// Handles a failed rank, found by this rank or another one. Notifies all ranks.
+  /// @param one  the message that did not arrive, or null
   notice loss(pending_message const* one) {
     ulfm::revoke(comm_);
     messages_.end(std::chrono::seconds(30));
@@ -208,7 +210,7 @@ class transport {
                   " bytes: " + what);
     return mine;
   }
-  /// The peer may live and have forgotten nothing; but the others must hear of it.
+  /// Handles a timeout. The peer may be alive, but all ranks must be notified.
   [[noreturn]] void end_too_late(pending_message const& one) {
     auto const limit = std::chrono::duration_cast<std::chrono::milliseconds>(time_limit_).count();
     notice const mine = about(
@@ -218,7 +220,7 @@ class transport {
     take_part(&mine);
     failed_->raise();
   }
-  /// A message cannot be sent or received.
+  /// Handles an error of a send or receive.
   [[noreturn]] void fail(pending_message const& one, int code) {
     if (ulfm::is_loss(code)) {
       failed_ = loss(&one);
@@ -228,7 +230,7 @@ class transport {
     int kind = MPI_SUCCESS;
     MPI_Error_class(code, &kind);
     if (kind == MPI_ERR_TRUNCATE)
-      take_part(&mine);  // MPI goes on, and the others know nothing of it
+      take_part(&mine);  // MPI continues, and other ranks have not noticed
     else
       failed_ = mine;
     failed_->raise();
@@ -244,7 +246,7 @@ class transport {
     return static_cast<std::size_t>(came);
   }
 
-  /// MPI_Wait that yields: those of Open MPI and MPICH keep the processor.
+  /// MPI_Wait that yields: those of Open MPI and MPICH keep the core busy.
   int poll(pending_message& one, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
     while (code == MPI_SUCCESS && !done) {
@@ -256,7 +258,7 @@ class transport {
     }
     return code;
   }
-  /// MPI_Test; now and then whether all is over, or the time.
+  /// MPI_Test; every 1024 polls also checks for notices and the time limit.
   int ask(pending_message& one, int& done, MPI_Status& status) {
     using clock = std::chrono::steady_clock;
     bool const is_limited = time_limit_ > time_limit_.zero();
@@ -287,14 +289,14 @@ class transport {
   }
 
   MPI_Comm comm_;
-  std::shared_ptr<MPI_Comm const> shared_;  ///< null: it is this transport's own
+  std::shared_ptr<MPI_Comm const> shared_;  ///< null: the transport owns its communicator
   tag_range tags_;
   waiting waiting_;
   std::chrono::nanoseconds time_limit_{};  ///< 0: none
   int rank_, size_;
   std::uint64_t group_;
   pending_messages messages_;
-  std::optional<notice> failed_;        ///< what every call throws
+  std::optional<notice> failed_;        ///< the error of every later call
   std::unique_ptr<revocation> ending_;  // after messages_, which it uses
   std::uint64_t bytes_sent_ = 0;
 };

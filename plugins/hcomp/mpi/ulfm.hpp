@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is left of an MPI job when a rank is lost: User Level Failure Mitigation (ULFM).
+/// User Level Failure Mitigation (ULFM): continuing an MPI job after a rank fails.
 
 #include <mpi.h>
 
@@ -18,11 +18,11 @@
 #include <thread>
 #include <vector>
 
-// Open MPI from version 5 on. MPICH 4 and 5 declare most of the calls, too, but end the process in
-// MPIX_Comm_revoke with all devices that are built today (ch4).
+// Available in Open MPI from version 5. MPICH 4 and 5 declare most of these calls, too, but abort
+// the process in MPIX_Comm_revoke with every device built today (ch4).
 #if defined(OMPI_HAVE_MPI_EXT_FTMPI) && defined(OMPI_HAVE_MPIX_COMM_GET_FAILED)
 #define HCOMP_MPI_HAS_ULFM 1
-// Weak: programs also run with builds of their MPI that have no such functions.
+// Weak, so that programs also run with builds of their MPI that lack these functions.
 #pragma weak MPIX_Comm_agree
 #pragma weak MPIX_Comm_get_failed
 #pragma weak MPIX_Comm_is_revoked
@@ -30,12 +30,12 @@
 #pragma weak MPIX_Comm_shrink
 #endif
 
-/// The calls of ULFM, which all programs can compile: where the MPI has none, no rank is ever known
-/// to be lost, and what needs others throws std::logic_error.
+/// ULFM calls that every program can compile. Without ULFM, no rank is ever reported as failed, and
+/// functions that need it throw std::logic_error.
 namespace hcomp::mpi::ulfm {
 
-/// True if this job goes on when a rank is lost. Open MPI 5 has to be started for it
-/// (`mpirun --with-ft ulfm`); without, its calls may wait for ever. MPI must be running.
+/// True if this job continues after a rank fails. Open MPI 5 must be started for it (`mpirun
+/// --with-ft ulfm`); otherwise its calls may wait for ever. MPI must be running.
 inline bool is_on() {
 #ifdef HCOMP_MPI_HAS_ULFM
   void* value = nullptr;
@@ -49,7 +49,7 @@ inline bool is_on() {
 #endif
 }
 
-/// True if `code` says that a rank is lost, or that some rank has given the communicator up.
+/// True if `code` means that a rank failed, or that some rank revoked the communicator.
 inline bool is_loss([[maybe_unused]] int code) {
 #ifdef HCOMP_MPI_HAS_ULFM
   int kind = MPI_SUCCESS;
@@ -61,7 +61,7 @@ inline bool is_loss([[maybe_unused]] int code) {
 #endif
 }
 
-/// Some rank has given the communicator up.
+/// True if some rank revoked the communicator.
 inline bool is_revoked([[maybe_unused]] MPI_Comm comm) {
 #ifdef HCOMP_MPI_HAS_ULFM
   int answer = 0;
@@ -71,7 +71,7 @@ inline bool is_revoked([[maybe_unused]] MPI_Comm comm) {
 #endif
 }
 
-/// Ranks of `comm` that are known here to be lost, in ascending order. Not collective.
+/// Ranks of `comm` known here to have failed, in ascending order. Not collective.
 inline std::vector<int> lost_ranks([[maybe_unused]] MPI_Comm comm) {
   std::vector<int> lost;
 #ifdef HCOMP_MPI_HAS_ULFM
@@ -91,44 +91,45 @@ inline std::vector<int> lost_ranks([[maybe_unused]] MPI_Comm comm) {
   return lost;
 }
 
-/// Some rank that is lost: `suspect` if it is, otherwise the first. Where none is known yet, as on a
-/// rank that has only heard that others gave `comm` up, it is waited for, up to a second; then -1.
+/// A failed rank: `suspect` if it failed, otherwise the first one. If none is known yet, for
+/// example on a rank that only knows that `comm` was revoked, waits up to a second; then returns
+/// -1.
 inline int lost_rank(MPI_Comm comm, int suspect) {
   auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   for (;;) {
     auto const lost = lost_ranks(comm);
     if (!lost.empty()) return std::ranges::binary_search(lost, suspect) ? suspect : lost.front();
     if (std::chrono::steady_clock::now() > end) return -1;
-    int there = 0;  // MPI hears of losses while it is asked for something
+    int there = 0;  // MPI detects failures only inside its calls
     MPI_Iprobe(0, 0, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
     std::this_thread::yield();
   }
 }
 
-/// Gives `comm` up: what is under way on it ends with an error on all ranks, and so does what is
-/// begun. Not collective. Nothing happens where ULFM is off.
+/// Revokes `comm`: pending and later operations on it end with an error on all ranks. Not
+/// collective. No effect if ULFM is off.
 inline void revoke([[maybe_unused]] MPI_Comm comm) {
 #ifdef HCOMP_MPI_HAS_ULFM
   if (is_on()) MPIX_Comm_revoke(comm);
 #endif
 }
 
-/// True if all ranks of `comm` that are left say so: the same answer on all of them, whoever is lost
-/// meanwhile. Collective of those who are left, also after `revoke`.
+/// Logical AND over the remaining ranks of `comm`: the same answer on all of them, even if ranks
+/// fail meanwhile. Collective over the remaining ranks, also after `revoke`.
 /// @throws transport_error  MPI fails
 inline bool agree([[maybe_unused]] MPI_Comm comm, [[maybe_unused]] bool mine) {
 #ifdef HCOMP_MPI_HAS_ULFM
   int all = mine;
   int const code = MPIX_Comm_agree(comm, &all);
-  if (!is_loss(code)) require(code, "MPIX_Comm_agree");  // it tells of losses, and has agreed
+  if (!is_loss(code)) require(code, "MPIX_Comm_agree");  // it may report failures, but has agreed
   return all != 0;
 #else
   throw std::logic_error("mpi: this MPI has no MPIX_Comm_agree");
 #endif
 }
 
-/// A communicator of those who are left, in their order, which are the same on all of them.
-/// Collective of those, also after `revoke`.
+/// A communicator of the remaining ranks in their order; the same set on all of them. Collective
+/// over them, also after `revoke`.
 /// @throws transport_error  MPI fails
 inline MPI_Comm shrink([[maybe_unused]] MPI_Comm comm) {
 #ifdef HCOMP_MPI_HAS_ULFM
