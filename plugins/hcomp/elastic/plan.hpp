@@ -32,12 +32,12 @@ namespace hcomp::elastic {
 ///     hcomp::elastic::plan<float> plan("thc:bits=4", gradient.size(), group, executor);
 ///     auto const report = plan.all_reduce(gradient, feedback, {.op = hcomp::reduce_op::mean});
 ///
-/// If a rank fails during an all-reduce, the remaining ranks repeat the call on their own inputs. If
-/// some of them already have its result, they send it to the rest. All remaining ranks see the same
-/// result of every call; report.weight is the number of ranks in it.
+/// If a rank fails during an all-reduce, the remaining ranks repeat the call on their own inputs.
+/// If some of them already have its result, they send it to the rest. All remaining ranks see the
+/// same result of every call; report.weight is the number of ranks in it.
 ///
-/// An error on all ranks, for example nonfinite_error, is a result, too: a rank that first notices a
-/// failed rank also gets it. Each rank keeps its own error feedback. All ranks make the all-reduces
+/// An error on all ranks, for example nonfinite_error, is a result, too: a rank that first notices
+/// a failed rank also gets it. Each rank keeps its own error feedback. All ranks make the all-reduces
 /// of a group in the same order.
 ///
 /// Memory: two vectors, plus the plan's. Cost: the plan's, plus two copies of the vector.

@@ -40,8 +40,8 @@ enum class waiting {
 
 /// Moves bytes with MPI_Isend and MPI_Irecv on its own communicator, or with its own tags.
 ///
-/// Errors that MPI reports become transport_error. Plain MPI does not detect a dead peer or a broken
-/// link: most libraries abort the job, some wait for ever. To detect them, use
+/// Errors that MPI reports become transport_error. Plain MPI does not detect a dead peer or a
+/// broken link: most libraries abort the job, some wait for ever. To detect them, use
 /// hcomp::ucx::transport, or an MPI with ULFM (ulfm::is_on). With ULFM a failed rank is a
 /// transport_error with its number on all other ranks; the communicator is revoked, and its pending
 /// messages have ended.

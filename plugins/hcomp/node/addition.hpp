@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Adding values of all ranks, side by side.
+/// SIMD addition of the values of all ranks.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace hcomp::node {
 
-/// Halves are added in float; integers wrap around.
+/// A value as a summand: 16-bit floats are added in float; integers wrap around.
 template <class V> [[gnu::always_inline]] inline auto summand(V value) {
   if constexpr (std::is_integral_v<V>)
     return static_cast<std::make_unsigned_t<V>>(value);
@@ -19,17 +19,17 @@ template <class V> [[gnu::always_inline]] inline auto summand(V value) {
     return static_cast<accumulator_t<V>>(value);
 }
 
-/// out = (the values of rank 0 + those of rank 1 + ...) / divisor, in this order. For run_at.
+/// out = (values of rank 0 + values of rank 1 + ...) / divisor, in this order. For run_at.
 template <class V, class Source> struct addition {
   int ranks;  ///< at least 2
   std::size_t count;
-  double divisor;        ///< 1 for integers
-  V* out;                ///< may be a source
-  Source const& source;  ///< (rank), where its values begin
+  double divisor;        ///< must be 1 for integers
+  V* out;                ///< may alias a source
+  Source const& source;  ///< (rank): pointer to its values
 
   template <int> [[gnu::always_inline]] void run() const {
     using number = decltype(summand(V{}));
-    constexpr std::size_t most = 1024;  // stay in the first cache
+    constexpr std::size_t most = 1024;  // fits the first-level cache
     number sum[most];
     for (std::size_t first = 0; first < count; first += most) {
       std::size_t const n = std::min(most, count - first);
@@ -70,13 +70,13 @@ template <class V, class Source> struct addition {
   }
 };
 
-/// @param source  (rank), where its values begin
+/// @param source  (rank): pointer to its values
 template <class V, class Source>
 void add(int ranks, std::size_t count, double divisor, V* out, Source const& source) {
   run_at(best_simd_level(), addition<V, Source>{ranks, count, divisor, out, source});
 }
 
-/// x / divisor; 1 changes nothing.
+/// x / divisor; a divisor of 1 changes nothing.
 template <class V> void divide(std::span<V> x, double divisor) {
   if (divisor == 1) return;
   using number = decltype(summand(V{}));

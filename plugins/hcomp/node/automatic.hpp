@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The plan that chooses codec and algorithm itself, among hierarchical ones, too. Linux.
+/// An automatic plan that also considers hierarchical algorithms. Linux.
 
 #include <cstddef>
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace hcomp::node {
 
-/// The same, and each algorithm that is allowed also between hosts.
+/// The options plus, for each allowed algorithm, its use between nodes.
 inline automatic_options with_hierarchical(automatic_options options) {
   auto& all = options.allowed.algorithms;
   for (std::size_t i = 0, given = all.size(); i < given; ++i)
@@ -36,7 +36,7 @@ inline automatic_options with_hierarchical(automatic_options options) {
   return options;
 }
 
-/// Hierarchical ways for an hcomp::automatic_plan.
+/// Hierarchical strategies for an hcomp::automatic_plan.
 template <class V> class hierarchical_strategies : public hierarchical_strategies_of<V> {
  public:
   /// @param node_of  see hierarchical_options
@@ -62,10 +62,10 @@ template <class V> class hierarchical_strategies : public hierarchical_strategie
   std::vector<std::uint64_t> node_of_;
 };
 
-/// An automatic_plan that chooses among hierarchical ways, too, where hosts have equally many ranks each:
-/// every algorithm that is allowed is so between hosts as well. It takes no feedback.
+/// An automatic_plan that also considers hierarchical strategies if all nodes have the same number
+/// of ranks: every allowed algorithm is allowed between nodes, too. No error feedback.
 ///
-///     hcomp::node::automatic_plan<float> sum(gradient.size(), transport, executor);
+///     hcomp::node::automatic_plan<float> plan(gradient.size(), transport, executor);
 ///
 /// Arguments and errors as of hcomp::automatic_plan.
 template <class V>

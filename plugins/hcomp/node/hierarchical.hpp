@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of ranks on several hosts: exact inside each, by a codec between them. Linux.
+/// Hierarchical all-reduce over several nodes: exact inside each node, encoded between them. Linux.
 
 #include <algorithm>
 #include <chrono>
@@ -39,38 +39,44 @@
 
 namespace hcomp::node {
 
-/// How a hierarchical_plan is made.
+/// Options of a hierarchical_plan.
 struct hierarchical_options {
-  /// Of the plans between hosts; none: the algorithm is the first of the codec's row.
+  /// Options of the plans between nodes; empty: the codec's default algorithm.
   std::optional<plan_options> between = {};
-  /// Of every rank, any numbers; none: those of one place are on one host.
+  /// The node number of every rank, any numbers; empty: ranks with equal place_of_this_process
+  /// share a node.
   std::vector<std::uint64_t> node_of = {};
-  /// Of one wait inside a host; 0: for ever.
+  /// Timeout of one wait inside a node; 0: none.
   std::chrono::milliseconds timeout = std::chrono::seconds(30);
 };
 
-/// Sums of vectors of one size over ranks on several hosts. Those of one host add in full precision
-/// through shared memory, each of them then sums its share with its peers of other hosts by a codec, and
-/// all read the result: a value crosses a host's link as often as if the host had one rank, and all ranks
-/// of it encode. Where there is one host, nothing is encoded.
+/// Hierarchical all-reduce of vectors of one size over ranks on several nodes.
 ///
-///     hcomp::node::hierarchical_plan<float> sum("thc:bits=4", gradient.size(), transport, executor);
-///     sum.all_reduce(gradient, {.op = hcomp::reduce_op::mean});
+/// Ranks of one node add in full precision through shared memory. Each rank then all-reduces its
+/// share with its peers on other nodes, using a codec; finally all ranks of the node read the
+/// result. A value crosses a node's link as often as if the node had one rank, and all its ranks
+/// share the encoding. On a single node, nothing is encoded.
 ///
-/// Errors as for plan::all_reduce, on all ranks alike, x unchanged; of a wrong argument other hosts hear
-/// as a memory_error. Transport and executor are used, not owned, and must outlive this. Collective, the
-/// constructor too. Over a concurrent_transport sums of several plans can be under way at the same time;
-/// of plans with the same node_ranks they follow each other: `exclusive` of start_options is that.
-/// Memory: that of sums, of a plan for the share, and the share.
-/// @tparam Between  plans of shares between hosts: any_plan, or what looks like one
+///     hcomp::node::hierarchical_plan<float> plan("thc:bits=4", gradient.size(), transport,
+///                                                executor);
+///     plan.all_reduce(gradient, {.op = hcomp::reduce_op::mean});
+///
+/// Errors as for plan::all_reduce, on all ranks alike, with x unchanged; other nodes report an
+/// invalid argument as a memory_error. Transport and executor are not owned, and must outlive this
+/// object. All calls are collective, including the constructor.
+///
+/// Over a concurrent_transport, all-reduces of several plans can run concurrently. Plans with the
+/// same node_ranks must run one after the other: pass it as `exclusive` of start_options.
+/// Memory: that of node::sums, of a plan for the share, and the share itself.
+/// @tparam Between  type of the plans between nodes: any_plan, or a type with its interface
 template <class V, class Between = any_plan<V>> class hierarchical_plan {
  public:
   using value_type = V;
 
-  /// @param codec  between hosts, as make_plan takes it
-  /// @throws std::invalid_argument  as make_plan, or node_of has not a number for every rank
-  /// @throws disagreement_error     ranks pass different codecs, numbers of values or lists of hosts
-  /// @throws std::runtime_error     ranks of a host cannot share memory; on all ranks alike
+  /// @param codec  between nodes, as make_plan takes it
+  /// @throws std::invalid_argument  as make_plan; or node_of has not one number per rank
+  /// @throws disagreement_error     codecs, numbers of values or node lists differ between ranks
+  /// @throws std::runtime_error     ranks of a node cannot share memory; on all ranks alike
   template <Transport T>
   hierarchical_plan(std::string_view codec, std::size_t values, T& transport,
                     host_executor& executor, hierarchical_options options = {})
@@ -92,9 +98,10 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
                           : hcomp::make_plan<V>(codec, count, between, executor));
     });
   }
-  /// Over hosts that are known already, which must outlive this.
-  /// @param make  (values of a share, ranks that carry it), gives a std::unique_ptr<Between>
-  /// @throws what make throws on any rank of this host
+  /// Uses existing node_ranks, which must outlive this object.
+  /// @param make  (number of values of the share, ranks that carry it): returns a
+  ///              std::unique_ptr<Between>
+  /// @throws all exceptions of `make` on any rank of this node
   template <class Make>
   hierarchical_plan(node_ranks& nodes, std::size_t values, Make const& make)
       : values_(values), nodes_(&nodes) {
@@ -105,20 +112,21 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
 
   std::size_t values() const { return values_; }
   hierarchy const& ranks() const { return nodes_->ranks(); }
-  /// The values that this rank sums with other hosts; none, where another host has fewer ranks.
+  /// The values that this rank reduces with other nodes; empty if another node has fewer ranks.
   value_range share() const { return ranks().share(values_); }
-  /// Those of which an error_feedback keeps what was lost.
+  /// The values for which error_feedback keeps residuals.
   value_range encoded() const { return share(); }
-  /// The values this rank holds after `reduce_scatter` and gives in `all_gather`: of its share.
+  /// The shard of this rank: its result of `reduce_scatter` and its input of `all_gather`; part of
+  /// its share.
   value_range shard() const {
     auto const mine = share();
     if (!plan_) return mine;
     auto const [first, count] = plan_->shard();
     return {mine.first + first, count};
   }
-  /// See plan::shard_alignment. 0 too where hosts have different numbers of ranks.
+  /// See plan::shard_alignment. Also 0 if nodes have different numbers of ranks.
   std::size_t shard_alignment() const {
-    constexpr std::size_t word = 64;  // shares begin with one
+    constexpr std::size_t word = 64;  // shares are aligned to it
     if (!ranks().all_carry()) return 0;
     return plan_ ? std::lcm(plan_->shard_alignment(), word) : word;
   }
@@ -136,7 +144,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
     return sum(operation::all_reduce, x, call,
                [&](std::span<V> share) { return plan_->all_reduce(share, call); });
   }
-  /// @param feedback  of share().count values
+  /// @param feedback  for share().count values
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
     return sum(
         operation::all_reduce, x, call,
@@ -169,13 +177,13 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   using outcome = detail::outcome;
   enum class operation : std::uint64_t { all_reduce, reduce_scatter, all_gather };
 
-  /// @param between   (share), by the plan
-  /// @param feedback  that it uses, or null
+  /// @param between   (share): all-reduce by the plan
+  /// @param feedback  used by `between`, or null
   template <class F>
   report sum(operation what, std::span<V> x, call_options const& call, F const& between,
              error_feedback<V>* feedback = nullptr) {
     auto& inside = nodes_->inside();
-    // The plan divides by the hosts.
+    // The plan divides by the number of nodes.
     double const divisor = call.op == reduce_op::mean ? ranks_of_a_node() : 1;
     if (what == operation::all_reduce && ranks().nodes == 1)
       return steps(
@@ -194,14 +202,14 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
                       x.data() + mine.first);
         });
   }
-  /// Gives all ranks of this host all shares.
+  /// Gives all shares to all ranks of this node.
   void spread(std::span<V> x) {
     std::ranges::copy(sum_, x.data() + share().first);
     nodes_->inside().all_gather(x, ranks().share_of_each(values_));
   }
-  /// @param gather   (), fills sum_
-  /// @param between  (share), by the plan
-  /// @param scatter  (), of what has become of sum_
+  /// @param gather   (): fills sum_
+  /// @param between  (share): all-reduce by the plan
+  /// @param scatter  (): distributes sum_
   template <class Gather, class F, class Scatter>
   report steps(operation what, std::span<V> x, call_options const& call,
                error_feedback<V>* feedback, Gather const& gather, F const& between,
@@ -218,14 +226,14 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       report stats;
       outcome mine;
       if (plan_)
-        // Without values it takes part all the same, so that other hosts hear of it.
+        // Even without values this rank takes part, so that other nodes learn of the error.
         mine = detail::outcome_of(
             [&] { stats = between(is_fallback ? std::span(sum_) : no_values()); });
-      watch.skip();  // the plan has told
+      watch.skip();  // the plan has reported its time
       outcome const after = together(mine);
       watch.add_to(waiting);
       bool const has_failed = after.has_failed();
-      // The residual before is where the pending one was.
+      // The pending buffer holds the previous residual.
       if (has_failed && plan_ && feedback && !mine.has_failed()) feedback->commit();
       before.raise();
       after.raise();
@@ -234,18 +242,18 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       stats.seconds_merge += adding;
       stats.seconds_communicate += waiting;
       stats.weight = static_cast<std::uint64_t>(nodes_->all().size());
-      stats.seconds_of_last = 0;  // ranks of other shares had other ones
+      stats.seconds_of_last = 0;  // differs between ranks of different shares
       return stats;
     });
   }
-  /// What no plan takes.
+  /// An argument that every plan rejects.
   std::span<V> no_values() const {
     return {static_cast<V*>(nullptr), std::max<std::size_t>(sum_.size(), 1)};
   }
   double ranks_of_a_node() const {
     return static_cast<double>(nodes_->all().size()) / ranks().nodes;
   }
-  /// What is wrong with this rank's arguments.
+  /// Checks this rank's arguments.
   outcome complaint(operation what, std::span<V const> x, error_feedback<V> const* feedback,
                     call_options const& call) const {
     using detail::error_text;
@@ -268,7 +276,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
                           " values, its share has ", share().count})};
     return {};
   }
-  /// Of what has to be equal on all ranks.
+  /// A hash of the arguments that must be equal on all ranks.
   static std::uint64_t fingerprint_of(operation what, call_options const& call) {
     std::uint64_t print = static_cast<std::uint64_t>(call.op);
     for (std::uint64_t const one :
@@ -276,7 +284,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       print = mix(print ^ one);
     return print;
   }
-  /// @throws disagreement_error  ranks ask for different plans
+  /// @throws disagreement_error  plans differ between ranks
   static void require_same(any_transport& ranks, std::string_view codec, std::size_t values,
                            std::span<std::uint64_t const> node_of, tag_t tag) {
     struct request {
@@ -296,7 +304,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
            all.front().values, " values, rank ", other - all.begin(), " for one of ", other->values,
            "; the codec and the list of nodes have to be the same, too"}));
   }
-  /// Not all ranks make a plan, but all have to know that it cannot be made.
+  /// Only carriers create a plan, but all ranks must learn of its errors.
   template <class Make> void make_plans(Make const& make) {
     sum_.resize(share().count);
     together(detail::outcome_of([&] {
@@ -304,8 +312,8 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       if (between && ranks().nodes > 1) plan_ = make(sum_.size(), *between);
     })).raise();
   }
-  /// The first of this host's that went wrong.
-  /// @param call  the same on all of them, or that is wrong
+  /// The first error of any rank of this node.
+  /// @param call  must be equal on all of them; otherwise an error
   outcome together(outcome mine, std::uint64_t call = 0) {
     mine.call = call;
     std::vector<outcome> all(ranks().inside.size());
@@ -324,16 +332,18 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   std::optional<node_ranks> own_nodes_;
   node_ranks* nodes_ = nullptr;
   std::unique_ptr<Between> plan_;
-  std::vector<V> sum_;  ///< of the share
+  std::vector<V> sum_;  ///< of this rank's share
 };
 
-/// A plan by the names of its codec and its algorithm, as hcomp::make_plan makes it, also where the
-/// algorithm is hierarchical: then as hierarchical_plan, which must not outlive transport and executor.
+/// Creates a plan from the names of its codec and algorithm, as hcomp::make_plan does. If the
+/// algorithm is hierarchical, it is a hierarchical_plan, which must not outlive transport and
+/// executor.
 ///
-///     auto sum = hcomp::node::make_plan<float>("thc:bits=4", gradient.size(), transport, executor,
-///                                              {.algorithm = hcomp::algorithm::from("hierarchical")});
+///     auto plan = hcomp::node::make_plan<float>(
+///         "thc:bits=4", gradient.size(), transport, executor,
+///         {.algorithm = hcomp::algorithm::from("hierarchical")});
 ///
-/// @param node_of  see hierarchical_options; other algorithms do not look at it
+/// @param node_of  see hierarchical_options; ignored by other algorithms
 /// @throws as hierarchical_plan and hcomp::make_plan
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,

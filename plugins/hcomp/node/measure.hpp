@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What hierarchical sums cost on the hosts at hand, measured while all ranks work. Linux.
+/// Measures the costs of hierarchical all-reduce on the current nodes while all ranks work. Linux.
 
 #include <algorithm>
 #include <chrono>
@@ -20,12 +20,12 @@
 
 namespace hcomp::node {
 
-/// For cost_table::hosts: the links between hosts, which ranks of a host share, as measure_link measures
-/// them, and sums inside hosts, the median of some. Collective; every rank gets the same figures, those
-/// of the slowest rank.
-/// None on all ranks alike where hosts have different numbers of ranks, or ranks of one share no memory.
-/// @tparam V       of the values
-/// @param options  of which codec_seconds does not matter
+/// Measures cost_table::hosts: the links between nodes, shared by the ranks of a node, as
+/// measure_link does, and the median of several all-reduces inside nodes. Collective; every rank
+/// gets the same result, that of the slowest rank. Empty on all ranks alike if nodes have different
+/// numbers of ranks, or ranks of a node cannot share memory.
+/// @tparam V       type of the values
+/// @param options  codec_seconds is ignored
 /// @param node_of  see hierarchical_options
 template <class V>
 std::optional<node_cost> measure_nodes(any_transport& transport,

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Ranks of several hosts: those of each share memory. Linux.
+/// Ranks grouped by node; ranks of a node share memory. Linux.
 
 #include <algorithm>
 #include <chrono>
@@ -20,27 +20,28 @@
 
 namespace hcomp::node {
 
-/// Which ranks are on one host, and who of them carries what to the others.
+/// The ranks of one node, and their peers on other nodes.
 struct hierarchy {
-  std::vector<int> inside;  ///< ranks of this host, in order
-  /// Ranks that carry the same share as this one, one of each host; or none.
+  std::vector<int> inside;  ///< ranks of this node, in order
+  /// Ranks that carry the same share as this rank, one per node; may be empty.
   std::vector<int> between;
-  int number = 0;    ///< of this rank in its host
-  int carriers = 1;  ///< of every host: as many as the smallest has ranks, and its first ones
+  int number = 0;    ///< index of this rank within its node
+  int carriers = 1;  ///< carriers per node: the first ones; number of ranks on the smallest node
   int nodes = 1;
-  int ranks = 1;  ///< of all hosts
-  /// Hosts have equally many ranks each, with numbers that follow each other.
+  int ranks = 1;  ///< of all nodes
+  /// True if all nodes have the same number of ranks, with consecutive numbers.
   bool is_by_blocks = true;
 
   bool is_carrier() const { return number < carriers; }
-  /// True: all hosts have as many ranks.
+  /// True if all nodes have the same number of ranks.
   bool all_carry() const { return carriers * nodes == ranks; }
-  /// Values of a vector that each carrier has, the last ones fewer or none: whole words of codes.
+  /// Values per carrier, rounded up to whole words of encoded data; the last carriers may have
+  /// fewer or none.
   std::size_t share_of_each(std::size_t values) const {
     auto const all = static_cast<std::size_t>(carriers);
     return ((values + all - 1) / all + 63) / 64 * 64;
   }
-  /// This rank's; none, where it carries nothing.
+  /// The share of this rank; empty if it is not a carrier.
   value_range share(std::size_t values) const {
     if (!is_carrier()) return {values, 0};
     std::size_t const each = share_of_each(values);
@@ -48,7 +49,7 @@ struct hierarchy {
     return {first, std::min(values - first, each)};
   }
 
-  /// @param node_of  of every rank, any numbers
+  /// @param node_of  node number of every rank, any numbers
   static hierarchy from(std::span<std::uint64_t const> node_of, int rank) {
     std::vector<std::uint64_t> names;
     std::vector<std::vector<int>> members;
@@ -79,13 +80,14 @@ struct hierarchy {
   }
 };
 
-/// The ranks of this host, and this one's peers on others. Refers to the transport of all ranks. Over a
-/// concurrent_transport collectives of different node_ranks can be under way at the same time.
+/// The ranks of this node, and this rank's peers on other nodes. Refers to the transport of all
+/// ranks. Over a concurrent_transport, collectives of different node_ranks can run concurrently.
 class node_ranks {
  public:
-  /// None on all ranks alike where some of a host share no memory. Collective.
-  /// @param timeout  of one wait inside a host; 0: for ever
-  /// @param node_of  of every rank, any numbers; none: those of one place are on one host
+  /// Empty on all ranks alike if some ranks of a node cannot share memory. Collective.
+  /// @param timeout  of one wait inside a node; 0: none
+  /// @param node_of  node number of every rank, any numbers; empty: ranks with equal
+  ///                 place_of_this_process share a node
   static std::optional<node_ranks> make(any_transport& all, tag_t tag,
                                         std::chrono::milliseconds timeout,
                                         std::vector<std::uint64_t> node_of = {}) {
@@ -101,13 +103,13 @@ class node_ranks {
 
   any_transport& all() { return *all_; }
   hierarchy const& ranks() const { return ranks_; }
-  /// Of this host, under the numbers of ranks().inside.
+  /// Collectives of this node; ranks are indices into ranks().inside.
   sums& inside() { return inside_; }
-  /// This rank and those of other hosts that carry the same share; null where it carries none.
+  /// This rank and its peers on other nodes with the same share; null if it is not a carrier.
   some_ranks* between() { return between_ ? &*between_ : nullptr; }
 
-  /// What f() gives. Of a transport_error hear all ranks that wait for this one, in memory and by
-  /// messages; the transport must not be used again.
+  /// Returns f(). If it throws a transport_error, notifies all ranks that wait for this one, in
+  /// shared memory and by messages; the transport must not be used afterwards.
   template <class F> auto telling_others(F const& f) {
     try {
       return f();
@@ -115,7 +117,7 @@ class node_ranks {
       inside_.fail(error.peer(), error.what());
       try {
         all_->revoke(error.what());
-      } catch (wire_error const&) {  // what it throws here, too
+      } catch (wire_error const&) {  // revoke throws it here, too
       }
       throw;
     }

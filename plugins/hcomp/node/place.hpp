@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Which processes are on one host. Linux.
+/// Detects processes on one node. Linux.
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,10 +15,10 @@
 
 namespace hcomp::node {
 
-/// Equal for processes of one user on one host, in one container and network namespace; another one for
-/// others, and for every process where it cannot be told.
+/// Equal for processes of one user on one node, in one container and network namespace; different
+/// for any other process. Unique per process if it cannot be determined.
 inline std::uint64_t place_of_this_process() {
-  std::string boot;  // of the machine, this time
+  std::string boot;  // of this boot of the machine
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
   struct ::stat processes = {}, network = {};
   bool const is_known = !boot.empty() && ::stat("/proc/self/ns/pid", &processes) == 0 &&

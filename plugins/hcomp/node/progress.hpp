@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How far ranks that share memory are, and how they wait for each other. Linux.
+/// Progress counters in shared memory, and waiting for them. Linux.
 
 #include <linux/futex.h>
 #include <sched.h>
@@ -18,21 +18,22 @@
 
 namespace hcomp::node {
 
-/// A count in shared memory that one rank raises and others wait for. Zeros are a count of 0.
+/// A counter in shared memory that one rank increments and other ranks wait for. Zeroed memory is a
+/// valid counter of 0.
 class progress {
  public:
-  /// Raises it, by the rank whose it is: what this rank wrote before can be read.
+  /// Sets the counter. Only by its owner. Earlier writes of this rank become visible first.
   void raise_to(std::uint32_t count) {
     count_.store(count);
     if (waiting_.load() > 0)
       ::syscall(SYS_futex, &count_, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
   }
 
-  /// Returns when the count is at least so high. Counts begin anew at 0 after 2^32 - 1: one is the
-  /// higher of two where it is ahead by less than half of all.
-  /// @param look  called from time to time while it waits; may throw
+  /// Returns when the counter is at least `count`. Counters wrap around at 2^32: a value is greater
+  /// if it is ahead by less than half of the range.
+  /// @param look  called from time to time while waiting; may throw
   template <class Look> void wait_for(std::uint32_t count, Look const& look) {
-    // Others may need this core to get there: it is left to them before long.
+    // The awaited rank may need this core, so yield soon.
     for (int turn = 0; turn < 100; ++turn) {
       if (has(count)) return;
       if (turn >= 20) ::sched_yield();
@@ -48,8 +49,8 @@ class progress {
     }
   }
 
-  /// The same, where other collectives go on meanwhile.
-  /// @param over  has wait_until
+  /// The same; other collectives progress meanwhile.
+  /// @param over  must have wait_until
   template <class Look> void wait_for(std::uint32_t count, Look const& look, any_transport& over) {
     using clock = std::chrono::steady_clock;
     std::optional<clock::time_point> looked;
@@ -67,7 +68,7 @@ class progress {
   }
 
  private:
-  static constexpr std::chrono::milliseconds a_while{20};  ///< between looks
+  static constexpr std::chrono::milliseconds a_while{20};  ///< between calls of `look`
 
   static bool is_reached(std::uint32_t seen, std::uint32_t count) {
     return static_cast<std::int32_t>(seen - count) >= 0;
@@ -75,7 +76,7 @@ class progress {
   bool has(std::uint32_t count) const { return is_reached(count_.load(), count); }
 
   std::atomic<std::uint32_t> count_;
-  std::atomic<std::uint32_t> waiting_;  ///< ranks; more, if one of them was killed
+  std::atomic<std::uint32_t> waiting_;  ///< waiting ranks; too high after one of them was killed
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 

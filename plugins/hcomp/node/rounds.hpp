@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Memory that the ranks of a host take turns with. Linux.
+/// Synchronised use of shared memory by the ranks of a node. Linux.
 
 #include <algorithm>
 #include <atomic>
@@ -20,19 +20,20 @@
 
 namespace hcomp::node {
 
-/// A slot for each rank and one for their result, of which all ranks say how far they are. What passes
-/// through the slots at once is a round; two of them may be under way.
+/// One slot per rank plus one for their result, with progress counters of all ranks. One use of the
+/// slots is a round; two rounds may overlap.
 ///
-/// Rounds are counted alike on all ranks. A rank that ends is a transport_error with its number on all
-/// that wait for it, within 0.1 s; so is one that says nothing for as long as the time limit.
+/// All ranks count rounds alike. If a rank's process ends, all ranks that wait for it get a
+/// transport_error with its number, within 0.1 s. The same happens after the timeout if a rank
+/// makes no progress.
 class rounds {
  public:
-  /// How far a rank is in a round, in this order. All three are reached in every round.
+  /// The progress of a rank within a round, in this order. Every round reaches all three stages.
   enum class stage { arrived, reduced, taken };
 
-  /// None on all ranks alike, as shared_segment::make. Collective.
-  /// @param timeout  of one wait; 0: for ever
-  /// @param names    of the ranks in errors; none: their numbers
+  /// Empty on all ranks alike, as shared_segment::make. Collective.
+  /// @param timeout  of one wait; 0: none
+  /// @param names    rank numbers for error texts; empty: 0, 1, ...
   template <Transport T>
   static std::optional<rounds> make(T& transport, tag_t tag, std::chrono::milliseconds timeout,
                                     std::vector<int> names) {
@@ -44,30 +45,30 @@ class rounds {
     return rounds(std::move(*segment), where, transport.rank(), timeout, std::move(names));
   }
 
-  /// From now on it waits by the wait_until of this transport, which has it and must outlive this: other
-  /// collectives go on meanwhile. Null: it waits by itself, as at first.
+  /// From now on waits with the wait_until of this transport, which must have it and outlive this
+  /// object, so that other collectives progress meanwhile. Null (the default): waits by itself.
   void wait_over(any_transport* transport) { over_ = transport; }
 
   int rank() const { return rank_; }
   int size() const { return layout_.ranks; }
   std::size_t slot_bytes() const { return layout_.slot_bytes; }
 
-  /// The number of a new round, in memory that nobody needs any more.
+  /// Begins a round and returns its number; waits until its slots are free.
   std::uint32_t begin() {
     ++round_;
     for (int r = 0; r < size(); ++r) wait(stage::taken, r, round_ - 2);
     return round_;
   }
-  /// Of a rank, or number `size()`: of the result.
+  /// The slot of a rank; number `size()` is the slot of the result.
   template <class V> V* slot(std::uint32_t round, int number) const {
     std::size_t const place = round % 2 * layout_.slots() + static_cast<std::size_t>(number);
     return reinterpret_cast<V*>(segment_.bytes().data() + layout_.first_slot() +
                                 place * layout_.slot_bytes);
   }
-  /// This rank is so far: what it wrote before can be read.
+  /// Publishes that this rank has reached a stage. Its earlier writes become visible first.
   void reach(stage now, std::uint32_t round) { of(rank_)[index(now)].raise_to(round); }
-  /// Returns when a rank is so far.
-  /// @throws transport_error, wire_error  it never will be; see fail and revoke
+  /// Waits until a rank has reached a stage.
+  /// @throws transport_error, wire_error  it never will; see fail and revoke
   void wait(stage until, int rank, std::uint32_t round) {
     if (rank == rank_) return;
     using clock = std::chrono::steady_clock;
@@ -75,7 +76,7 @@ class rounds {
     bool has_ended = false;
     auto const look = [&] {
       if (how_it_ended().is_written.load() == 2) throw_ending();
-      if (has_ended) give_up(rank, "its process has ended");  // and did not get there just before
+      if (has_ended) give_up(rank, "its process has ended");  // still not there
       has_ended = !segment_.lives(rank);
       if (!began) began = clock::now();
       if (timeout_.count() > 0 && clock::now() - *began > timeout_)
@@ -87,30 +88,30 @@ class rounds {
     else
       there.wait_for(round, look);
   }
-  /// Of all others.
+  /// Waits for all other ranks.
   void wait(stage until, std::uint32_t round) {
     for (int i = 1; i < size(); ++i) wait(until, (rank_ + i) % size(), round);
   }
 
-  /// Ends the waiting of all ranks, this one's later on too: by a wire_error with this text.
+  /// Ends all current and later waits on all ranks by a wire_error with this text.
   /// @throws wire_error  always
   [[noreturn]] void revoke(std::string const& why) {
     end(revoked, why);
     throw wire_error(why);
   }
-  /// The same for others, by a transport_error with this peer, of whatever numbers, and text.
+  /// Ends the waits of other ranks by a transport_error with this text; `peer` may be any number.
   void fail(int peer, std::string const& why) { end(peer, why); }
 
  private:
-  /// Of one rank, by stages.
+  /// The counters of one rank, by stage.
   struct alignas(64) counts {
     progress of_stage[3];
     progress& operator[](std::size_t i) { return of_stage[i]; }
   };
-  /// How waiting ends for all.
+  /// The reason for the end of all waits.
   struct alignas(64) ending {
-    std::atomic<std::uint32_t> is_written;  ///< 1: somebody writes, 2: all is there
-    std::int32_t whom;                      ///< the peer of a transport_error, or `revoked`
+    std::atomic<std::uint32_t> is_written;  ///< 1: being written, 2: complete
+    std::int32_t whom;                      ///< peer of the transport_error, or `revoked`
     char text[240];
   };
   static constexpr std::int32_t revoked = -2;
@@ -152,7 +153,7 @@ class rounds {
     end(name, text);
     throw transport_error(name, text);
   }
-  /// The first text is that of all ranks.
+  /// The first text counts on all ranks.
   void end(std::int32_t whom, std::string const& text) {
     auto& it = how_it_ended();
     std::uint32_t nobody = 0;

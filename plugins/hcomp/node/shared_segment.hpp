@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Memory that the ranks of one host share. Linux.
+/// Memory shared by the ranks of one node. Linux.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -20,12 +20,13 @@
 
 namespace hcomp::node {
 
-/// Memory of all ranks of a transport, who are on one host. It has no name in any file system: nobody
-/// else can open it, and it is gone with the last of them, however they end.
+/// Memory shared by all ranks of a transport, which must be on one node. It has no name in any file
+/// system: no other process can open it, and it disappears with the last rank, however the ranks
+/// end.
 class shared_segment {
  public:
-  /// Zeros, so many bytes. None on all ranks alike where they are not all in one place, see
-  /// place_of_this_process, or there is no such memory. Collective.
+  /// Creates `bytes` zero bytes. Empty on all ranks alike if the ranks are not all in one place
+  /// (see place_of_this_process), or the memory is unavailable. Collective.
   template <Transport T>
   static std::optional<shared_segment> make(T& transport, tag_t tag, std::size_t bytes) {
     introduction mine{place_of_this_process(), ::getpid(), -1};
@@ -67,10 +68,10 @@ class shared_segment {
     if (bytes_.data()) ::munmap(bytes_.data(), bytes_.size());
   }
 
-  /// The same memory on all ranks, at other addresses.
+  /// The same memory on all ranks, at different addresses.
   std::span<std::byte> bytes() const { return bytes_; }
 
-  /// Whether the process of a rank lives, and has the segment: the kernel knows.
+  /// Whether the process of a rank is alive and has mapped the segment, according to the kernel.
   bool lives(int rank) const {
     auto const process = processes_[static_cast<std::size_t>(rank)];
     if (process == processes_[static_cast<std::size_t>(rank_)]) return true;
@@ -102,10 +103,11 @@ class shared_segment {
   shared_segment(file opened, std::size_t bytes, int rank, std::vector<introduction> const& all)
       : file_(std::move(opened)), rank_(rank) {
     for (auto const& one : all) processes_.push_back(one.process);
-    // Held as long as the process lives, whatever it forks: others see by it that it does.
+    // Held until the process ends, even if it forks: other ranks detect by it that the process is
+    // alive.
     auto lock = lock_of(rank);
     if (file_.number < 0 || ::fcntl(file_.number, F_SETLK, &lock) != 0) return;
-    // of another size it is another version's, or not the one that was meant
+    // another size: a segment of another version, or a wrong file
     struct ::stat found = {};
     if (::fstat(file_.number, &found) != 0 || found.st_size != static_cast<off_t>(bytes)) return;
     void* const place = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_.number, 0);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Some ranks of a transport, as a transport.
+/// A transport over a subset of the ranks of another transport.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,13 +16,14 @@
 
 namespace hcomp::node {
 
-/// Ranks of another transport, which must outlive this, under numbers of their own. Errors name ranks
-/// of the other one. Two of them that share no pair of ranks do not get into each other's way.
+/// A subset of the ranks of another transport, renumbered. The other transport must outlive this
+/// object; errors contain its rank numbers. Two subsets with at most one common rank do not
+/// interfere.
 class some_ranks {
  public:
   using request = any_transport::request;
 
-  /// @param ranks  of all; this one is among them
+  /// @param ranks  ranks of `all`, including this one
   some_ranks(any_transport& all, std::vector<int> ranks)
       : all_(&all),
         ranks_(std::move(ranks)),
@@ -35,7 +36,7 @@ class some_ranks {
   int size() const { return static_cast<int>(ranks_.size()); }
   std::uint64_t group() const { return group_; }
   bool reaches(memory_space space) const { return all_->reaches(space); }
-  /// To whomever, by this rank.
+  /// The bytes that this rank sent to any rank of `all`.
   std::uint64_t bytes_sent() const { return all_->bytes_sent(); }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
@@ -45,7 +46,7 @@ class some_ranks {
     return all_->irecv(ranks_[static_cast<std::size_t>(peer)], tag, bytes);
   }
   std::size_t wait(request& r) { return all_->wait(r); }
-  /// Of all, not only of these.
+  /// Ends the operations of all ranks of `all`.
   [[noreturn]] void revoke(std::string const& why) { all_->revoke(why); }
 
  private:

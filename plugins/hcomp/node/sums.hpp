@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Exact sums of ranks on one host, through memory that they share. Linux.
+/// Exact collectives of the ranks of one node through shared memory. Linux.
 
 #include <algorithm>
 #include <chrono>
@@ -20,13 +20,16 @@
 
 namespace hcomp::node {
 
-/// Collectives of ranks on one host, without a message: values pass through shared memory, in chunks
-/// that stay in the processor's caches, and are added as they are, in the order of the ranks; halves in
-/// float. For one thread at a time.
+/// Collectives of the ranks of one node, without messages. Values pass through shared memory in
+/// chunks that stay in the processor's caches. They are added unencoded, in rank order; 16-bit
+/// floats are added in float. For one thread at a time.
 ///
-/// All ranks pass the same sizes, types and divisors: nobody checks. Ranks that end, or say nothing, are
-/// errors as of rounds; after one the object can only be destroyed. Divisors of integers are 1.
-/// Memory: 512 KiB for each rank of up to 16, 128 KiB of 64 and more, and as much for one more.
+/// All ranks must pass the same sizes, types and divisors; this is not checked. A rank that ends,
+/// or times out, is an error as in rounds; after an error the object can only be destroyed.
+/// Divisors of integers must be 1.
+///
+/// Memory: 512 KiB per rank for up to 16 ranks, 128 KiB per rank from 64 ranks on, plus one such
+/// slot.
 /// Cost of an all_reduce: per value one copy in, its share of the additions, and one copy out.
 class sums {
  public:
@@ -45,7 +48,7 @@ class sums {
   int rank() const { return rounds_.rank(); }
   int size() const { return rounds_.size(); }
 
-  /// Sums x over all ranks, in place, and divides the sum: the same bits on all ranks.
+  /// All-reduce: sums x over all ranks, in place, and divides: the same bits on all ranks.
   template <class V> void all_reduce(std::span<V> x, double divisor = 1) {
     if (size() == 1) return divide(x, divisor);
     if (x.size_bytes() <= most_for_all) {
@@ -67,9 +70,10 @@ class sums {
     }
   }
 
-  /// Gives rank r the sum over all ranks of part r of x: `each` values, fewer or none where x ends.
-  /// @param each  so many that there are no more parts than ranks
-  /// @param part  may be the rank's own in x
+  /// Reduce-scatter: rank r gets the sum over all ranks of shard r of x: `each` values, fewer or
+  /// none at the end of x.
+  /// @param each  values per shard; the number of shards must not exceed the number of ranks
+  /// @param part  may alias this rank's shard in x
   template <class V>
   void reduce_scatter(std::span<V const> x, std::size_t each, std::span<V> part,
                       double divisor = 1) {
@@ -95,8 +99,8 @@ class sums {
     }
   }
 
-  /// Parts of x, as of reduce_scatter, of all ranks on every rank.
-  /// @param x  this rank's part is in its place
+  /// All-gather of shards of x, as in reduce_scatter.
+  /// @param x  contains this rank's shard in its position
   template <class V> void all_gather(std::span<V> x, std::size_t each) {
     std::size_t const most = rounds_.slot_bytes() / sizeof(V);
     for (std::size_t first = 0; first < each; first += most) {
@@ -110,8 +114,8 @@ class sums {
       pass(round);
     }
   }
-  /// All ranks' bytes on every rank, in the order of the ranks.
-  /// @param mine  may be in its place in `all`
+  /// All-gather of bytes, in rank order.
+  /// @param mine  may be at its position in `all`
   void all_gather(std::span<std::byte const> mine, std::span<std::byte> all) {
     auto const place = all.subspan(static_cast<std::size_t>(rank()) * mine.size(), mine.size());
     if (!mine.empty() && place.data() != mine.data())
@@ -119,7 +123,7 @@ class sums {
     all_gather(all, mine.size());
   }
 
-  /// Gives every rank the bytes of rank `root`.
+  /// Broadcasts the bytes of rank `root`.
   void broadcast(std::span<std::byte> bytes, int root) {
     for (std::size_t first = 0; first < bytes.size(); first += rounds_.slot_bytes()) {
       auto const some = bytes.subspan(first, std::min(rounds_.slot_bytes(), bytes.size() - first));
@@ -138,7 +142,7 @@ class sums {
  private:
   using stage = rounds::stage;
 
-  /// Where all ranks add everything, which saves a wait.
+  /// Up to this size every rank adds all values, which saves one wait.
   static constexpr std::size_t most_for_all = 8192;
 
   explicit sums(rounds memory) : rounds_(std::move(memory)) {}
@@ -146,7 +150,7 @@ class sums {
   struct share {
     std::size_t first, count;
   };
-  /// Whole cache lines, but for the last, so that ranks do not write to the same ones.
+  /// Whole cache lines except for the last share, so that no two ranks write to one line.
   share share_of(std::size_t values, int rank) const {
     auto const ranks = static_cast<std::size_t>(size()), r = static_cast<std::size_t>(rank);
     std::size_t const each = (values / ranks + 63) / 64 * 64;
@@ -154,7 +158,7 @@ class sums {
     bool const is_last = r + 1 == ranks;
     return {first, (is_last ? values : std::min(values, first + each)) - first};
   }
-  /// At most `most` values of part r of x, from value `first` of the part on.
+  /// At most `most` values of shard r of x, from offset `first` on.
   template <class V>
   static std::span<V> piece_of(std::span<V> x, int r, std::size_t each, std::size_t first,
                                std::size_t most) {
@@ -164,14 +168,14 @@ class sums {
     return x.subspan(begin, begin < end ? std::min(most, end - begin) : 0);
   }
 
-  /// Begins a round with this rank's values.
+  /// Begins a round and writes this rank's values to its slot.
   template <class V> std::uint32_t put(std::span<V> values) {
     auto const round = rounds_.begin();
     std::copy_n(values.data(), values.size(), rounds_.slot<std::remove_const_t<V>>(round, rank()));
     rounds_.reach(stage::arrived, round);
     return round;
   }
-  /// The same without its own share of them, which it alone adds.
+  /// The same without this rank's own share, which only this rank adds.
   template <class V> std::uint32_t put_for_others(std::span<V> chunk) {
     auto const round = rounds_.begin();
     V* const to = rounds_.slot<V>(round, rank());
@@ -182,7 +186,7 @@ class sums {
     rounds_.reach(stage::arrived, round);
     return round;
   }
-  /// Adds this rank's share of a chunk that was put, and takes the others'.
+  /// Adds this rank's share of a chunk, and copies the shares of the other ranks.
   template <class V> void finish(std::span<V> chunk, double divisor, std::uint32_t round) {
     V* const result = rounds_.slot<V>(round, size());
     rounds_.wait(stage::arrived, round);
@@ -201,7 +205,7 @@ class sums {
     }
     rounds_.reach(stage::taken, round);
   }
-  /// Needs no more of a round.
+  /// Marks a round as no longer needed by this rank.
   void pass(std::uint32_t round) {
     rounds_.reach(stage::reduced, round);
     rounds_.reach(stage::taken, round);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Which rank failed, when all that a rank sees is that others gave up: arithmetic only.
+/// Finds the failed rank from the reports of ranks that gave up: arithmetic only.
 
 #include <cstddef>
 #include <map>
@@ -10,10 +10,11 @@
 
 namespace hcomp::ucx {
 
-/// Who gave up because of whom, as far as this rank was told.
+/// The accusations known to this rank: pairs of a rank that gave up and its culprit.
 ///
-/// A rank that gives up says why, and who hears it follows the chain of accusations to its end. A
-/// rank that revokes accuses itself, in words that travel with all accusations of it.
+/// A rank that gives up names a culprit. Following the chain of accusations to its end gives the
+/// failed rank. A rank that revokes accuses itself; its error text is sent with every accusation of
+/// it.
 class accusations {
  public:
   accusations(int rank, int size)
@@ -21,44 +22,45 @@ class accusations {
 
   static constexpr int nobody = -1;
 
-  /// @param words  why `culprit` has revoked; empty if it has not
+  /// @param words  the error text of `culprit` if it revoked; otherwise empty
   void add(int accuser, int culprit, std::string words = {}) {
     accused_by_[std::size_t(accuser)] = culprit;
     if (!words.empty()) words_.try_emplace(culprit, std::move(words));
   }
 
-  /// The rank did wrong; it was not only silent. The chain of accusations ends there.
+  /// Marks a rank as faulty, not just silent. The chain of accusations ends there.
   void make_certain(int culprit) { certain_[std::size_t(culprit)] = true; }
   bool is_certain(int culprit) const { return certain_[std::size_t(culprit)]; }
 
-  /// Whom `rank` accuses.
+  /// The rank that `rank` accuses.
   int made_by(int rank) const { return accused_by_[std::size_t(rank)]; }
 
-  /// Another rank that accuses `culprit`, and not this rank nor `culprit` itself.
+  /// A rank other than this rank and `culprit` that accuses `culprit`.
   int accuser_of(int culprit) const {
     for (int rank = 0; rank < int(accused_by_.size()); ++rank)
       if (made_by(rank) == culprit && rank != culprit && rank != rank_) return rank;
     return nobody;
   }
 
-  /// Another rank that gave up.
+  /// The first rank other than this one that gave up.
   int first_accuser() const {
     for (int rank = 0; rank < int(accused_by_.size()); ++rank)
       if (made_by(rank) != nobody && rank != rank_) return rank;
     return nobody;
   }
 
-  /// Why this rank has revoked; empty if it has not. Stays where it is.
+  /// The error text of a rank that revoked; empty if it has not. The reference stays valid.
   std::string const& words_of(int rank) const {
     static std::string const none;
     auto const found = words_.find(rank);
     return found == words_.end() ? none : found->second;
   }
 
-  /// A rank that accuses another is not dead itself.
+  /// Follows the chain of accusations from `suspect`: a rank that accuses another one is not dead
+  /// itself.
   ///
-  /// @return  the rank at the end of the chain, and the one that accuses it: `reporter` is this
-  ///          rank when nobody else had to say it
+  /// @return  the rank at the end of the chain, and its accuser; `reporter` is this rank if the
+  ///          chain is empty
   struct verdict {
     int culprit;
     int reporter;
@@ -66,7 +68,8 @@ class accusations {
   };
   verdict follow(int suspect) const {
     verdict found{suspect, rank_};
-    for (std::size_t steps = 0; steps < accused_by_.size(); ++steps) {  // ends where all accuse all
+    for (std::size_t steps = 0; steps < accused_by_.size(); ++steps) {  // ends even if all ranks
+                                                                        // accuse each other
       if (is_certain(found.culprit)) break;
       int const next = made_by(found.culprit);
       if (next == nobody || next == rank_ || next == found.culprit) break;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What UCX gives out, held so that it is given back: context, worker, worker address.
+/// RAII handles of UCX objects: context, worker, worker address.
 
 #include <ucp/api/ucp.h>
 #include <unistd.h>
@@ -22,12 +22,12 @@
 
 namespace hcomp::ucx {
 
-/// UCX's words and its number, e.g. "Endpoint timeout (-80)".
+/// UCX's text and number of a status, e.g. "Endpoint timeout (-80)".
 inline std::string status_text(ucs_status_t status) {
   return std::string(ucs_status_string(status)) + " (" + std::to_string(int(status)) + ")";
 }
 
-/// @throws transport_error  with `call` and UCX's words, when `status` is not UCS_OK
+/// @throws transport_error  `status` is not UCS_OK; the text contains `call` and UCX's text
 inline void require_ok(ucs_status_t status, char const* call) {
   if (status != UCS_OK)
     throw transport_error(-1, std::string("ucx: ") + call + " failed: " + status_text(status));
@@ -42,15 +42,16 @@ using worker_handle =
     std::unique_ptr<std::remove_pointer_t<ucp_worker_h>, releaser<ucp_worker_destroy>>;
 using config_handle = std::unique_ptr<ucp_config_t, releaser<ucp_config_release>>;
 
-/// A request of UCX. Letting go of one under way is fine: UCX takes it back when it has ended.
+/// A UCX request. Releasing a pending one is allowed: UCX frees it on completion.
 using request_handle = std::unique_ptr<void, releaser<ucp_request_free>>;
 
-/// What UCX answers to the start of an operation: done (UCS_OK), refused, or under way.
+/// The status in UCX's answer to the start of an operation: complete (UCS_OK), rejected, or in
+/// progress.
 inline ucs_status_t started_status(ucs_status_ptr_t answer) {
   return UCS_PTR_IS_PTR(answer) ? UCS_INPROGRESS : UCS_PTR_STATUS(answer);
 }
 
-/// The request in UCX's answer, or nothing.
+/// The request in UCX's answer, or null.
 inline request_handle started_request(ucs_status_ptr_t answer) {
   return request_handle(UCS_PTR_IS_PTR(answer) ? answer : nullptr);
 }
@@ -59,7 +60,7 @@ inline bool under_way(request_handle const& request) {
   return request != nullptr && ucp_request_check_status(request.get()) == UCS_INPROGRESS;
 }
 
-/// Whether UCX may choose TCP, as far as the environment says.
+/// Whether the environment allows UCX to use TCP.
 inline bool allows_tcp(std::string_view transports) {
   bool const all_but = transports.starts_with('^');
   if (all_but) transports.remove_prefix(1);
@@ -71,7 +72,7 @@ inline bool allows_tcp(std::string_view transports) {
   return all_but;
 }
 
-/// Whether UCX may choose nothing but TCP between processes, as far as the environment says.
+/// Whether the environment allows UCX only TCP between processes.
 inline bool allows_only_tcp(std::string_view transports) {
   while (!transports.empty()) {
     auto const name = transports.substr(0, transports.find(','));
@@ -81,18 +82,18 @@ inline bool allows_only_tcp(std::string_view transports) {
   return true;
 }
 
-/// How connections over TCP are set up: UCX's names and values, of interfaces only.
+/// UCX settings of TCP interfaces, by name.
 ///
-/// UCX reads the settings of interfaces as UCX_..., whatever the prefix of a context, so they are
-/// handed over one by one: ours, then those in the environment.
+/// UCX reads settings of interfaces as UCX_..., whatever the prefix of a context. So they are
+/// passed one by one: first hcomp's own, then those in the environment.
 inline std::map<std::string, std::string> tcp_settings() {
   std::map<std::string, std::string> settings{
-      // Otherwise connect() blocks, longer than any time limit where a link is cut.
+      // Without it, connect() blocks; if a link is down, longer than any timeout.
       {"CONN_NB", "y"},
-      // Otherwise UCX 1.13 aborts when it closes a connection in the middle of a batch of events
-      // that has another one of it.
+      // Without it, UCX 1.13 aborts if it closes a connection in the middle of a batch of events
+      // that contains another event of that connection.
       {"MAX_POLL", "1"},
-      // How much one system call reads, or writes of a long message; UCX's own choice is 8k.
+      // Bytes per read call, and per write call of a long message; UCX's default is 8k.
       {"RX_SEG_SIZE", "64k"}};
   constexpr std::string_view prefix = "HCOMP_UCX_TCP_";
   for (char** variable = environ; *variable != nullptr; ++variable) {
@@ -104,21 +105,21 @@ inline std::map<std::string, std::string> tcp_settings() {
   return settings;
 }
 
-/// The value of the environment variable HCOMP_UCX_<name>, or UCX_<name>, or null.
+/// The value of the environment variable HCOMP_UCX_<name>, or else UCX_<name>; or null.
 inline char const* environment(std::string const& name) {
   char const* const ours = std::getenv(("HCOMP_UCX_" + name).c_str());
   return ours != nullptr ? ours : std::getenv(("UCX_" + name).c_str());
 }
 
-/// Whether there is a device that UCX may reach other hosts by without TCP.
+/// Whether a device exists over which UCX may reach other nodes without TCP.
 inline bool has_rdma_device() {
   std::error_code none;
   return std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
          std::filesystem::directory_iterator();
 }
 
-/// Whether messages may be in the memory of a CUDA device: UCX was built with CUDA, there is a
-/// device, and a transport that UCX uses (HCOMP_UCX_TLS) is for it, such as cuda_copy.
+/// Whether messages may be in CUDA device memory: UCX was built with CUDA, a device exists, and an
+/// enabled transport (HCOMP_UCX_TLS) supports it, for example cuda_copy.
 inline bool reaches_device(ucp_context_h context) {
   ucp_context_attr_t found{};
   found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
@@ -126,30 +127,30 @@ inline bool reaches_device(ucp_context_h context) {
   return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-/// Which messages are sent without the receiver's permission.
+/// The messages that are sent eagerly, without a rendezvous.
 enum class eager_messages {
   as_ucx_likes,
-  /// Those of up to 8 MiB, where all connections are TCP. Permissions travel in the same connection as
-  /// the messages of their sender: two ranks that send to each other would wait for each other's
-  /// messages to pass, and use one direction of the link after the other. A sum of two ranks takes
-  /// twice as long then.
+  /// Messages of up to 8 MiB, if all connections are TCP. Rendezvous replies share a connection
+  /// with the messages of their sender: two ranks that send to each other would wait for each
+  /// other's messages, and use one direction of the link after the other. An all-reduce of two
+  /// ranks then takes twice as long.
   over_tcp
 };
 
-/// A context for tagged messages, set up by the environment variables HCOMP_UCX_...
+/// Creates a context for tagged messages, configured by the environment variables HCOMP_UCX_...
 ///
-/// So hcomp's UCX can be set up apart from the one inside an MPI library, which reads UCX_...:
+/// This separates hcomp's UCX from the one inside an MPI library, which reads UCX_...:
 ///
-/// | variable | who reads it | without it |
-/// |---|---|---|
-/// | `HCOMP_UCX_TLS`, `HCOMP_UCX_NET_DEVICES` and others of UCX's protocols | UCX | `UCX_TLS` ... |
-/// | `HCOMP_UCX_TCP_...`, of TCP interfaces | hcomp, see `tcp_settings` | `UCX_TCP_...` |
-/// | `UCX_RC_...`, of other interfaces; `UCX_LOG_LEVEL` ..., of the process | UCX | its default |
+/// variable | read by | default | |---|---|---|
+/// `HCOMP_UCX_TLS`, `HCOMP_UCX_NET_DEVICES` and other settings of UCX's protocols | UCX | `UCX_TLS`
+/// ... |
+/// `HCOMP_UCX_TCP_...`, of TCP interfaces | hcomp, see `tcp_settings` | `UCX_TCP_...` |
+/// `UCX_RC_...`, of other interfaces; `UCX_LOG_LEVEL` ..., of the process | UCX | UCX's default |
 ///
-/// UCX warns that HCOMP_UCX_TCP_... is unused, since it does not read it itself. UCX before 1.18
-/// takes such a setting for other interfaces, too, that have one of that name.
-/// @param devices  as in HCOMP_UCX_NET_DEVICES; empty leaves it to the environment
-/// @param eager    HCOMP_UCX_RNDV_THRESH comes before it
+/// UCX warns that HCOMP_UCX_TCP_... is unused, because it does not read it itself. UCX before 1.18
+/// applies such a setting also to other interfaces that have a setting of that name.
+/// @param devices  as in HCOMP_UCX_NET_DEVICES; empty: taken from the environment
+/// @param eager    HCOMP_UCX_RNDV_THRESH takes precedence
 inline context_handle open_context(std::string const& devices = {},
                                    eager_messages eager = eager_messages::as_ucx_likes) {
   ucp_config_t* config = nullptr;
@@ -165,7 +166,7 @@ inline context_handle open_context(std::string const& devices = {},
       eager == eager_messages::over_tcp && environment("RNDV_THRESH") == nullptr &&
       ((transports != nullptr && allows_only_tcp(transports)) || !has_rdma_device());
   if (chooses_eager) set("RNDV_THRESH", "8m");
-  if (transports == nullptr || allows_tcp(transports)) {  // UCX warns of settings nobody takes
+  if (transports == nullptr || allows_tcp(transports)) {  // UCX warns about unused settings
     unsigned major = 0, minor = 0, patch = 0;
     ucp_get_version(&major, &minor, &patch);
     std::string const prefix = std::tie(major, minor) < std::tuple(1u, 18u) ? "" : "TCP_";
@@ -178,12 +179,12 @@ inline context_handle open_context(std::string const& devices = {},
   ucp_context_h context = nullptr;
   require_ok(ucp_init(&params, config, &context), "ucp_init");
   context_handle opened(context);
-  // Of messages in a device's memory UCX copies small pieces if they are eager.
+  // UCX copies eager messages in device memory in small pieces.
   if (chooses_eager && reaches_device(context)) return open_context(devices);
   return opened;
 }
 
-/// A worker for one thread at a time.
+/// Creates a worker for one thread at a time.
 inline worker_handle open_worker(ucp_context_h context) {
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
@@ -193,7 +194,7 @@ inline worker_handle open_worker(ucp_context_h context) {
   return worker_handle(worker);
 }
 
-/// What other ranks need to reach `worker`; some hundred bytes.
+/// The address by which other ranks reach `worker`; some hundred bytes.
 inline std::vector<std::byte> worker_address(ucp_worker_h worker) {
   ucp_address_t* address = nullptr;
   std::size_t length = 0;
@@ -204,14 +205,14 @@ inline std::vector<std::byte> worker_address(ucp_worker_h worker) {
   return {first, first + length};
 }
 
-/// A point in time after which one stops waiting.
+/// A point in time at which waiting ends.
 class deadline {
  public:
-  /// @param after  counted from now; 0 is never
+  /// @param after  from now on; 0: never
   explicit deadline(std::chrono::milliseconds after)
       : at_(after.count() == 0 ? clock::time_point::max() : clock::now() + after) {}
 
-  /// Negative when it has passed.
+  /// Negative after the deadline.
   std::chrono::milliseconds left() const {
     if (at_ == clock::time_point::max()) return std::chrono::milliseconds::max();
     return std::chrono::duration_cast<std::chrono::milliseconds>(at_ - clock::now());

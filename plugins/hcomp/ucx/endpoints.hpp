@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// One worker and its endpoints to the other ranks: opened, watched, closed by force.
+/// One worker and its endpoints to all ranks: opens, monitors and force-closes them.
 
 #include <sched.h>
 
@@ -26,29 +26,29 @@ namespace hcomp::ucx {
 using address_exchange =
     std::function<std::vector<std::vector<std::byte>>(std::span<std::byte const> mine)>;
 
-/// How ranks meet whose number is not known before: who is there, in which order, and as which of them
-/// this rank.
+/// The result of a meeting of ranks whose number is not known in advance: the addresses in rank
+/// order, and this rank's number.
 struct roll_call {
   int rank = 0;
   std::vector<std::vector<std::byte>> addresses = {};  ///< of all ranks
 };
-/// Gives the same addresses on every rank, which calls it once with its own.
+/// Every rank calls it once with its own address; it returns the same addresses on all ranks.
 using meeting = std::function<roll_call(std::span<std::byte const> mine)>;
 
-/// Whether UCX watches the peers.
+/// Whether UCX monitors the peers.
 enum class peer_failure {
-  detect,  ///< a dead peer is noticed at once; UCX then uses no shared memory, also inside a node
-  ignore   ///< shared memory allowed; a dead peer is noticed by the time limit only
+  detect,  ///< a dead peer is detected at once; UCX then uses no shared memory, even inside a node
+  ignore   ///< shared memory is allowed; a dead peer is detected only by the timeout
 };
 
-/// The endpoints of one rank. Not movable: UCX's error callback holds its address.
+/// The endpoints of one rank. Not movable: UCX's error callback stores its address.
 class endpoints {
  public:
   /// @throws transport_error  UCX cannot start, or an address is missing
   endpoints(meeting const& meet, peer_failure failures, std::string const& devices)
       : failures_(failures),
         context_(open_context(devices, failures == peer_failure::detect
-                                           ? eager_messages::over_tcp  // shared memory is left out
+                                           ? eager_messages::over_tcp  // not over shared memory
                                            : eager_messages::as_ucx_likes)),
         reaches_device_(ucx::reaches_device(context_.get())),
         worker_(open_worker(context_.get())) {
@@ -72,16 +72,16 @@ class endpoints {
   bool reaches_device() const { return reaches_device_; }
   bool is_open(int peer) const { return peers_[std::size_t(peer)].handle != nullptr; }
 
-  /// Of an endpoint that is open.
+  /// Precondition: the endpoint is open.
   ucp_ep_h operator[](int peer) const { return peers_[std::size_t(peer)].handle; }
 
-  /// UCS_OK until the endpoint could not be opened or UCX reported the peer as failed.
+  /// UCS_OK, until opening the endpoint fails or UCX reports the peer as failed.
   ucs_status_t status(int peer) const { return peers_[std::size_t(peer)].status; }
 
-  /// The ranks whose endpoints failed, in that order.
+  /// The ranks whose endpoints failed, in order of failure.
   std::vector<int> const& failed() const { return failed_; }
 
-  /// Open the endpoint unless it is open.
+  /// Opens the endpoint unless it is open.
   ucs_status_t open(int peer) {
     auto& it = peers_[std::size_t(peer)];
     if (it.handle != nullptr || it.status != UCS_OK) return it.status;
@@ -97,18 +97,18 @@ class endpoints {
     return it.status;
   }
 
-  /// Let UCX do what there is to do, of one connection; do not wait.
-  /// @return  whether there was something to do
+  /// Makes progress on one connection; does not wait.
+  /// @return  whether any work was done
   bool step() {
     if (ucp_worker_progress(worker_.get()) == 0) return false;
     idle_since_.reset();
     return true;
   }
 
-  /// Let UCX work. Where there is nothing to do the core goes to whoever has something to do: there
-  /// may be more ranks than cores. After 2 ms of that it sleeps, each time for 1/64 of the time that it
-  /// has waited: it may notice so much later what arrives.
-  /// @return  whether there was something to do
+  /// Makes progress. If there is no work, yields the core, because there may be more ranks than
+  /// cores. After 2 ms without work it sleeps, each time for 1/64 of the time waited so far; this
+  /// bounds the added latency.
+  /// @return  whether any work was done
   bool progress() {
     if (step()) return true;
     auto const now = std::chrono::steady_clock::now();
@@ -120,7 +120,7 @@ class endpoints {
     return false;
   }
 
-  /// @return  false when the time was up before `done()` held
+  /// @return  false if the deadline passed before `done()` was true
   template <class Done> bool progress_until(deadline const& limit, Done done) {
     while (!done()) {
       if (limit.passed()) return false;
@@ -129,7 +129,7 @@ class endpoints {
     return true;
   }
 
-  /// Let go out what was sent to the ranks whose endpoints have not failed.
+  /// Flushes messages to ranks whose endpoints have not failed.
   void flush(deadline const& limit) {
     ucp_request_param_t const how{};
     std::vector<request_handle> flushing;
@@ -140,7 +140,7 @@ class endpoints {
                    [&] { return std::none_of(flushing.begin(), flushing.end(), under_way); });
   }
 
-  /// Drop the messages nobody received; UCX would print a warning for each.
+  /// Discards messages that were not received; UCX would print a warning for each.
   void discard_arrived() {
     ucp_tag_recv_info_t info{};
     ucp_request_param_t const how{};
@@ -148,10 +148,11 @@ class endpoints {
       started_request(ucp_tag_msg_recv_nbx(worker(), nullptr, 0, message, &how));
   }
 
-  /// Close every endpoint without asking the peers. Those that still wait for this rank notice.
+  /// Force-closes every endpoint without asking the peers. Peers that still wait for this rank
+  /// detect it.
   ///
-  /// Without failure handling UCX cannot do that; then the endpoints go with the worker.
-  /// @return  to be progressed until nothing of it is under way
+  /// Without failure handling UCX cannot do that; then the endpoints are destroyed with the worker.
+  /// @return  requests to be progressed until all are complete
   std::vector<request_handle> start_closing() {
     std::vector<request_handle> closing;
     if (failures_ == peer_failure::ignore) return closing;
@@ -165,7 +166,7 @@ class endpoints {
     return closing;
   }
 
-  /// The end of everything UCX; whatever is still open goes with it.
+  /// Destroys all UCX objects, including open endpoints.
   void destroy() {
     worker_.reset();
     context_.reset();
@@ -178,8 +179,7 @@ class endpoints {
     ucs_status_t status = UCS_OK;
   };
 
-  /// Called by UCX inside ucp_worker_progress; closing and cancelling are left to the waiting
-  /// caller.
+  /// Called by UCX inside ucp_worker_progress; the waiting caller closes and cancels.
   static void on_failure(void* self, ucp_ep_h endpoint, ucs_status_t status) {
     auto& all = *static_cast<endpoints*>(self);
     for (std::size_t rank = 0; rank < all.peers_.size(); ++rank)
@@ -193,11 +193,11 @@ class endpoints {
   peer_failure failures_;
   context_handle context_;
   bool reaches_device_;
-  worker_handle worker_;  // after context_: goes first
+  worker_handle worker_;  // after context_: destroyed first
   std::vector<peer> peers_;
   std::vector<int> failed_;
   std::optional<std::chrono::steady_clock::time_point>
-      idle_since_;  ///< that there was nothing to do
+      idle_since_;  ///< begin of the current time without work
 };
 
 }  // namespace hcomp::ucx

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How ranks part without leaving anybody waiting.
+/// Orderly shutdown: no rank leaves while another one needs it.
 
 #include <hcomp/ucx/endpoints.hpp>
 #include <hcomp/ucx/notices.hpp>
@@ -8,10 +8,10 @@
 
 namespace hcomp::ucx {
 
-/// Tell every peer that this rank needs nothing any more, and wait until all of them say so or have
-/// failed or given up: UCX may need this rank to finish what a peer has begun.
+/// Sends a goodbye to every peer, and waits until each has said goodbye, failed or given up: UCX
+/// may need this rank to complete an operation of a peer.
 ///
-/// A peer may close as soon as it has all its goodbyes, so its end is no failure.
+/// A peer may close once it has received all goodbyes, so its end is not a failure.
 inline void say_goodbye(endpoints& peers, notices& heard, deadline const& limit) {
   tell_all(peers, notice_tag(peers.rank(), notice::goodbye));
   auto const is_done = [&](int peer) {
@@ -22,7 +22,7 @@ inline void say_goodbye(endpoints& peers, notices& heard, deadline const& limit)
   for (int peer = 0; peer < peers.size(); ++peer)
     while (peer != peers.rank() && !is_done(peer) && !limit.passed())
       if (peers.progress()) heard.hear(peers.worker());
-  peers.flush(limit);  // the last goodbyes may still be on their way out
+  peers.flush(limit);  // the last goodbyes may still be in send buffers
 }
 
 }  // namespace hcomp::ucx

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What ranks tell each other about themselves, apart from the messages of the caller.
+/// Control messages between ranks, separate from the caller's messages.
 
 #include <ucp/api/ucp.h>
 
@@ -16,9 +16,9 @@
 
 namespace hcomp::ucx {
 
-inline constexpr std::size_t longest_words = 1024;  ///< of an abort; more are cut off
+inline constexpr std::size_t longest_words = 1024;  ///< of an abort; longer texts are truncated
 
-/// All that this rank was told. Bytes of other ranks decide nothing but what is kept here.
+/// The notices received by this rank. Bytes from other ranks influence only this state.
 class notices {
  public:
   notices(int rank, int size) : accused(rank, size), told_(std::size_t(size)) {}
@@ -28,10 +28,10 @@ class notices {
   bool said_hello(int rank) const { return told_[std::size_t(rank)].hello; }
   bool said_goodbye(int rank) const { return told_[std::size_t(rank)].goodbye; }
 
-  /// Whether "ready" has come at this hop; it comes from one rank only.
+  /// Whether "ready" of this hop has arrived; one rank sends it.
   bool ready(int hop) const { return (ready_hops_ >> hop & 1) != 0; }
 
-  /// Take in what has arrived.
+  /// Processes the notices that have arrived.
   void hear(ucp_worker_h worker) {
     ucp_tag_recv_info_t info{};
     while (ucp_tag_message_h const message =
@@ -73,7 +73,7 @@ class notices {
   std::uint32_t ready_hops_ = 0;
 };
 
-/// To one rank; lost where its endpoint has failed.
+/// Sends a notice to one rank; dropped if its endpoint has failed.
 inline void tell(endpoints const& peers, int peer, std::uint64_t tag,
                  std::string const& words = {}) {
   if (!peers.is_open(peer) || peers.status(peer) != UCS_OK) return;
@@ -82,8 +82,8 @@ inline void tell(endpoints const& peers, int peer, std::uint64_t tag,
                                    tag, &how));
 }
 
-/// To all ranks but this one.
-/// @param words  must stay until they have left
+/// Sends a notice to all other ranks.
+/// @param words  must stay valid until sent
 inline void tell_all(endpoints const& peers, std::uint64_t tag, std::string const& words = {}) {
   for (int peer = 0; peer < peers.size(); ++peer)
     if (peer != peers.rank()) tell(peers, peer, tag, words);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sends and receives under way.
+/// Pending sends and receives.
 
 #include <ucp/api/ucp.h>
 
@@ -19,11 +19,11 @@ struct operation {
   enum kind_t { send, receive } kind;
   int peer;
   tag_t tag;
-  std::size_t bytes;  ///< sent, or offered to the receive
+  std::size_t bytes;  ///< sent, or capacity of the receive
   request_handle request = nullptr;
-  std::optional<deadline> limit = {};  ///< since somebody waits for it
+  std::optional<deadline> limit = {};  ///< starts with the first wait
 
-  /// UCS_INPROGRESS, UCS_OK with the bytes moved in `moved`, or what went wrong.
+  /// UCS_INPROGRESS; or UCS_OK with the bytes moved in `moved`; or an error.
   ucs_status_t test(std::size_t& moved) const {
     moved = bytes;
     if (kind == send) return ucp_request_check_status(request.get());
@@ -33,7 +33,7 @@ struct operation {
     return status;
   }
 
-  /// As error texts begin: "receive of up to 4096 bytes from rank 2 (tag 7)".
+  /// The start of error texts: "receive of up to 4096 bytes from rank 2 (tag 7)".
   std::string text() const {
     return (kind == send ? "send of " : "receive of up to ") + std::to_string(bytes) + " bytes " +
            (kind == send ? "to" : "from") + " rank " + std::to_string(peer) + " (tag " +
@@ -41,7 +41,8 @@ struct operation {
   }
 };
 
-/// Numbered places for operations under way; no allocation once as many places exist as are used.
+/// A table of pending operations with reusable slots. Allocates only if the number of pending
+/// operations reaches a new maximum.
 class operation_table {
  public:
   operation& operator[](int slot) { return slots_[std::size_t(slot)]; }
@@ -64,7 +65,7 @@ class operation_table {
     free_.push_back(slot);
   }
 
-  /// Receives that no message has met end now; the rest ends with its endpoint.
+  /// Cancels receives without a matching message; all other operations end with their endpoints.
   void cancel_receives(ucp_worker_h worker) {
     for (auto const& it : slots_)
       if (it.kind == operation::receive && under_way(it.request))
@@ -77,7 +78,7 @@ class operation_table {
     return false;
   }
 
-  /// Give all requests back to UCX.
+  /// Returns all requests to UCX.
   void clear() {
     slots_.clear();
     free_.clear();

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How a 64-bit UCX tag says who sent a message and what it is: arithmetic only.
+/// The layout of a 64-bit UCX tag: source and type of a message. Arithmetic only.
 
 #include <algorithm>
 #include <cstdint>
@@ -8,10 +8,10 @@
 
 namespace hcomp::ucx {
 
-/// bit 63: 0 a caller's message, 1 the transport's own · bits 62-32: source rank · bits 31-0:
-/// below.
+/// bit 63: 0 for a caller's message, 1 for the transport's own · bits 62-32: source rank · bits
+/// 31-0: the caller's tag, or as defined below.
 ///
-/// A receive names source and tag, so it matches all 64 bits and no message of anybody else.
+/// A receive matches all 64 bits, so it never gets a message of another source or tag.
 constexpr std::uint64_t message_tag(int source, tag_t tag) {
   return std::uint64_t(source) << 32 | tag;
 }
@@ -20,35 +20,36 @@ inline constexpr std::uint64_t own_message_bit = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t abort_bit = std::uint64_t{1} << 31;
 inline constexpr std::uint64_t certain_bit = std::uint64_t{1} << 30;
 
-/// What a rank tells others about itself.
+/// Control messages that a rank sends about itself.
 enum class notice : tag_t {
   goodbye,  ///< "I need nothing any more"
   hello,    ///< "my connection to you works"
-  ready     ///< plus the number of a hop: "the ranks that I heard of until then are connected"
+  ready     ///< plus the number of a hop: "all ranks whose notices reached me so far are connected"
 };
 
 constexpr std::uint64_t notice_tag(int source, notice what, int hop = 0) {
   return own_message_bit | message_tag(source, tag_t(what) + tag_t(hop));
 }
 
-/// What the tag of a notice says, and the rest of `notice::ready`.
+/// The notice type in a tag; the largest one is `notice::ready` plus a hop.
 constexpr notice notice_in(std::uint64_t tag) {
   return notice(std::min(tag_t(tag), tag_t(notice::ready)));
 }
 constexpr int hop_in(std::uint64_t tag) { return int(tag_t(tag) - tag_t(notice::ready)); }
 
-/// "`source` gives up, because `culprit` failed", or has revoked: then the bytes say why.
+/// "`source` gives up because `culprit` failed", or because it revoked; then the message contains
+/// its text.
 ///
-/// @param certain  the culprit did wrong; it was not only silent, so it cannot pass on the blame
+/// @param certain  the culprit is faulty, not just silent, so it cannot pass on the blame
 constexpr std::uint64_t abort_tag(int source, int culprit, bool certain = false) {
   return own_message_bit | abort_bit | (certain ? certain_bit : 0) |
          message_tag(source, tag_t(culprit));
 }
 
-/// The bits that tell an abort from everything else, whoever sent it.
+/// Bits that identify an abort of any source.
 inline constexpr std::uint64_t abort_mask = own_message_bit | abort_bit;
 
-/// Who sent a message of the transport's own.
+/// The sender of a control message.
 constexpr int source_in(std::uint64_t tag) { return int(tag >> 32 & 0x7fff'ffff); }
 
 /// The rank that an abort blames.

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// hcomp's transport over UCX: tagged messages.
+/// The transport over UCX: tagged messages.
 
 #include <ucp/api/ucp.h>
 
@@ -30,55 +30,56 @@
 namespace hcomp::ucx {
 
 struct options {
-  /// How long the constructor, one `wait`, and the goodbyes at the end, may take; 0 waits for ever.
-  /// One message must pass in this time: choose it for the largest message and the slowest link.
+  /// Timeout of the constructor, of one `wait`, and of the goodbyes at the end; 0: none. One
+  /// message must pass in this time: choose it for the largest message and the slowest link.
   std::chrono::milliseconds timeout{30'000};
   peer_failure failures = peer_failure::detect;
-  /// The network devices to use and to listen on, e.g. "eth0" or "lo"; empty leaves it to
-  /// HCOMP_UCX_NET_DEVICES, and without that UCX listens on every device that has an address.
+  /// The network devices to use and to listen on, e.g. "eth0" or "lo". Empty:
+  /// HCOMP_UCX_NET_DEVICES; if that is unset, UCX listens on every device that has an address.
   std::string devices{};
-  /// Which ranks of a job these are, as draw_key::group; the same on all of them.
+  /// Identifies this set of ranks of a job, as draw_key::group; equal on all of them.
   std::uint64_t group = 0;
 };
 
 /// Moves bytes between `size` ranks over UCX.
 ///
-/// For one thread at a time. Long messages move inside `wait` only: a rank that computes does not
-/// serve its peers meanwhile. Environment: HCOMP_UCX_TLS and all others of UCX, see
-/// `open_context`.
+/// For one thread at a time. Long messages progress only inside `wait`: a rank that computes does
+/// not serve its peers. Environment: HCOMP_UCX_TLS and other variables of UCX, see `open_context`.
 ///
-/// The constructor connects every rank with every other; none returns before all are connected.
+/// The constructor connects all pairs of ranks; it returns on no rank before all are connected.
 /// Cost: size - 1 connections per rank, a message over each, and log2(size) hops.
 ///
-/// When a peer dies, every rank that waits, or connects, gets a transport_error in time: at once
-/// where UCX notices (the peer's process ended), else after `options.timeout` (it hangs, or a link
-/// is cut), and half a second to agree on its name. Who gives up tells all ranks whom it blames,
-/// closes its endpoints, and touches no buffer of the caller any more. With peer_failure::ignore
-/// only the time limit is left, and a buffer that a peer reads or writes directly may be touched
-/// until the peer gives up as well.
+/// When a peer dies, every rank that waits or connects gets a transport_error. It comes at once if
+/// UCX detects the failure (the peer's process ended), else after `options.timeout` (the peer
+/// hangs, or a link is down); the ranks then agree on the failed rank within half a second. A rank
+/// that gives up sends its accusation to all ranks, closes its endpoints, and no longer accesses
+/// the caller's buffers.
 ///
-/// The end is collective: the destructor waits, within `options.timeout`, for every rank to come to
-/// its own. Destroyed with an operation not waited for, it gives up instead, and its peers get a
+/// With peer_failure::ignore only the timeout detects failures. A buffer that a peer reads or
+/// writes directly may then be accessed until the peer gives up as well.
+///
+/// Destruction is collective: the destructor waits, within `options.timeout`, for the destructors
+/// of all ranks. If an operation is still pending, it gives up instead, and the peers get a
 /// transport_error.
 class transport {
  public:
   using settings = options;
 
-  /// What `isend` and `irecv` return and `wait` takes. Bound to its transport; copies are one
-  /// request.
+  /// The result of `isend` and `irecv` and the argument of `wait`. Valid for its transport only;
+  /// copies denote the same request.
   struct request {
-    int slot = -1;          ///< of an operation under way; -1 when there is nothing to wait for
-    std::size_t bytes = 0;  ///< moved, when there is nothing to wait for
+    int slot = -1;          ///< slot of a pending operation; -1: complete
+    std::size_t bytes = 0;  ///< bytes moved, if complete
   };
 
   /// Collective: every rank calls it with its own `rank` and the same `size`.
-  /// @throws std::invalid_argument  rank or size impossible
-  /// @throws transport_error        UCX cannot start; `exchange` returned other than `size`
-  ///                                addresses; a rank failed before all were connected
-  /// @throws wire_error             a rank has revoked before all were connected
+  /// @throws std::invalid_argument  invalid rank or size
+  /// @throws transport_error        UCX cannot start; `exchange` did not return `size` addresses; a
+  ///                                rank failed before all were connected
+  /// @throws wire_error             a rank revoked before all were connected
   transport(int rank, int size, address_exchange const& exchange, options const& how = {})
       : transport(meeting_of(checked_rank(rank, size), size, exchange), how) {}
-  /// The same for ranks that get to know in the meeting who and how many they are.
+  /// For ranks that learn their number and the number of ranks in the meeting.
   explicit transport(meeting const& meet, options const& how = {})
       : options_(how),
         heard_(0, 1),
@@ -98,57 +99,57 @@ class transport {
       if (operations_.empty()) {
         say_goodbye(peers_, heard_, deadline(options_.timeout));
       } else {
-        operations_.cancel_receives(peers_.worker());  // their buffers may be gone
+        operations_.cancel_receives(peers_.worker());  // their buffers may be invalid
         agree_on(peers_, heard_, rank_, answer_time);
       }
       close();
-    } catch (...) {  // out of memory: what is left goes with the worker
+    } catch (...) {  // out of memory: the rest is destroyed with the worker
     }
   }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::uint64_t group() const { return options_.group; }
-  /// The device's memory where UCX was built with CUDA, finds a device, and HCOMP_UCX_TLS, if set,
-  /// names a transport for it, as in tcp,self,cuda_copy.
+  /// True for device memory if UCX was built with CUDA, finds a device, and HCOMP_UCX_TLS, if set,
+  /// includes a transport for it, as in tcp,self,cuda_copy.
   bool reaches(memory_space space) const {
     return space == memory_space::host || peers_.reaches_device();
   }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
 
   /// A rank may send to itself.
-  /// @throws std::invalid_argument  no such peer
+  /// @throws std::invalid_argument  peer out of range
   /// @throws transport_error        a peer failed before
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     operation it{operation::send, peer, tag, bytes.size()};
     if (!failed_) catch_up();
     prepare("isend", it);
-    // No type of memory: here nobody knows it, and UCX without CUDA does not look.
+    // No memory type: it is unknown here, and UCX without CUDA ignores it.
     ucp_request_param_t const how{};
     bytes_sent_ += bytes.size();
     return start(std::move(it), ucp_tag_send_nbx(peers_[peer], bytes.data(), bytes.size(),
                                                  message_tag(rank_, tag), &how));
   }
 
-  /// @throws std::invalid_argument  no such peer
+  /// @throws std::invalid_argument  peer out of range
   /// @throws transport_error        a peer failed before
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     operation it{operation::receive, peer, tag, bytes.size()};
     prepare("irecv", it);
     ucp_request_param_t how{};
-    how.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // the length is known of requests only
+    how.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL;  // only requests provide the length
     return start(std::move(it), ucp_tag_recv_nbx(peers_.worker(), bytes.data(), bytes.size(),
                                                  message_tag(peer, tag), ~std::uint64_t{0}, &how));
   }
 
-  /// @return  the bytes moved
-  /// @throws transport_error  naming the rank that failed, which may be another than the peer
-  /// @throws wire_error       a rank has revoked
+  /// @return  number of bytes moved
+  /// @throws transport_error  names the failed rank, which may differ from the peer
+  /// @throws wire_error       a rank revoked
   std::size_t wait(request& waited) {
     for (;; progress())
       if (auto const moved = look_at(waited)) return *moved;
   }
-  /// What `wait` would return; nothing yet.
+  /// The result of `wait` if it would return at once; otherwise empty.
   std::optional<std::size_t> test(request& waited) {
     if (auto const moved = look_at(waited)) return moved;
     if (!peers_.step()) return std::nullopt;
@@ -156,20 +157,21 @@ class transport {
     return look_at(waited);
   }
 
-  /// Serve peers, without waiting: answer those that set up a connection, send what had no room in a
-  /// socket. A peer may wait for that until this rank's next call. Not while another call goes on.
+  /// Serves peers without waiting: answers peers that connect, and sends data that did not fit into
+  /// a socket. A peer may wait for that until this rank's next call. Must not run concurrently with
+  /// another call.
   void serve() {
     if (!failed_) catch_up();
   }
 
-  /// Ends what all ranks have under way.
-  /// @throws wire_error       always, but
+  /// Ends the pending operations of all ranks.
+  /// @throws wire_error       always, except
   /// @throws transport_error  a peer failed before
   [[noreturn]] void revoke(std::string const& why) {
     refuse_after_failure();
     heard_.hear(peers_.worker());
     int culprit = rank_;
-    for (int rank = 0; rank < size_; ++rank)  // an earlier one counts
+    for (int rank = 0; rank < size_; ++rank)  // an earlier revocation counts
       if (!heard_.accused.words_of(rank).empty()) culprit = rank;
     if (culprit == rank_) heard_.accused.add(rank_, rank_, why);
     agree_on(peers_, heard_, culprit, answer_time);
@@ -199,8 +201,8 @@ class transport {
     if (failed_) std::rethrow_exception(failed_);
   }
 
-  /// Every rank says hello to every other. Then, in hops as of a dissemination barrier, the ranks
-  /// learn that all have all hellos: every connection works, both ways.
+  /// Every rank sends a hello to every other one. Then, in the hops of a dissemination barrier, the
+  /// ranks learn that all hellos arrived: every connection works in both directions.
   void connect() {
     deadline const limit(options_.timeout);
     auto const to = [](int peer) { return "connecting to rank " + std::to_string(peer); };
@@ -233,14 +235,14 @@ class transport {
 
   request start(operation&& it, ucs_status_ptr_t answer) {
     ucs_status_t const status = started_status(answer);
-    if (status == UCS_OK) return {-1, it.bytes};  // a send that is through
+    if (status == UCS_OK) return {-1, it.bytes};  // a send that completed at once
     if (status != UCS_INPROGRESS) give_up(it.text(), {it.peer, failure_text(it.peer, status)});
     it.request = started_request(answer);
     return {operations_.add(std::move(it)), 0};
   }
 
-  /// Read what has arrived, once from each rank. After a long time without `wait` a peer may have
-  /// given up and closed its end: a send fails then, and what the peer has said would be lost.
+  /// Reads pending data once per rank. After a long time without `wait` a peer may have given up
+  /// and closed its end: a send then fails, and the peer's notice would be lost.
   void catch_up() {
     for (int reads = 0; reads < size_ && peers_.step(); ++reads) {
     }
@@ -267,20 +269,20 @@ class transport {
     if (peers_.progress()) heard_.hear(peers_.worker());
   }
 
-  /// Who seems to have failed, and how this rank would say it.
+  /// A suspected failure, and its error text.
   struct trouble {
     int suspect;
     std::string why;
   };
 
-  /// What ends a wait for `peer`.
-  /// @param status  of the operation waited for
+  /// The reason to end a wait for `peer`, if any.
+  /// @param status  of the pending operation
   std::optional<trouble> find_trouble(int peer, ucs_status_t status, deadline const& limit) {
     if (status != UCS_INPROGRESS) {
       if (status == UCS_ERR_MESSAGE_TRUNCATED) heard_.accused.make_certain(peer);
       return trouble{peer, failure_text(peer, status)};
     }
-    for (int const failed : peers_.failed())  // a peer that needs nothing any more may go
+    for (int const failed : peers_.failed())  // a peer that needs nothing any more may leave
       if (failed == peer || !heard_.said_goodbye(failed))
         return trouble{failed, failure_text(failed, peers_.status(failed))};
     if (int const accuser = heard_.accused.first_accuser(); accuser != accusations::nobody) {
@@ -289,7 +291,8 @@ class transport {
       auto const last = heard_.accused.follow(accuser).culprit;
       if (heard_.accused.made_by(last) != rank_) return trouble{accuser, gave_up_text(accuser)};
       return trouble{peer, "no answer from rank " + std::to_string(peer) + ", and " +
-                               gave_up_text(accuser)};  // it waits for this rank, which waits
+                               gave_up_text(accuser)};  // it waits for this rank, which waits for
+                                                        // it
     }
     if (limit.passed())
       return trouble{peer, "no answer from rank " + std::to_string(peer) + " within " +
@@ -297,7 +300,7 @@ class transport {
     return std::nullopt;
   }
 
-  /// Blame the suspect, or whom it blames itself; close everything; throw.
+  /// Determines the culprit, starting from the suspect; closes everything; throws.
   [[noreturn]] void give_up(std::string const& what, trouble const& found,
                             std::chrono::milliseconds time = answer_time) {
     auto const verdict = agree_on(peers_, heard_, found.suspect, time);
@@ -326,7 +329,7 @@ class transport {
 
   static std::string gave_up_text(int rank) { return "rank " + std::to_string(rank) + " gave up"; }
 
-  /// After this UCX touches no buffer of the caller.
+  /// Afterwards UCX accesses no buffer of the caller.
   void close() {
     operations_.cancel_receives(peers_.worker());
     peers_.discard_arrived();
@@ -335,28 +338,28 @@ class transport {
       deadline const limit(closing_time);
       peers_.progress_until(
           limit, [&] { return std::none_of(closing.begin(), closing.end(), under_way); });
-      // What ends with an endpoint has ended. A receive whose message has come in part, from a rank that
-      // is gone, never does: nobody waits for it, it goes with the worker.
+      // Operations of closed endpoints have ended. A receive whose message arrived in part, from a
+      // failed rank, never completes: it is destroyed with the worker.
       while (operations_.any_under_way() && !limit.passed() && peers_.step()) {
       }
       peers_.discard_arrived();
       operations_.clear();
-    }  // all requests are back before their worker goes
+    }  // all requests are freed before their worker
     peers_.destroy();
   }
 
   static constexpr std::chrono::milliseconds answer_time{500};  ///< for ranks that are only slow
-  static constexpr std::chrono::milliseconds connecting_time{5000};  ///< for ranks that come late
+  static constexpr std::chrono::milliseconds connecting_time{5000};  ///< for ranks that start late
   static constexpr std::chrono::milliseconds closing_time{1000};     ///< for endpoints to close
 
   options options_;
-  notices heard_;  // before peers_: UCX may still send words
+  notices heard_;  // before peers_: UCX may still send texts
   endpoints peers_;
   int rank_;
   int size_;
-  operation_table operations_;  // after peers_: requests go before their worker
+  operation_table operations_;  // after peers_: requests are freed before their worker
   std::uint64_t bytes_sent_ = 0;
-  std::exception_ptr failed_;  ///< what every call throws
+  std::exception_ptr failed_;  ///< thrown by every later call
 };
 
 static_assert(Transport<transport>);

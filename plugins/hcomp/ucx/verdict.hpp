@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How the ranks that are left agree on who failed.
+/// How the remaining ranks agree on the failed rank.
 
 #include <chrono>
 #include <hcomp/ucx/accusations.hpp>
@@ -11,10 +11,10 @@
 
 namespace hcomp::ucx {
 
-/// Whom to blame when `suspect` seems to have failed.
+/// The culprit, given that `suspect` seems to have failed.
 ///
-/// A suspect that nobody else blames may have given up without being heard: then a rank that failed
-/// and that others blame is the culprit.
+/// A suspect that no other rank accuses may have given up without its notice arriving. Then a rank
+/// that failed and is accused by another rank is the culprit.
 inline accusations::verdict judge(endpoints const& peers, notices const& heard, int suspect) {
   auto const& accused = heard.accused;
   auto const found = accused.follow(suspect);
@@ -29,11 +29,11 @@ inline accusations::verdict judge(endpoints const& peers, notices const& heard, 
   return found;
 }
 
-/// Tell all ranks whom this rank blames, the culprit too: it may be alive and only slow. Listen
-/// whom they blame until each has said so, or has failed, or `time` is over.
+/// Sends this rank's accusation to all ranks, including the culprit, which may be alive and only
+/// slow. Receives accusations until every rank has sent one or failed, or `time` has passed.
 inline accusations::verdict agree_on(endpoints& peers, notices& heard, int suspect,
                                      std::chrono::milliseconds time) {
-  constexpr std::chrono::milliseconds parting_time{200};  // for last words to leave
+  constexpr std::chrono::milliseconds parting_time{200};  // for the last notices to be sent
   int const self = peers.rank();
   auto verdict = judge(peers, heard, suspect);
   auto const spread = [&] {
