@@ -1,9 +1,9 @@
 #pragma once
 /// @file
-/// Codecs in shared objects, which programs load when they are told to: the C API and the drop-in
-/// library by HCOMP_CODECS, hcomp_perf by --codecs.
+/// Codecs in shared objects, loaded on request: by HCOMP_CODECS in the C API and the preloaded
+/// library, by --codecs in hcomp_perf.
 ///
-/// Who has codecs writes rows for them, and the two functions that are declared here:
+/// The author of a codec writes registry entries and defines the two functions declared here:
 ///
 ///     #include <hcomp/codec_library.hpp>
 ///
@@ -13,7 +13,7 @@
 ///       all.add(my_row<double>());
 ///     }
 ///
-/// Compile it with -shared -fPIC and the hcomp and the compiler that the program was built with.
+/// Compile it with -shared -fPIC, and with the hcomp and the compiler of the program that loads it.
 
 #include <dlfcn.h>
 
@@ -33,11 +33,11 @@
 
 namespace hcomp {
 
-/// Rows of codecs that are not in any table yet.
+/// Entries of codecs that are not yet in a registry.
 class codec_library {
  public:
-  /// "0.1.0, wire format 1, rows of 216 bytes": what a shared object and the program that loads it
-  /// must have in common.
+  /// The version that a shared object and the program that loads it must share, for example "0.1.0,
+  /// wire format 1, rows of 216 bytes".
   static char const* version() {
     static std::string const text =
         std::to_string(HCOMP_VERSION_MAJOR) + "." + std::to_string(HCOMP_VERSION_MINOR) + "." +
@@ -46,15 +46,16 @@ class codec_library {
     return text.c_str();
   }
 
-  /// Reads shared objects, whose paths have ':' between them. They are never unloaded.
-  /// @throws std::invalid_argument  one does not exist, does not load, has no codecs, or was made
-  ///                                for another hcomp; the text says which and why
+  /// Loads shared objects from paths separated by ':'. They are never unloaded.
+  /// @throws std::invalid_argument  one does not exist, does not load, defines no codecs, or was
+  ///                                built for another hcomp; the text contains the path and the
+  ///                                reason
   static codec_library from(std::string_view paths);
 
   template <class V> void add(codec_entry<V> row) {
     std::get<rows_of<V>>(rows_).push_back(std::move(row));
   }
-  /// Adds the rows for their types of values to tables, all or none.
+  /// Adds the entries to the registries of their value types, all or none.
   /// @throws std::invalid_argument  a name is taken
   template <class... V> void add_to(codec_registry<V>&... tables) const {
     (require_free_names(tables), ...);
@@ -64,7 +65,7 @@ class codec_library {
         }(),
         ...);
   }
-  /// Of all codecs, with commas.
+  /// The names of all codecs, separated by commas.
   std::string names() const {
     std::set<std::string> names;
     std::apply([&](auto const&... rows) { (add_names(names, rows), ...); }, rows_);
@@ -96,7 +97,7 @@ class codec_library {
 
 }  // namespace hcomp
 
-// What a shared object with codecs defines. Programs that load it define neither.
+// Defined by a shared object with codecs, not by the program that loads it.
 extern "C" {
 [[gnu::visibility("default")]] char const* hcomp_codecs_made_for();
 [[gnu::visibility("default")]] void hcomp_codecs(hcomp::codec_library& all);
@@ -118,7 +119,7 @@ inline void codec_library::read(std::string const& path) {
   auto const refuse = [&](std::string const& why) {
     throw std::invalid_argument(detail::printable("no codecs in '" + path + "': " + why));
   };
-  // with a '/' in it, so that it is not looked for elsewhere
+  // A path with '/' disables dlopen's search path.
   auto const file = path.find('/') == path.npos ? "./" + path : path;
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {

@@ -37,8 +37,8 @@ namespace hcomp::elastic {
 /// same result of every call; report.weight is the number of ranks in it.
 ///
 /// An error on all ranks, for example nonfinite_error, is a result, too: a rank that first notices
-/// a failed rank also gets it. Each rank keeps its own error feedback. All ranks make the all-reduces
-/// of a group in the same order.
+/// a failed rank also gets it. Each rank keeps its own error feedback. All ranks make the
+/// all-reduces of a group in the same order.
 ///
 /// Memory: two vectors, plus the plan's. Cost: the plan's, plus two copies of the vector.
 template <class V> class plan {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// IPv4 and IPv6 addresses with a port, to and from text.
+/// IPv4 and IPv6 addresses with a port, and their text form.
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -16,19 +16,20 @@
 
 namespace hcomp::udp {
 
-/// Where a datagram comes from, or goes to.
+/// The source or destination of a datagram.
 class address {
  public:
   address() = default;
 
-  /// @param text  "host:port" or "[IPv6 address]:port"; port 0 is a free port, to be bound to
-  /// @throws std::invalid_argument  no port from 0 to 65535, or a host that is not found
+  /// @param text  "host:port" or "[IPv6 address]:port"; port 0: the kernel chooses a free port on
+  ///              bind
+  /// @throws std::invalid_argument  no port from 0 to 65535, or the host is not found
   explicit address(std::string const& text) {
     auto const colon = text.rfind(':');
     if (colon == std::string::npos || colon == 0 || colon + 1 == text.size())
       throw std::invalid_argument(
           hcomp::detail::error_text({"udp: address '", text, "'; it is HOST:PORT"}));
-    // getaddrinfo takes 99999 for 34463.
+    // getaddrinfo accepts 99999 as port 34463
     std::uint16_t port = 0;
     auto const* const end = text.data() + text.size();
     if (auto const read = std::from_chars(text.data() + colon + 1, end, port);
@@ -52,7 +53,7 @@ class address {
     freeaddrinfo(found);
   }
 
-  /// Every address of this host, and a free port, of the family of `other`.
+  /// The wildcard address of the family of `other`, with a free port.
   static address any_like(address const& other) {
     return address(other.family() == AF_INET6 ? "[::]:0" : "0.0.0.0:0");
   }
@@ -80,7 +81,7 @@ class address {
     return x.sin_port == y.sin_port && x.sin_addr.s_addr == y.sin_addr.s_addr;
   }
 
-  // For the functions of sockets.
+  // for socket functions
   sockaddr const* data() const { return reinterpret_cast<sockaddr const*>(&storage_); }
   sockaddr* data() { return reinterpret_cast<sockaddr*>(&storage_); }
   socklen_t bytes() const { return bytes_; }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// All-reduces by way of aggregators that ranks find by their addresses.
+/// All-reduce through aggregators that ranks reach by address.
 
 #include <algorithm>
 #include <chrono>
@@ -41,57 +41,63 @@
 
 namespace hcomp::udp {
 
-/// Settings of an aggregated_plan; equal on all ranks.
+/// Options of an aggregated_plan; equal on all ranks.
 struct aggregated_plan_options {
   std::vector<std::string> aggregators = {};  ///< "HOST:PORT" of each; several share a vector
-  int quota = 0;                              ///< contributions after which a sum goes out; 0: all
-  std::chrono::nanoseconds deadline{0};  ///< after which it goes out without the others; 0: never
+  int quota = 0;                              ///< number of contributions after which a result is
+                                              ///< sent; 0: all
+  std::chrono::nanoseconds deadline{0};       ///< after which a result is sent without the missing
+                                              ///< ranks; 0: never
   std::chrono::nanoseconds word_deadline{0};  ///< the same for norms; 0: as deadline
-  /// A sum that did not come in time is 0 on this rank, and others may have it. False: such a call
-  /// fails on all ranks.
+  /// True: a result that does not arrive in time is 0 on this rank; other ranks may have it. False:
+  /// such a call fails on all ranks.
   bool goes_on_without_sums = false;
-  /// Of the constructor, for an aggregator's answer.
+  /// Timeout of an aggregator's answer in the constructor.
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(5);
-  /// Of a call: for its norms, and then for its sums. Longer than the deadlines.
+  /// Timeouts of a call: for its norms, then for its results. Must exceed the deadlines.
   std::chrono::nanoseconds norm_timeout = std::chrono::seconds(10);
   std::chrono::nanoseconds timeout = std::chrono::seconds(10);
   std::chrono::nanoseconds resend_after = std::chrono::milliseconds(200);
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  /// Ranks compare their arguments before every call, and tell each other of errors after it. False:
-  /// nobody waits for a rank that is late, and only the rank that meets an error throws it.
+  /// True: ranks compare their arguments before every call, and exchange errors after it. False: no
+  /// rank waits for a late rank, and only the rank that finds an error throws.
   bool check = true;
-  /// Packets of this rank that may be without an answer. 0: its share of 256, which Linux' usual buffers
-  /// hold, but 8 to 64.
+  /// Unanswered packets of this rank. 0: its share of 256, the capacity of Linux's default buffers,
+  /// but 8 to 64.
   int window = 0;
-  std::uint64_t bytes_per_second = 0;  ///< as of udp::options
+  std::uint64_t bytes_per_second = 0;  ///< as in udp::options
   std::size_t datagram_bytes = ethernet_datagram_bytes;
-  tag_t tag = 0;  ///< on the transport, different for plans that are used at the same time
+  tag_t tag = 0;  ///< on the transport; different for plans used concurrently
 };
 
-/// A plan whose sums hcomp-aggregator makes: each rank sends its indices once, and receives the sums.
+/// An all-reduce whose additions run in hcomp-aggregator: each rank sends its indices once and
+/// receives the results.
 ///
-///     hcomp::udp::aggregated_plan sum(gradient.size(), hcomp::thc<float>(), transport,
-///                                     {.aggregators = {"10.0.0.9:7475"}});
-///     sum.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
+///     hcomp::udp::aggregated_plan plan(gradient.size(), hcomp::thc<float>(), transport,
+///                                      {.aggregators = {"10.0.0.9:7475"}});
+///     plan.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
-/// Its ranks are those of the transport, by which they compare their arguments and tell each other of
-/// errors; the transport is used, not owned, and must outlive the plan. The aggregator knows the ranks as
-/// one job, with a number that rank 0 draws.
-/// Where some ranks came late or not at all, a sum of k of P ranks counts P / k times: a result is P times
-/// the mean of those k. `last` counts such sums.
-/// Every rank owns all values: reduce_scatter is all_reduce, and all_gather has nothing to do.
-/// Collective, the constructor too. Memory: that of aggregated_mean, and of packets that wait. Linux.
-/// Cost: of the indices and norms, each rank sends all, and the aggregator all sums to each; with
-/// options.check 2 log2 P small messages between the ranks.
+/// The ranks are those of the transport. Over it they compare their arguments and exchange errors.
+/// It is not owned, and must outlive the plan. For the aggregator the ranks are one job, with a
+/// number that rank 0 draws.
+///
+/// If some ranks are late or missing, a sum over k of P ranks is scaled by P / k: the result is P
+/// times the mean of those k. `last` counts such results. Every rank owns all values:
+/// reduce_scatter equals all_reduce, and all_gather does nothing. All calls are collective,
+/// including the constructor. Linux.
+///
+/// Memory: that of aggregated_mean and of queued packets.
+/// Cost: each rank sends all its indices and norms once, and receives all results; with
+/// options.check additionally 2 log2 P small messages between the ranks.
 template <IndexCodec C> class aggregated_plan {
  public:
   using value_type = typename C::value_type;
 
-  /// @throws std::invalid_argument  no address that is known, no aggregator, more ranks than the codec's
-  ///                                sums have room for
-  /// @throws disagreement_error     ranks ask for different sums, codecs or settings of these
-  /// @throws transport_error        an aggregator does not answer, or refuses the job
-  /// All on all ranks alike.
+  /// @throws std::invalid_argument  an unknown address, no aggregator, or more ranks than the
+  ///                                codec's sums can hold
+  /// @throws disagreement_error     numbers of values, codecs or settings differ between ranks
+  /// @throws transport_error        an aggregator does not answer, or rejects the job
+  /// All exceptions are thrown on all ranks alike.
   template <Transport T>
   aggregated_plan(std::size_t values, C const& codec, T& transport,
                   aggregated_plan_options const& wanted)
@@ -112,31 +118,31 @@ template <IndexCodec C> class aggregated_plan {
   }
   aggregated_plan(aggregated_plan const&) = delete;
   aggregated_plan& operator=(aggregated_plan const&) = delete;
-  /// Tells the aggregators that this rank has left.
+  /// Notifies the aggregators that this rank leaves.
   ~aggregated_plan() { leave(); }
 
   std::size_t values() const { return values_; }
   C const& codec() const { return mean_->codec(); }
   value_range shard() const { return {0, values_}; }
   std::size_t shard_alignment() const { return 0; }
-  /// What became of this rank's part in the last call.
+  /// Statistics of this rank's part in the last call.
   aggregation_report const& last() const { return last_; }
   udp::stats const& stats() const { return link_->stats(); }
 
-  /// Sum `x` over all ranks, in place: the same bits on all ranks, unless options go on without sums.
-  /// @throws std::invalid_argument  wrong size, a weight that is not 1
+  /// All-reduce of `x`, in place: the same bits on all ranks, unless goes_on_without_sums is set.
+  /// @throws std::invalid_argument  wrong size, or a weight other than 1
   /// @throws memory_error           x is a null pointer
-  /// @throws disagreement_error     ranks passed different sizes, steps, seeds, tensors, kinds of results
+  /// @throws disagreement_error     sizes, steps, seeds, tensors or operations differ between ranks
   /// @throws nonfinite_error        as aggregated_mean
-  /// @throws transport_error        sums did not come; the plan must not be used again, and x holds
-  ///                                what it was or a mean
-  /// On all ranks alike, unless options.check is off, after the timeouts at the latest. After all but
-  /// the last x is unchanged.
+  /// @throws transport_error        results did not arrive; the plan must not be used again, and x
+  ///                                is unchanged or holds a mean
+  /// Unless options.check is off, all ranks throw alike, at the latest after the timeouts. After
+  /// every other exception x is unchanged.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
     no_feedback<value_type> nothing(x.size());
     return all_reduce(x, nothing, call);
   }
-  /// The same with compensation: what is summed is x and what `feedback` adds to it.
+  /// The same with error feedback: reduces x plus the compensation of `feedback`.
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     auto const key = call.key(calls_++, transport_->group());
@@ -183,17 +189,17 @@ template <IndexCodec C> class aggregated_plan {
   void leave() noexcept {
     try {
       if (mean_) mean_->leave();
-    } catch (std::exception const&) {  // of a job that is about to end
+    } catch (std::exception const&) {  // the job is about to end
     }
   }
   void raise(outcome const& mine) { hcomp::detail::raise_on_all(*transport_, options_.tag, mine); }
 
   static hcomp::detail::codec_terms terms_of(C const& codec) {
-    // Whether sums of all ranks have room is seen by fitting the codec.
+    // Whether sums of all ranks fit is checked by fitting the codec.
     return hcomp::detail::terms_of(codec, sizeof(value_type),
                                    std::numeric_limits<std::uint32_t>::max());
   }
-  /// A number that rank 0 draws, once all ranks ask for the same.
+  /// The job number, drawn by rank 0 once all ranks have passed the same arguments.
   std::uint32_t agreed_job(C const& codec) {
     hcomp::detail::call_session session(terms_of(codec), values_, *transport_,
                                         {.nonfinite = options_.nonfinite, .tag = options_.tag},
@@ -232,7 +238,7 @@ template <IndexCodec C> class aggregated_plan {
     link_->join(options_.join_timeout);
   }
 
-  /// @throws what is wrong with some rank's arguments; with options.check on all
+  /// @throws an error for invalid arguments; with options.check on all ranks
   template <class F>
   report start(operation what, std::span<value_type> x, F& feedback, call_options const& call) {
     host_executor* const any = nullptr;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// An aggregator of many jobs at once, on one UDP socket.
+/// An aggregator of several concurrent jobs, on one UDP socket.
 
 #include <algorithm>
 #include <array>
@@ -33,42 +33,42 @@ namespace hcomp::udp {
 
 /// Limits of a server.
 struct server_options {
-  std::size_t jobs = 64;                            ///< at a time
-  std::size_t memory_bytes = std::size_t{1} << 30;  ///< of all their slots
+  std::size_t jobs = 64;                            ///< concurrent jobs
+  std::size_t memory_bytes = std::size_t{1} << 30;  ///< for the slots of all jobs
   std::chrono::nanoseconds idle =
-      std::chrono::minutes(1);  ///< a job that says nothing for so long ends
-  /// Of sums and words of jobs that ask for none; 0: such sums wait for all their workers.
+      std::chrono::minutes(1);  ///< a job without packets for this time ends
+  /// Deadlines of results and words, for jobs that set none; 0: wait for all workers.
   std::chrono::nanoseconds deadline{0}, word_deadline{0};
-  std::uint32_t rounds_ahead = 1024;  ///< as of aggregator_options
+  std::uint32_t rounds_ahead = 1024;  ///< as in aggregator_options
   std::size_t datagram_bytes = ethernet_datagram_bytes;
-  int buffer_bytes = 4 << 20;  ///< of the socket; the kernel may give less
+  int buffer_bytes = 4 << 20;  ///< of the socket; the kernel may grant less
 };
 
-/// What a server has seen beside its jobs.
+/// Counters of a server, in addition to those of its jobs.
 struct server_stats {
   std::uint64_t received = 0;  ///< datagrams
   std::uint64_t sent = 0;
   std::uint64_t lost_here = 0;    ///< datagrams that the kernel could not send
-  std::uint64_t joins = 0;        ///< accepted, with those that were repeated
-  std::uint64_t unknown_job = 0;  ///< packets of jobs that are not there
-  std::uint64_t foreign = 0;      ///< packets of a job that are not from the sender of their rank
+  std::uint64_t joins = 0;        ///< accepted, including repeated ones
+  std::uint64_t unknown_job = 0;  ///< packets of unknown jobs
+  std::uint64_t foreign = 0;      ///< packets of a job from another sender than that of their rank
   std::array<std::uint64_t, static_cast<std::size_t>(frame_fault::faults)> damaged = {};
   std::array<std::uint64_t, static_cast<std::size_t>(refusal_reason::reasons)> refused = {};
   std::uint64_t jobs_begun = 0;
-  std::uint64_t jobs_left = 0;  ///< ended because all workers had left
-  std::uint64_t jobs_idle = 0;  ///< ended because nobody said anything
+  std::uint64_t jobs_left = 0;  ///< ended because all workers left
+  std::uint64_t jobs_idle = 0;  ///< ended because no worker sent packets
 };
 
-/// Adds up what the workers of many jobs send, each as an `aggregator` of its own.
+/// Adds the contributions of the workers of several jobs, each with its own `aggregator`.
 ///
-/// A job begins when a worker joins that says what its aggregator has to be like; all workers of the
-/// job must say the same. It ends when all workers have left, or none has sent a packet for `idle`.
-/// Packets are taken only from the sender that has joined as their rank. Nothing that comes makes it
-/// throw or changes another job. One thread. Memory: that of the jobs' aggregators, and no more than
-/// `memory_bytes`. Linux.
+/// A job begins when a worker joins with the job's terms; all workers of a job must send equal
+/// terms. It ends when all workers have left, or no packet arrives for `idle`. Packets are accepted
+/// only from the sender that joined as their rank. No packet can cause an exception or affect
+/// another job. One thread. Linux.
+/// Memory: that of the jobs' aggregators, at most `memory_bytes`.
 class aggregation_server {
  public:
-  /// A job that is there, or a sum over all that have ended.
+  /// Counters of a running job, or totals over all ended jobs.
   struct job_stats {
     std::uint32_t job = 0;
     int workers = 0, joined = 0, left = 0;
@@ -76,14 +76,15 @@ class aggregation_server {
     aggregator_stats sums;
   };
 
-  /// @throws transport_error  the address is not this host's, or taken
+  /// @throws transport_error  the address is not local, or is in use
   aggregation_server(address const& listen, server_options const& options)
       : options_(options),
         socket_(listen, options.buffer_bytes),
         in_(options.datagram_bytes + 1),
         out_(options.datagram_bytes) {}
 
-  /// Jobs that begin from now on are added by `sums` where it can. It has to live as long as this.
+  /// Offloads jobs that begin from now on to `sums`, if it accepts them. It must outlive this
+  /// object.
   void offload_to(offload& sums) { offload_ = &sums; }
 
   std::string local() const { return socket_.local().text(); }
@@ -97,7 +98,7 @@ class aggregation_server {
     for (auto const& [number, one] : jobs_) all.push_back(stats_of(number, *one));
     return all;
   }
-  /// Sums over the jobs that have ended.
+  /// Totals over the jobs that have ended.
   aggregator_stats const& ended() const { return ended_; }
 
   udp::statistics statistics() const {
@@ -134,8 +135,9 @@ class aggregation_server {
     return all;
   }
 
-  /// Answers what has come and what is due, or waits for it, `timeout` at most or until a signal.
-  /// @throws transport_error  the socket is broken
+  /// Processes pending packets and deadlines, or waits for them, at most for `timeout` or until a
+  /// signal.
+  /// @throws transport_error  the socket failed
   void serve(std::chrono::nanoseconds timeout) {
     auto const start = now();
     auto wait = timeout;
@@ -161,7 +163,7 @@ class aggregation_server {
     }
     socket_.wait(wait);
     address from;
-    // So many that deadlines are looked at in time.
+    // Few enough that deadlines are checked in time.
     for (int n = 0; n < 64; ++n) {
       auto const bytes = socket_.receive(in_, from);
       if (!bytes) return;
@@ -179,11 +181,11 @@ class aggregation_server {
           terms(std::move(said)),
           bytes(slots) {}
 
-    aggregator sums;  ///< those of words alone where `elsewhere` is
+    aggregator sums;  ///< only words if `elsewhere` is set
     std::unique_ptr<offloaded_sums> elsewhere;
     roster senders;
     std::vector<char> has_left;
-    std::vector<std::byte> terms;  ///< as the first worker said them
+    std::vector<std::byte> terms;  ///< as sent by the first worker
     double bytes;
     std::chrono::nanoseconds last_heard{0};
     int left = 0;
@@ -249,7 +251,7 @@ class aggregation_server {
     hand_over(from, reply, std::as_bytes(std::span(&*refusal, 1)));
   }
 
-  /// Nothing where the worker is in.
+  /// Returns empty if the worker was admitted.
   std::optional<refusal_reason> try_join(frame const& header, address const& from,
                                          std::span<std::byte const> terms) {
     auto found = jobs_.find(header.job);
@@ -295,12 +297,13 @@ class aggregation_server {
       return {std::move(made), std::nullopt};
     } catch (std::bad_alloc const&) {
       return {nullptr, refusal_reason::limits};
-    } catch (std::invalid_argument const&) {  // settings that cannot work
+    } catch (std::invalid_argument const&) {  // invalid settings
       return {nullptr, refusal_reason::terms};
     }
   }
 
-  /// At least what an aggregator with these settings takes. A double: the terms may be anything.
+  /// A lower bound on the memory of an aggregator with these settings. A double, because terms are
+  /// untrusted.
   static double slot_bytes(aggregator_options const& o) {
     constexpr double slot = 96;
     auto const of = [&](double count, double values, double bytes) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packets over UDP, on the side of an aggregator.
+/// The packet link of an aggregator over UDP.
 
 #include <algorithm>
 #include <chrono>
@@ -23,16 +23,17 @@
 
 namespace hcomp::udp {
 
-/// An aggregator's PacketLink, for serve_aggregation in a program of one's own; hcomp-aggregator
-/// serves without one.
+/// An aggregator's PacketLink, for serve_aggregation in your own program; hcomp-aggregator does not
+/// use it.
 ///
-/// It listens on its address among options.aggregators and learns those of the workers when they
-/// join. A packet to a worker that has not joined is lost. Every received packet comes from the
-/// sender that has joined as its rank; anything else is counted and dropped. Linux.
+/// Listens on its address in options.aggregators, and learns the workers' addresses when they join.
+/// A packet to a worker that has not joined is dropped. Packets are accepted only from the sender
+/// that joined as their rank; all other packets are counted and dropped. Linux.
 class aggregator_packets {
  public:
-  /// @throws std::invalid_argument  settings out of range, no aggregator's rank, a bad address
-  /// @throws transport_error        the address is not this host's, or taken
+  /// @throws std::invalid_argument  settings out of range, a rank that is not an aggregator's, an
+  ///                                invalid address
+  /// @throws transport_error        the address is not local, or is in use
   explicit aggregator_packets(options const& wanted)
       : options_(checked_aggregator(wanted)),
         socket_(
@@ -44,15 +45,15 @@ class aggregator_packets {
 
   int rank() const { return options_.rank; }
   int size() const { return options_.workers + static_cast<int>(options_.aggregators.size()); }
-  std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< with frames
+  std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< includes frames
   udp::stats const& stats() const { return stats_; }
   std::string local() const { return socket_.local().text(); }  ///< for workers' options
   std::chrono::nanoseconds now() const {
     return std::chrono::steady_clock::now().time_since_epoch();
   }
 
-  /// @throws std::invalid_argument  peer is no worker, or a packet that is too long
-  /// @throws transport_error        from the socket
+  /// @throws std::invalid_argument  peer is not a worker, or the packet is too long
+  /// @throws transport_error        the socket failed
   void send(int peer, std::span<std::byte const> packet) {
     hcomp::detail::require_peer("send", peer, options_.workers, "job, for an aggregator,");
     detail::require_short(packet.size(), options_);

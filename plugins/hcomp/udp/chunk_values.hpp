@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How many coordinates a packet has, so that it and its sum fit into datagrams.
+/// The number of coordinates per packet, such that indices and results fit into datagrams.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace hcomp::udp {
 
-/// The largest power of two from 64 to `most` whose sums fit into datagrams; 64 if none does.
-/// @param most      a power of two: a packet is of one block
-/// @param sum_bits  of a coordinate's sum, as sum_bits_for
+/// The largest power of two from 64 to `most` whose results fit into datagrams; 64 if none does.
+/// @param most      a power of two: a packet covers one block
+/// @param sum_bits  bits per coordinate of a result, see sum_bits_for
 constexpr std::uint32_t chunk_values_for(std::uint32_t most, int sum_bits, int workers,
                                          std::size_t datagram_bytes) {
   std::uint32_t chunk = most;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What stands before every packet in a datagram: 24 bytes, and what they may say.
+/// The frame of every datagram: 24 bytes before the packet.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,45 +11,45 @@
 
 namespace hcomp::udp {
 
-/// What a datagram is.
+/// The type of a datagram.
 enum class frame_kind : std::uint16_t {
   packet = 1,      ///< an aggregation packet follows
-  join = 2,        ///< of a worker: I am this rank of this job; its terms may follow
-  welcome = 3,     ///< the aggregator's answer to a join: send
-  refusal = 4,     ///< the other answer; four bytes follow, of refusal_reason
-  question = 5,    ///< of anybody, for statistics; as many bytes follow as these have
+  join = 2,        ///< from a worker: I am this rank of this job; its terms may follow
+  welcome = 3,     ///< the aggregator accepts a join: the worker may send
+  refusal = 4,     ///< the aggregator rejects a join; four bytes follow, the refusal_reason
+  question = 5,    ///< a request for statistics, from any sender; padded to the size of the answer
   statistics = 6,  ///< the answer
 };
 
-/// First bytes of every datagram, little-endian. The places of all numbers are fixed, here and in
-/// the aggregation packet that follows, so that a switch or a kernel can add without parsing.
+/// The first bytes of every datagram, little-endian. All fields have fixed offsets, here and in the
+/// aggregation packet that follows, so that a switch or a kernel can add without parsing.
 struct frame {
-  std::uint64_t checksum = 0;        ///< fingerprint of all bytes after this number
-  std::uint32_t magic = 0x31554348;  ///< "HCU1"; the last letter is the version
+  std::uint64_t checksum = 0;        ///< fingerprint of all bytes after this field
+  std::uint32_t magic = 0x31554348;  ///< "HCU1"; the last character is the version
   std::uint32_t job = 0;
   frame_kind kind = frame_kind::packet;
-  std::uint16_t rank = 0;  ///< of the worker that sends; of no meaning in answers
-  /// A number that a worker draws when it starts. It is in all that it sends, and in the answers to
-  /// its joins, so that nobody can speak for it who has only its address. 0 in packets of sums.
+  std::uint16_t rank = 0;  ///< the sending worker; unused in answers
+  /// A number that a worker draws when it starts. All its datagrams and the answers to its joins
+  /// contain it, so that no sender can impersonate it by its address alone. 0 in results.
   std::uint32_t session = 0;
 };
 static_assert(sizeof(frame) == 24);
 
 inline constexpr std::size_t frame_bytes = sizeof(frame);
 
-/// Datagrams that Ethernet frames of 1500 bytes hold, with the headers of IPv4 and UDP.
+/// The largest datagram in an Ethernet frame of 1500 bytes, after the headers of IPv4 and UDP.
 inline constexpr std::size_t ethernet_datagram_bytes = 1472;
 
-/// Why an aggregator lets a worker not in.
+/// Why an aggregator rejects a worker.
 enum class refusal_reason : std::uint32_t {
   rank = 1,    ///< the job has no such worker
   taken = 2,   ///< another sender has this rank
-  terms = 3,   ///< no terms, impossible ones, or others than the job's first worker had
-  limits = 4,  ///< as many jobs, or as much memory, as the aggregator allows
-  reasons      ///< how many there are, with 0, which is none
+  terms = 3,   ///< no terms, invalid terms, or other terms than the job's first worker
+  limits = 4,  ///< the aggregator's limit of jobs or memory is reached
+  reasons      ///< number of reasons, including 0 for none
 };
 
-/// Text for people.
+/// Human-readable text.
 inline char const* to_text(refusal_reason reason) {
   switch (reason) {
     case refusal_reason::rank: return "the job has no worker of this rank";
@@ -62,17 +62,17 @@ inline char const* to_text(refusal_reason reason) {
   return "an unknown reason";
 }
 
-/// What is wrong with a datagram by itself.
+/// Faults of a single datagram.
 enum class frame_fault : std::uint8_t {
   none,
-  length,    ///< shorter than a frame, or longer than a datagram may be
-  magic,     ///< no such datagram, or of another version
+  length,    ///< shorter than a frame, or longer than the maximum
+  magic,     ///< not such a datagram, or another version
   checksum,  ///< damaged
-  kind,      ///< an unknown one, or not for this side
-  faults     ///< how many there are
+  kind,      ///< unknown type, or a type for the other side
+  faults     ///< number of faults
 };
 
-/// Text for people.
+/// Human-readable text.
 inline char const* to_text(frame_fault fault) {
   switch (fault) {
     case frame_fault::none: return "no fault";
@@ -92,13 +92,13 @@ inline std::uint64_t checksum_of(std::span<std::byte const> datagram) {
 }
 }  // namespace detail
 
-/// Writes `header`, with the checksum, before what is in `datagram` behind it.
+/// Writes `header` with the checksum to the start of `datagram`, before its payload.
 inline void seal(std::span<std::byte> datagram, frame header) {
   store(datagram.data(), 0, header);
   store(datagram.data(), 0, detail::checksum_of(datagram));
 }
 
-/// Reads the frame of a whole datagram.
+/// Reads and checks the frame of a datagram.
 inline frame_fault read_frame(std::span<std::byte const> datagram, frame& header) {
   if (datagram.size() < frame_bytes) return frame_fault::length;
   header = load<frame>(datagram.data());

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Plans by the name of their codec whose sums an aggregator makes.
+/// Aggregated plans by codec name.
 
 #include <cstddef>
 #include <hcomp/codec/thc/thc.hpp>
@@ -18,12 +18,12 @@
 
 namespace hcomp::udp {
 
-/// An aggregated_plan by the name of its codec, as hcomp::make_plan makes others:
+/// Creates an aggregated_plan by the name of its codec, as hcomp::make_plan does for other plans:
 ///
-///     auto sum = hcomp::udp::make_plan<float>("thc:bits=4", gradient.size(), transport,
-///                                             {.aggregators = {"10.0.0.9:7475"}});
+///     auto plan = hcomp::udp::make_plan<float>("thc:bits=4", gradient.size(), transport,
+///                                              {.aggregators = {"10.0.0.9:7475"}});
 ///
-/// @throws std::invalid_argument  also a codec that has no indices; otherwise as aggregated_plan
+/// @throws std::invalid_argument  the codec has no indices; otherwise as aggregated_plan
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       aggregated_plan_options const& options) {

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Sums that are made elsewhere than in the aggregation server's process, such as in the kernel.
+/// The interface for additions outside the process of the aggregation server, for example in the
+/// kernel.
 
 #include <chrono>
 #include <cstddef>
@@ -14,39 +15,40 @@
 
 namespace hcomp::udp {
 
-/// The sums of indices of one job. Words, joins, and all that is malformed stay with the server.
+/// Additions of the indices of one job. Words, joins and malformed packets stay with the server.
 ///
-/// Most contributions never come to the server. Those that do, because they took another way, are
-/// given to `take`, so that there is one place for every sum.
+/// Most contributions bypass the server. Contributions that reach it on another path are passed to
+/// `take`, so that each result has a single place.
 class offloaded_sums {
  public:
   virtual ~offloaded_sums() = default;
-  /// From now on contributions of `header.rank`, from this address and session, are its own.
+  /// From now on accepts contributions of `header.rank` from this address and session.
   virtual void let_in(frame const& header, address const& from) = 0;
-  /// No further answers go to this rank.
+  /// Sends no more answers to this rank.
   virtual void leave(int rank) = 0;
-  /// As of `aggregator`, of packets of kind indices and with deadlines of sums.
+  /// As in `aggregator`, for packets of type indices and deadlines of results.
   virtual aggregator_answer take(int rank, std::span<std::byte const> packet,
                                  std::chrono::nanoseconds now) = 0;
   virtual aggregator_answer expire(std::chrono::nanoseconds now) = 0;
   virtual std::chrono::nanoseconds time_left(std::chrono::nanoseconds now) const = 0;
   virtual aggregator_stats stats() const = 0;
 
-  virtual std::chrono::nanoseconds last_heard() const = 0;  ///< a contribution; 0: none yet
-  /// Datagrams that the server has not seen: received, sent, not sent.
+  virtual std::chrono::nanoseconds last_heard() const = 0;  ///< time of the last contribution; 0:
+                                                            ///< none yet
+  /// Datagrams that bypassed the server: received, sent, not sent.
   struct traffic {
     std::uint64_t received = 0, sent = 0, lost_here = 0;
   };
   virtual traffic datagrams() const = 0;
 };
 
-/// Who makes sums for a server.
+/// Creates offloaded_sums for a server.
 class offload {
  public:
   virtual ~offload() = default;
-  /// Null where it cannot do this job; then the server does.
-  /// @param options   that an aggregator has accepted
-  /// @param sum_bits  of a number in packets of kind sums
+  /// Returns null if it cannot take this job; then the server processes it.
+  /// @param options   accepted by an aggregator
+  /// @param sum_bits  bits per number in packets of type sums
   virtual std::unique_ptr<offloaded_sums> take_on(std::uint32_t job,
                                                   aggregator_options const& options,
                                                   int sum_bits) = 0;

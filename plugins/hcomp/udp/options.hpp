@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Settings of links over UDP, what they count, and the checks that both sides share.
+/// UDP link options, counters, and validation shared by both sides.
 
 #include <array>
 #include <chrono>
@@ -14,36 +14,40 @@
 
 namespace hcomp::udp {
 
-/// Settings of `packets` and `aggregator_packets`; the first four and datagram_bytes are equal on
-/// all ranks.
+/// Options of `packets` and `aggregator_packets`. `workers`, `aggregators`, `job` and
+/// `datagram_bytes` are equal on all ranks.
 struct options {
   int rank = 0;
   int workers = 1;                            ///< ranks 0 to workers - 1
   std::vector<std::string> aggregators = {};  ///< "host:port" of the ranks that follow
-  std::uint32_t job = 0;                      ///< jobs of one aggregator have different numbers
-  std::string listen = {};  ///< where a worker gets its answers; empty: any address, a free port
-  /// Longest datagram. Sums of 1024 values of 8 bits fit, or of 512 of 16 bits. More needs jumbo frames.
+  std::uint32_t job = 0;                      ///< different for each job of an aggregator
+  std::string listen = {};  ///< address on which a worker receives answers; empty: any address, a
+                            ///< free port
+  /// Maximum size of a datagram. The default fits results of 1024 values of 8 bits, or 512 of 16
+  /// bits. Larger ones need jumbo frames.
   std::size_t datagram_bytes = ethernet_datagram_bytes;
-  /// Packets that an aggregator may have without an answer; what is sent beyond waits here. All of
-  /// its workers' windows should fit its receive buffer.
+  /// Maximum number of unanswered packets per aggregator; further packets wait in a queue. The
+  /// windows of all workers should fit into the aggregator's receive buffer.
   int window = 64;
-  std::uint64_t bytes_per_second = 0;  ///< a worker sends no faster; 0: as the window allows
-  /// When a full window has no answer for so long, its packets count as lost, and a new one opens.
+  std::uint64_t bytes_per_second = 0;  ///< limits a worker's rate; 0: limited by the window only
+  /// If a full window gets no answer for this time, its packets count as lost, and a new window
+  /// opens.
   std::chrono::nanoseconds window_timeout = std::chrono::milliseconds(10);
-  /// A worker that hears nothing from an aggregator for so long joins again: it may be a new one.
+  /// A worker that hears nothing from an aggregator for this time joins again: the aggregator may
+  /// have restarted.
   std::chrono::nanoseconds join_again = std::chrono::milliseconds(50);
 };
 
-/// What a link has seen.
+/// Counters of a link.
 struct stats {
-  std::uint64_t sent = 0;       ///< datagrams
-  std::uint64_t received = 0;   ///< packets, given to the caller
-  std::uint64_t lost_here = 0;  ///< datagrams that the kernel could not send
-  std::uint64_t waiting = 0;  ///< packets not sent twice, because they still waited for the window
-  std::uint64_t windows = 0;  ///< full windows without an answer
-  std::uint64_t joins = 0;    ///< sent by a worker, accepted by an aggregator
-  std::uint64_t foreign = 0;  ///< datagrams of other senders, or of another job
-  std::chrono::nanoseconds waited{0};  ///< by a worker, for packets that had not come
+  std::uint64_t sent = 0;              ///< datagrams
+  std::uint64_t received = 0;          ///< packets, passed to the caller
+  std::uint64_t lost_here = 0;         ///< datagrams that the kernel could not send
+  std::uint64_t waiting = 0;           ///< packets not queued because the queue already holds them
+  std::uint64_t windows = 0;           ///< full windows without an answer
+  std::uint64_t joins = 0;             ///< sent by a worker, accepted by an aggregator
+  std::uint64_t foreign = 0;           ///< datagrams of unknown senders, or of another job
+  std::chrono::nanoseconds waited{0};  ///< time that a worker waited for packets
   std::array<std::uint64_t, static_cast<std::size_t>(frame_fault::faults)> refused = {};
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packets over UDP, on the side of a worker.
+/// The packet link of a worker over UDP.
 
 #include <algorithm>
 #include <chrono>
@@ -31,20 +31,22 @@
 
 namespace hcomp::udp {
 
-/// A worker's PacketLink to aggregators that it finds by their addresses.
+/// A worker's PacketLink to aggregators, which it reaches by address.
 ///
-/// The first packet makes it join: aggregators learn its address and answer. Until then, and while
-/// an aggregator has not answered a whole window of packets, what is sent waits here in a queue, and
-/// goes out in `receive`. So the slowest worker sets the pace of all, and no buffer on the way has
-/// to hold a vector. An aggregator that was started anew is joined again by itself.
-/// Lost packets are sent again by the caller, as aggregated_mean does; a packet that still waits in
-/// the queue is not queued twice. What arrives damaged, or from elsewhere, is counted and dropped.
-/// Memory: a copy of what waits. Linux.
+/// The first packet makes the worker join: aggregators learn its address and answer. Until then,
+/// and while a whole window of packets to an aggregator is unanswered, packets wait in a queue;
+/// `receive` sends them. So the slowest worker sets the pace of all, and no buffer in the network
+/// must hold a whole vector. The worker rejoins a restarted aggregator by itself.
+///
+/// The caller resends lost packets, as aggregated_mean does; a packet that is still in the queue is
+/// not queued twice. Datagrams that are damaged or from unknown senders are counted and dropped.
+/// Memory: a copy of the queued packets. Linux.
 class packets {
  public:
-  /// Opens a socket; nothing is sent.
-  /// @throws std::invalid_argument  settings out of range, no worker's rank, a host that is not found
-  /// @throws transport_error        from the socket
+  /// Opens a socket; sends nothing.
+  /// @throws std::invalid_argument  settings out of range, a rank that is not a worker's, an
+  ///                                unknown host
+  /// @throws transport_error        the socket failed
   explicit packets(options const& wanted)
       : options_(checked_worker(wanted)),
         peers_(peers_of(options_)),
@@ -54,39 +56,38 @@ class packets {
         in_(options_.datagram_bytes + 1) {}
   packets(packets const&) = delete;
   packets& operator=(packets const&) = delete;
-  /// Sends what waits, for a tenth of a second at most.
+  /// Sends queued packets, for at most a tenth of a second.
   ~packets() {
     try {
       auto const end = now() + std::chrono::milliseconds(100);
       while (has_queue() && now() < end) receive({}, std::chrono::milliseconds(1));
-    } catch (std::exception const&) {  // of a job that is about to end
+    } catch (std::exception const&) {  // the job is about to end
     }
   }
 
   int rank() const { return options_.rank; }
   int size() const { return options_.workers + static_cast<int>(peers_.size()); }
-  std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< with frames
+  std::uint64_t bytes_sent() const { return bytes_sent_; }  ///< includes frames
   udp::stats const& stats() const { return stats_; }
   std::string local() const { return socket_.local().text(); }
   std::chrono::nanoseconds now() const {
     return std::chrono::steady_clock::now().time_since_epoch();
   }
 
-  /// Tells a server of many jobs what this job's aggregator has to be like; equal on all workers, and
-  /// before anything is sent. aggregator_packets does without.
-  /// @param options  such as mean.layout().aggregator(), with quota and deadlines
+  /// Sets the terms of the job for a server of several jobs: equal on all workers, and before any
+  /// packet is sent. Not needed with aggregator_packets.
+  /// @param options  for example mean.layout().aggregator(), with quota and deadlines
   void set_terms(aggregator_options const& options) { terms_ = to_terms(options); }
 
-  /// Joins all aggregators and waits for their answers, before the first packet, which would join by
-  /// itself.
-  /// @throws transport_error  one did not answer in time, or refused this worker
+  /// Joins all aggregators and waits for their answers. Otherwise the first packet joins.
+  /// @throws transport_error  an aggregator did not answer in time, or rejected this worker
   void join(std::chrono::nanoseconds timeout) {
     auto const end = now() + timeout;
     while (true) {
       auto const time = now();
       pump(time);
       address from;
-      // No packet of sums can be among them: nothing has been sent.
+      // Discards no result: no packet has been sent yet.
       while (auto const bytes = socket_.receive(in_, from)) accept(*bytes, from, {});
       auto const waits = std::find_if(peers_.begin(), peers_.end(),
                                       [](peer const& one) { return !one.is_joined; });
@@ -102,8 +103,8 @@ class packets {
     }
   }
 
-  /// @throws std::invalid_argument  peer is no aggregator, or a packet that is too long
-  /// @throws transport_error        from the socket, or an aggregator refuses this worker
+  /// @throws std::invalid_argument  peer is not an aggregator, or the packet is too long
+  /// @throws transport_error        the socket failed, or an aggregator rejects this worker
   void send(int to, std::span<std::byte const> packet) {
     hcomp::detail::require_peer("send", to, size(), "job");
     if (to < options_.workers)
@@ -125,7 +126,7 @@ class packets {
     pump(now());
   }
 
-  /// @throws transport_error  from the socket, or an aggregator refuses this worker
+  /// @throws transport_error  the socket failed, or an aggregator rejects this worker
   received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
     auto const end = now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     while (true) {
@@ -150,9 +151,9 @@ class packets {
     address to;
     bool is_joined = false;
     std::optional<time> last_join = {};
-    std::optional<time> asked = {};  ///< first packet sent since it was last heard of
-    time last_moved{0};              ///< last packet sent or received
-    int unanswered = 0;              ///< packets; lost ones stay until the window opens anew
+    std::optional<time> asked = {};  ///< time of the first packet sent since the last answer
+    time last_moved{0};              ///< time of the last packet sent or received
+    int unanswered = 0;              ///< packets; lost ones count until the window reopens
     std::deque<std::vector<std::byte>> queue = {};
     std::unordered_set<std::uint64_t> in_queue = {};  ///< checksums
   };
@@ -199,7 +200,7 @@ class packets {
     ++(socket_.send(one.to, datagram) ? stats_.sent : stats_.lost_here);
   }
 
-  /// Sends all that may leave now.
+  /// Sends all packets and joins that are due.
   void pump(time now) {
     for (peer& one : peers_) {
       if ((!one.is_joined || (one.asked && now - *one.asked >= options_.join_again)) &&
@@ -233,7 +234,7 @@ class packets {
     }
   }
 
-  /// When `pump` has something to do although nothing has come.
+  /// The next time at which `pump` has work even if no packet arrives.
   time next_event() const {
     time first = time::max();
     for (peer const& one : peers_) {
@@ -250,7 +251,8 @@ class packets {
     return first;
   }
 
-  /// What a datagram of so many bytes in in_ holds; nobody's packet if there is none for the caller.
+  /// Processes the datagram of `bytes` bytes in in_. Returns its packet, or an empty result if it
+  /// has none for the caller.
   received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> room) {
     auto const refuse = [&](frame_fault fault) {
       ++stats_.refused[static_cast<std::size_t>(fault)];
@@ -303,7 +305,7 @@ class packets {
   std::uint32_t session_;
   std::vector<std::byte> terms_;
   std::vector<std::byte> in_;
-  std::vector<std::vector<std::byte>> spare_;  ///< memory of datagrams that have left
+  std::vector<std::vector<std::byte>> spare_;  ///< memory of sent datagrams, for reuse
   time next_send_{0};
   std::uint64_t bytes_sent_ = 0;
   udp::stats stats_;

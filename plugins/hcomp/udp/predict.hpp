@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How long a sum by way of an aggregator is expected to take.
+/// Predicted time of an all-reduce through an aggregator.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,12 +14,15 @@
 
 namespace hcomp::udp {
 
-/// As hcomp::predict, for an aggregated_plan with an aggregator that is never slower than the links.
+/// As hcomp::predict, for an aggregated_plan with an aggregator that is never slower than the
+/// links.
 ///
-/// A rank's link carries its indices one way and the sums the other, at the same time: whatever is longer
-/// decides, however many ranks there are. Before, norms go there and back.
-/// @param codec  of indices, such as thc
-/// @throws std::invalid_argument  a codec without, ranks < 1, costs that are negative or not finite
+/// A rank's link carries indices in one direction and results in the other at the same time. The
+/// slower direction determines the time, independent of the number of ranks. Norms are exchanged
+/// before.
+/// @param codec  a codec with indices, for example thc
+/// @throws std::invalid_argument  the codec has no indices, ranks < 1, or costs are negative or not
+///                                finite
 inline prediction predict(int ranks, std::size_t values, codec_cost const& codec,
                           link_cost const& link,
                           std::size_t datagram_bytes = ethernet_datagram_bytes) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Which worker of a job sends from where.
+/// The senders of the workers of a job.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace hcomp::udp {
 
-/// The senders of a job's workers: an address and a session for each rank that has joined. The
-/// first to join as a rank has it.
+/// The sender of each rank that has joined: an address and a session. The first sender that joins
+/// as a rank keeps it.
 class roster {
  public:
   struct sender {
@@ -24,7 +24,8 @@ class roster {
 
   int workers() const { return static_cast<int>(senders_.size()); }
 
-  /// Lets a worker in; nothing where it is in already. A reason where it cannot be.
+  /// Admits a worker. Returns empty if it is admitted, now or earlier; otherwise the reason for
+  /// rejection.
   std::optional<refusal_reason> join(frame const& header, address const& from) {
     if (header.rank >= senders_.size()) return refusal_reason::rank;
     if (!senders_[header.rank]) senders_[header.rank] = sender{from, header.session};
@@ -32,7 +33,7 @@ class roster {
     return std::nullopt;
   }
 
-  /// Does this come from the sender that has joined as this rank?
+  /// Whether the sender of a datagram is the one that joined as its rank.
   bool is_known(frame const& header, address const& from) const {
     if (header.rank >= senders_.size() || !senders_[header.rank]) return false;
     auto const& known = *senders_[header.rank];

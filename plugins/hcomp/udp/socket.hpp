@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A socket for datagrams.
+/// A datagram socket.
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -20,11 +20,11 @@
 
 namespace hcomp::udp {
 
-/// A UDP socket that is bound to an address. For one thread at a time.
+/// A UDP socket bound to an address. For one thread at a time.
 class socket {
  public:
-  /// @param buffer_bytes  wanted for what has arrived and was not received; the kernel may give less
-  /// @throws transport_error  the address is not this host's, or taken
+  /// @param buffer_bytes  requested size of the receive buffer; the kernel may grant less
+  /// @throws transport_error  the address is not local, or is in use
   explicit socket(address const& local, int buffer_bytes = 4 << 20)
       : handle_(::socket(local.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
     if (handle_ < 0) fail("socket of " + local.text());
@@ -40,7 +40,7 @@ class socket {
   socket& operator=(socket const&) = delete;
   ~socket() { ::close(handle_); }
 
-  /// With the port that the kernel chose.
+  /// Includes the port that the kernel chose.
   address local() const {
     address mine;
     socklen_t bytes = address::room;
@@ -49,9 +49,11 @@ class socket {
     return mine;
   }
 
-  /// Hands a datagram to the kernel; waits while its buffer is full. False where it is lost at once:
-  /// the network is down, nobody listens there, or the kernel has no memory.
-  /// @throws transport_error  anything else, such as a datagram longer than the kernel takes
+  /// Passes a datagram to the kernel; waits while the send buffer is full. Returns false if the
+  /// datagram is lost at once: the network is down, the port is closed, or the kernel is out of
+  /// memory.
+  /// @throws transport_error  any other error, for example a datagram that is too long for the
+  ///                          kernel
   bool send(address const& to, std::span<std::byte const> datagram) {
     while (true) {
       if (::sendto(handle_, datagram.data(), datagram.size(), 0, to.data(), to.bytes()) >= 0)
@@ -64,7 +66,7 @@ class socket {
     }
   }
 
-  /// What has arrived: the whole length, of which `room` holds the beginning. Does not wait.
+  /// Receives a datagram without waiting. Returns its full size; `room` receives its beginning.
   std::optional<std::size_t> receive(std::span<std::byte> room, address& from) {
     while (true) {
       socklen_t bytes = address::room;
@@ -79,9 +81,9 @@ class socket {
     }
   }
 
-  /// Until something has arrived, a signal comes, or `timeout` ends.
+  /// Waits until a datagram arrives, a signal comes, or `timeout` passes.
   void wait(std::chrono::nanoseconds timeout) {
-    // Longer than a day is as good as any.
+    // At most a day, to avoid overflow.
     auto const time = std::clamp<std::chrono::nanoseconds>(timeout, std::chrono::nanoseconds(0),
                                                            std::chrono::hours(24));
     auto const seconds = std::chrono::duration_cast<std::chrono::seconds>(time);

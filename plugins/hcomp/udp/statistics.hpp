@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What an aggregator tells about itself to whoever asks.
+/// Statistics of an aggregator, sent on request.
 
 #include <algorithm>
 #include <chrono>
@@ -18,27 +18,27 @@
 
 namespace hcomp::udp {
 
-/// Behind the frame of a datagram of kind statistics, little-endian. All since the aggregator's start,
-/// of all jobs together.
+/// The payload of a datagram of type statistics, little-endian. Totals over all jobs since the
+/// aggregator started.
 struct statistics {
-  std::uint64_t jobs = 0, jobs_in_kernel = 0;  ///< now
+  std::uint64_t jobs = 0, jobs_in_kernel = 0;  ///< currently
   std::uint64_t jobs_begun = 0;
-  std::uint64_t jobs_left = 0;                          ///< ended because all workers had left
-  std::uint64_t jobs_idle = 0;                          ///< ended because nobody said anything
+  std::uint64_t jobs_left = 0;                          ///< ended because all workers left
+  std::uint64_t jobs_idle = 0;                          ///< ended because no worker sent packets
   std::uint64_t received = 0, sent = 0, lost_here = 0;  ///< datagrams
-  std::uint64_t damaged = 0;      ///< datagrams, or of a kind or length that is none
-  std::uint64_t unknown_job = 0;  ///< packets of jobs that are not there
-  std::uint64_t foreign = 0;      ///< packets that are not from their rank's sender
+  std::uint64_t damaged = 0;      ///< damaged datagrams, including unknown types and wrong lengths
+  std::uint64_t unknown_job = 0;  ///< packets of unknown jobs
+  std::uint64_t foreign = 0;      ///< packets from another sender than that of their rank
   std::uint64_t joins = 0, joins_refused = 0;
   std::uint64_t added = 0, duplicates = 0, late = 0, stale = 0;  ///< contributions
-  std::uint64_t refused = 0;                                     ///< contributions that cannot be
-  std::uint64_t whole = 0, partial = 0, abandoned = 0;           ///< sums
+  std::uint64_t refused = 0;                                     ///< invalid contributions
+  std::uint64_t whole = 0, partial = 0, abandoned = 0;           ///< results
 };
 static_assert(sizeof(statistics) == 21 * 8);
 
-/// Asks the aggregator, again every 200 ms. A question is as long as its answer, so that nobody gets
-/// more sent than it sends.
-/// @throws transport_error  no answer within `timeout`; or from the socket
+/// Requests statistics from the aggregator, every 200 ms until it answers. A request is as long as
+/// its answer, so that it cannot be used for traffic amplification.
+/// @throws transport_error  no answer within `timeout`, or the socket failed
 inline statistics ask_for_statistics(address const& aggregator, std::chrono::nanoseconds timeout) {
   using clock = std::chrono::steady_clock;
   udp::socket socket(address::any_like(aggregator));

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a worker says about its job when it joins: the settings of its aggregator, as bytes.
+/// The terms of a job, which a worker sends when it joins: the settings of its aggregator as bytes.
 
 #include <chrono>
 #include <cstddef>
@@ -14,11 +14,11 @@
 
 namespace hcomp::udp {
 
-/// Behind the frame of a join, little-endian; then 2^bits levels of one byte.
+/// The payload of a join, little-endian; followed by 2^bits levels of one byte.
 struct job_terms {
   std::uint16_t workers = 1;
   std::uint8_t bits = 0;
-  std::uint8_t width = 0;  ///< of sum_width
+  std::uint8_t width = 0;  ///< a sum_width
   std::uint32_t chunks = 0;
   std::uint32_t chunk_values = 0;
   std::uint32_t word_chunks = 0;
@@ -31,7 +31,7 @@ struct job_terms {
 };
 static_assert(sizeof(job_terms) == 48);
 
-/// @param options  that an aggregator would accept
+/// @param options  accepted by an aggregator
 inline std::vector<std::byte> to_terms(aggregator_options const& options) {
   job_terms terms;
   terms.workers = static_cast<std::uint16_t>(options.workers);
@@ -53,7 +53,7 @@ inline std::vector<std::byte> to_terms(aggregator_options const& options) {
   return bytes;
 }
 
-/// Nothing where the bytes are no terms; whether they can work is for the aggregator to say.
+/// Returns empty if the bytes are not valid terms; the aggregator checks the values.
 inline std::optional<aggregator_options> from_terms(std::span<std::byte const> bytes) {
   if (bytes.size() < sizeof(job_terms)) return std::nullopt;
   auto const terms = load<job_terms>(bytes.data());
