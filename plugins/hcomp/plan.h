@@ -28,8 +28,7 @@ enum hcomp_code {
   HCOMP_DAMAGED = 4,       ///< received bytes differ from the bytes sent
   HCOMP_TRANSPORT = 5,     ///< MPI or a rank failed; the plan can only be freed
   HCOMP_OTHER = 6,         ///< for example, out of memory
-  HCOMP_NOT_RUNNING = 7    ///< MPI or the preloaded library is not initialised, or already
-                           ///< finalised
+  HCOMP_NOT_RUNNING = 7    ///< MPI or the preloaded library is not active
 };
 
 /// An all-reduce of vectors of one size with one codec over one communicator or group. One thread
@@ -116,8 +115,8 @@ HCOMP_API int hcomp_plan_set_mean(hcomp_plan* plan, int mean);
 HCOMP_API int hcomp_plan_values(hcomp_plan const* plan, size_t* values);
 
 /// Copies this rank's residual for a checkpoint: `values` values of the plan's type, in host
-/// memory. Residuals differ per rank. With algorithm hierarchical, values outside this rank's shard
-/// are 0. HCOMP_INVALID_ARGUMENT if the codec runs without error feedback.
+/// memory. Residuals differ per rank. With algorithm hierarchical, values outside this rank's share
+/// of the vector are 0. HCOMP_INVALID_ARGUMENT if the codec runs without error feedback.
 HCOMP_API int hcomp_plan_get_residual(hcomp_plan const* plan, void* residual);
 /// Replaces this rank's residual. Memory and type as in hcomp_plan_get_residual.
 HCOMP_API int hcomp_plan_set_residual(hcomp_plan* plan, void const* residual);

@@ -24,8 +24,7 @@ struct codec_ids {
   static constexpr std::uint8_t sparse_float = 23, sparse_32 = 24, sparse_64 = 25;
 
   static constexpr std::uint8_t error_bounded = 28;
-  static constexpr std::uint8_t uncompressed = 29;  ///< encoded vectors of variable rate whose
-                                                    ///< blocks hold plain values
+  static constexpr std::uint8_t uncompressed = 29;  ///< values of a variable-rate codec, unencoded
   static constexpr std::uint8_t inceptionn = 30;
   static constexpr std::uint8_t error_bounded_fallback = 31;
   static constexpr std::uint8_t reproducible_float = 32, reproducible_double = 33;

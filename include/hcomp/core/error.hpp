@@ -10,7 +10,7 @@ namespace hcomp {
 /// Data transfer failed. The transport that threw it must not be used again.
 class transport_error : public std::runtime_error {
  public:
-  /// @param peer  the rank that could not be reached, or -1 where the cause has no single peer
+  /// @param peer  the rank that could not be reached, or -1 if the cause is not a single peer
   transport_error(int peer, std::string const& text) : std::runtime_error(text), peer_(peer) {}
 
   int peer() const noexcept { return peer_; }

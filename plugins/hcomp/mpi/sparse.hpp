@@ -72,7 +72,8 @@ template <class T> int count_of(char const* call, std::span<T> lanes) {
 /// @throws std::invalid_argument  `sum` is for another number of ranks; more lanes than an int can
 ///                                count
 /// @throws transport_error        `comm` returns errors and MPI reports one
-/// Cost: three MPI_Allreduce: 96 bytes, the index (1 bit per value), and the size in the choice.
+/// Cost: three MPI_Allreduce: 96 bytes, the index (1 bit per value), and the bytes that the choice
+/// reports.
 template <class Lane, class Index>
 sparse_choice all_reduce_sparse(sparse_sum<Lane, Index>& sum, std::span<float> x,
                                 draw_key const& key, std::vector<Lane>& lanes, MPI_Comm comm) {
