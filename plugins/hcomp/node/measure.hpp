@@ -20,7 +20,7 @@
 
 namespace hcomp::node {
 
-/// Measures cost_table::hosts: the links between nodes, shared by the ranks of a node, as
+/// Measures cost_table::nodes: the links between nodes, shared by the ranks of a node, as
 /// measure_link does, and the median of several all-reduces inside nodes. Collective; every rank
 /// gets the same result, that of the slowest rank. Empty on all ranks alike if nodes have different
 /// numbers of ranks, or ranks of a node cannot share memory.
