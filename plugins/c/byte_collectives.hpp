@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Bytes that travel as they are: all-gather and broadcast.
+/// All-gather and broadcast of plain bytes, without a codec.
 
 #include <algorithm>
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace hcomp::drop_in {
 
 namespace detail {
 
-/// @throws wire_error  a peer called with another number of bytes; on all ranks, where the
-///                     transport can tell them
+/// @throws wire_error  the peer's message has another size; thrown on all ranks if the transport
+///                     can signal errors to peers
 template <class T>
 void require_bytes(T& transport, int from, std::size_t came, std::size_t wanted) {
   if (came != wanted)
@@ -24,13 +24,13 @@ void require_bytes(T& transport, int from, std::size_t came, std::size_t wanted)
                                               " were expected; its call is of another size"}));
 }
 
-/// Of whom a rank receives, and to whom it passes on.
+/// A rank's neighbours in a tree: the rank it receives from, and the ranks it forwards to.
 struct tree_place {
-  int parent = -1;  ///< none: the root
+  int parent = -1;  ///< -1: this rank is the root
   std::vector<int> children;
 };
 
-/// A binomial tree: fewest steps. Ranks count from the root.
+/// Binomial tree, which has the fewest steps. Ranks are relative to the root.
 inline tree_place binomial_place(int rank, int size) {
   tree_place place;
   int distance = 1;
@@ -42,21 +42,21 @@ inline tree_place binomial_place(int rank, int size) {
   return place;
 }
 
-/// A chain: every byte is sent once by each rank.
+/// Chain: each rank sends every byte once.
 inline tree_place chain_place(int rank, int size) {
   tree_place place{rank - 1, {}};
   if (rank + 1 < size) place.children.push_back(rank + 1);
   return place;
 }
 
-/// Short messages go at once, longer ones pass on in segments.
+/// Up to `most_at_once` bytes travel in one message, longer buffers in segments.
 constexpr std::size_t most_at_once = 64 * 1024;
 constexpr std::size_t segment_of(std::size_t bytes) {
   constexpr std::size_t least = 256 * 1024;
   return bytes <= most_at_once ? bytes : std::max(least, (bytes + 63) / 64);
 }
 
-/// Parts of a buffer, one after the other, none of more than `most` elements.
+/// Splits a buffer into consecutive parts of at most `most` elements.
 template <class V> std::vector<std::span<V>> segments_of(std::span<V> x, std::size_t most) {
   std::vector<std::span<V>> all;
   for (std::size_t first = 0; first < x.size(); first += most)
@@ -66,12 +66,13 @@ template <class V> std::vector<std::span<V>> segments_of(std::span<V> x, std::si
 
 }  // namespace detail
 
-/// Every rank's bytes on all of them, passed on round a ring in segments, so that no link has more than
-/// one message at a time.
+/// All-gather: forwards every rank's bytes around a ring in segments. Each link carries one message
+/// at a time.
 ///
-/// @param place  (rank), the bytes of that rank: there already on itself, room for them on the others
-/// @throws wire_error  the numbers of bytes differ
-/// Cost: size - 1 steps, each rank sends all bytes but those of the next one.
+/// @param place  (rank) returns the buffer for that rank's bytes; this rank's own buffer is filled
+///               on entry
+/// @throws wire_error  the sizes differ between ranks
+/// Cost: size - 1 steps; each rank sends all bytes except those of the next rank.
 template <Transport T, class Place>
 void gather_round_ring(T& transport, tag_t tag, Place const& place) {
   int const rank = transport.rank(), size = transport.size();
@@ -101,12 +102,13 @@ void gather_round_ring(T& transport, tag_t tag, Place const& place) {
   for (auto& one : out) transport.wait(one);
 }
 
-/// All ranks' bytes on every rank, in the order of the ranks.
+/// All-gather of equal sizes: concatenates the bytes of all ranks in rank order.
 ///
-/// @param mine  as many bytes on every rank; they may be in their place in `all`
-/// @param all   size times as many
-/// @throws wire_error  the numbers of bytes differ
-/// Cost: up to 64 KiB one step, in which each rank sends its bytes size - 1 times; longer ones go round
+/// @param mine  the same number of bytes on every rank; may be this rank's place in `all`
+/// @param all   size * mine.size() bytes
+/// @throws wire_error  the sizes differ between ranks
+/// Cost: up to 64 KiB, one step in which each rank sends its bytes size - 1 times. Longer buffers
+/// use
 /// a ring.
 template <Transport T>
 void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
@@ -130,10 +132,10 @@ void all_gather_bytes(T& transport, tag_t tag, std::span<std::byte const> mine,
   for (auto& one : out) transport.wait(one);
 }
 
-/// Gives every rank the bytes of rank `root`.
+/// Broadcasts the bytes of rank `root` to all ranks.
 ///
-/// @throws wire_error  the numbers of bytes differ
-/// Cost: up to 64 KiB log2 size steps; longer ones pass a chain in segments.
+/// @throws wire_error  the sizes differ between ranks
+/// Cost: log2(size) steps up to 64 KiB. Longer buffers pass along a chain in segments.
 template <Transport T>
 void broadcast_bytes(T& transport, tag_t tag, std::span<std::byte> bytes, int root) {
   int const size = transport.size(), from_root = (transport.rank() + size - root) % size;

@@ -8,7 +8,7 @@
 namespace hcomp::drop_in {
 
 std::string const& add_codecs_from_environment() {
-  static std::string const names = [] {  // tried again in every call while it throws
+  static std::string const names = [] {  // if it throws, the next call retries
     char const* const paths = std::getenv("HCOMP_CODECS");
     if (!paths) return std::string();
     try {

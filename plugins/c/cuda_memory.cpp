@@ -12,30 +12,31 @@ namespace hcomp::drop_in {
 
 namespace {
 
-/// cuPointerGetAttribute, without cuda.h: CUresult (void*, CUpointer_attribute, CUdeviceptr).
+/// Signature of cuPointerGetAttribute without cuda.h: CUresult (void*, CUpointer_attribute,
+/// CUdeviceptr).
 using pointer_attribute = int (*)(void* value, int attribute, unsigned long long pointer);
 constexpr int memory_type_attribute = 2;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
 constexpr unsigned host_memory_type = 1;  // CU_MEMORYTYPE_HOST
 
-/// How many libraries the process has loaded so far.
+/// Number of libraries that the process has loaded so far.
 unsigned long long loaded_libraries() {
   unsigned long long loaded = 0;
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* out) {
         *static_cast<unsigned long long*>(out) = info->dlpi_adds;
-        return 1;  // the first one has the number
+        return 1;  // every entry holds the total
       },
       &loaded);
   return loaded;
 }
 
-/// The process's own; null if it has none.
+/// The process's own libcuda; null if none is loaded.
 void* loaded_cuda() { return dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_LAZY); }
 
-/// Null as long as the process has no libcuda, which may be loaded at any time; it stays then.
+/// Null until the process has loaded libcuda, at any time. Once found, the pointer stays valid.
 pointer_attribute find() {
   static std::atomic<pointer_attribute> found{nullptr};
-  static std::atomic<unsigned long long> looked_at{0};  ///< libraries, and it was not among them
+  static std::atomic<unsigned long long> looked_at{0};  ///< number of libraries at the last search
   if (auto const known = found.load(std::memory_order_acquire)) return known;
   auto const loaded = loaded_libraries();
   if (loaded == looked_at.load(std::memory_order_relaxed)) return nullptr;
@@ -45,8 +46,8 @@ pointer_attribute find() {
   return found;
 }
 
-/// Calls a function of libcuda, of which CUdeviceptr is unsigned long long, and CUresult an int.
-/// @throws std::runtime_error  it is not there, or does not return 0
+/// Calls a function of libcuda. CUdeviceptr is unsigned long long, CUresult is int.
+/// @throws std::runtime_error  libcuda lacks the function, or the function returns an error
 template <class... Parameters, class... Arguments>
 void call(int (*)(Parameters...), char const* name, Arguments... arguments) {
   void* const cuda = loaded_cuda();
@@ -62,7 +63,7 @@ unsigned long long address_of(void const* pointer) {
   return reinterpret_cast<unsigned long long>(pointer);
 }
 
-/// That some memory belongs to. Memory of pools and mapped memory belong to none: null.
+/// The context that owns `memory`. Null for memory from pools and for mapped memory.
 void* context_of(void const* memory) {
   constexpr int context_attribute = 1;  // CU_POINTER_ATTRIBUTE_CONTEXT
   void* context = nullptr;
@@ -77,7 +78,7 @@ void* current_context() noexcept {
   void* context = nullptr;
   try {
     if (find()) call(taking<void**>, "cuCtxGetCurrent", &context);
-  } catch (std::exception const&) {  // as if it had none
+  } catch (std::exception const&) {  // same result as without a context
     return nullptr;
   }
   return context;
@@ -91,7 +92,7 @@ used_context::~used_context() {
   try {
     void* context = nullptr;
     call(taking<void**>, "cuCtxPopCurrent_v2", &context);
-  } catch (std::exception const&) {  // there is nothing to be done
+  } catch (std::exception const&) {  // a destructor cannot report it
   }
 }
 
@@ -106,7 +107,7 @@ void copy_to_device(void* to, void const* from, std::size_t bytes) {
   used_context const here(context_of(to));
   call(taking<unsigned long long, void const*, std::size_t>, "cuMemcpyHtoD_v2", address_of(to),
        from, bytes);
-  // From memory that is not pinned the copy returns when it has read it all.
+  // A copy from pageable memory returns before the transfer to the device ends.
   call(taking<void*>, "cuStreamSynchronize", nullptr);
 }
 

@@ -1,24 +1,24 @@
 #pragma once
 /// @file
-/// Buffers of a program that are a CUDA device's: which they are, and how their bytes are had.
+/// Detects buffers in CUDA device memory, and copies them to and from host memory.
 
 #include <cstddef>
 
 namespace hcomp::drop_in {
 
-/// True if it points to memory of a CUDA device, managed memory included.
+/// True if `pointer` is in CUDA device memory or managed memory.
 ///
-/// Asks the process's own libcuda.so.1. Nothing is linked or loaded for it: as long as the process
-/// has none, no pointer is a device's, and asking takes 40 ns.
+/// Uses the process's own libcuda.so.1 and never links or loads one. Without libcuda in the process
+/// the result is false and the call takes 40 ns.
 bool is_in_device(void const* pointer) noexcept;
 
-/// The context that this thread has for its own calls of CUDA; null without libcuda, or if it has none.
+/// The calling thread's current CUDA context; null without libcuda or without a context.
 void* current_context() noexcept;
 
-/// While it exists, this thread has that context for its own; null changes nothing.
+/// Makes `context` the thread's current CUDA context during its lifetime; null changes nothing.
 class used_context {
  public:
-  /// @throws std::runtime_error  libcuda refuses it
+  /// @throws std::runtime_error  libcuda returns an error
   explicit used_context(void* context);
   ~used_context();
   used_context(used_context const&) = delete;
@@ -28,12 +28,12 @@ class used_context {
   bool is_used_;
 };
 
-/// Copies from a device's memory to the host's, in the context that the memory belongs to, or, if it
-/// belongs to none, in the thread's own. The work that the program gave to the default stream of
-/// that context is done before.
-/// @throws std::runtime_error  the process's libcuda.so.1 refuses
+/// Copies from device memory to host memory. The copy runs in the context that owns the memory or,
+/// if none owns it, in the thread's current context. Waits for prior work on the default stream of
+/// that context.
+/// @throws std::runtime_error  the process's libcuda.so.1 returns an error
 void copy_from_device(void* to, void const* from, std::size_t bytes);
-/// And back. On return the bytes are there for every stream.
+/// Copies from host memory to device memory. On return the data is visible to all streams.
 void copy_to_device(void* to, void const* from, std::size_t bytes);
 
 }  // namespace hcomp::drop_in

@@ -1,5 +1,5 @@
 /// @file
-/// The C API over groups that go on when ranks are lost.
+/// The C API for fault-tolerant groups, which continue when ranks fail.
 
 #include <hcomp/elastic.h>
 
@@ -32,7 +32,8 @@ using hcomp::c_api::require;
 using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::value_type;
 
-/// What a sum that outlives ranks cannot do: parts would have gone with them.
+/// Elastic plan for the C API. It has no reduce-scatter and no all-gather: a failed rank would take
+/// its shard with it.
 template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
  public:
   using hcomp::elastic::plan<V>::plan;
@@ -50,7 +51,7 @@ template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
 
 class elastic_connection final : public hcomp::c_api::connection {
  public:
-  /// @param enter  (store, settings), gives the group
+  /// @param enter  (store, settings) creates or joins the group and returns it
   template <class Enter>
   elastic_connection(char const* directory, int timeout_ms, Enter const& enter)
       : store_(&require(directory, "directory")) {
@@ -64,7 +65,7 @@ class elastic_connection final : public hcomp::c_api::connection {
 
   hcomp::elastic::group& group() { return *group_; }
   hcomp::elastic::group const& group() const { return *group_; }
-  /// Their names. Of the calls so far.
+  /// Names of the ranks that failed in the calls so far.
   std::vector<int> const& lost() {
     if (known_ == group_->members()) return lost_;
     for (int const one : known_)
@@ -73,12 +74,12 @@ class elastic_connection final : public hcomp::c_api::connection {
     known_ = group_->members();
     return lost_;
   }
-  std::vector<std::byte> state;  ///< of the last hcomp_elastic_share_any
+  std::vector<std::byte> state;  ///< result of the last hcomp_elastic_share_any
 
   hcomp::any_transport& transport() override { return group_->transport(); }
-  std::uint64_t next_handle() override { return 0; }  // draws differ by the group's calls
+  std::uint64_t next_handle() override { return 0; }  // the group numbers calls
   bool numbers_steps() const override { return true; }
-  /// Not collective: others may have made theirs long ago. Plans compare in every call.
+  /// Not collective: other ranks may have created their plans earlier. Plans compare in every call.
   void agree_on_sum(std::string const&, std::string const& error) override {
     if (!error.empty()) throw std::invalid_argument(error);
   }
@@ -93,7 +94,7 @@ class elastic_connection final : public hcomp::c_api::connection {
     return plan<double>(how, values, executor);
   }
   std::unique_lock<std::mutex> enter() override {
-    lost();  // who leaves and who comes in the next call are told apart
+    lost();  // records failed ranks before the next call changes the members
     if (failed_)
       throw hcomp::transport_error(
           failed_->peer(),
@@ -133,7 +134,7 @@ struct hcomp_elastic {
 
 namespace {
 
-/// Does a collective of the group.
+/// Runs a collective of the group.
 /// @param f  (connection)
 template <class F> int run(char const* function, hcomp_elastic* group, F const& f) noexcept {
   return guarded(function, [&] {
@@ -148,7 +149,7 @@ template <class F> int run(char const* function, hcomp_elastic* group, F const& 
   });
 }
 
-/// @param enter  as of elastic_connection
+/// @param enter  see elastic_connection
 template <class Enter>
 int make(char const* function, char const* directory, int timeout_ms, hcomp_elastic** group,
          Enter const& enter) noexcept {
@@ -164,8 +165,9 @@ template <class F> int look(char const* function, hcomp_elastic const* group, F 
   return guarded(function, [&] { f(*require(group, "group").over); });
 }
 
-/// Bytes of the caller. Calls f(them).
-/// @throws std::invalid_argument  a null pointer, after f had none of the bytes: so that others are told
+/// Calls f with the caller's bytes.
+/// @throws std::invalid_argument  `pointer` is null; f still runs, with no bytes, so that the other
+///                                ranks learn of the error
 template <class Byte, class Void, class F>
 void with_bytes(Void* pointer, std::size_t bytes, char const* name, F const& f) {
   std::string const complaint =
@@ -199,7 +201,7 @@ int hcomp_elastic_free(hcomp_elastic** group) {
     try {
       auto const entered = it->over->enter();
       it->over->group().close();
-    } catch (std::exception const&) {  // others have gone on without it, and need nothing of it
+    } catch (std::exception const&) {  // the other ranks continue without this one
     }
   });
 }

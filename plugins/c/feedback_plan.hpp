@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of vectors of one size by a codec that is chosen at run time.
+/// Plan with a codec chosen at run time that adapts to its input before each call.
 
 #include <algorithm>
 #include <cmath>
@@ -37,13 +37,13 @@ namespace hcomp::drop_in {
 
 namespace detail {
 
-/// What one rank's values say about what a sign is worth.
+/// Statistics of one rank's values. They determine the magnitude that a sign stands for.
 struct sizes {
-  double sum = 0;      ///< of all magnitudes
-  double typical = 0;  ///< the geometric mean of those that are not zero, within a factor of 2
+  double sum = 0;      ///< sum of all magnitudes
+  double typical = 0;  ///< geometric mean of the nonzero magnitudes, within a factor of 2
 };
 
-/// For run_at. In 16 sums side by side at any level, so that the bits are the same.
+/// Kernel for run_at. It keeps 16 partial sums at every SIMD level, so the result is bit-identical.
 template <class V, class Lost> struct sizes_work {
   std::span<V const> x;
   Lost const& lost;
@@ -76,21 +76,22 @@ template <class V, class Lost> struct sizes_work {
   }
 };
 
-/// @param lost  (i), what is added to value i
+/// @param lost  (i) returns the residual that is added to value i
 template <class V, class Lost> sizes sizes_of(std::span<V const> x, Lost const& lost) {
   return run_at(best_simd_level(), sizes_work<V, Lost>{x, lost});
 }
 
 }  // namespace detail
 
-/// A plan of whatever codec, which adapts to what is summed. For any_plan.
+/// Plan with any codec. It adapts the codec to the values before each call. Used inside any_plan.
 template <class V> class feedback_plan {
  public:
   using value_type = V;
 
-  /// @param segment_bytes  of messages, see plan_options
-  /// @throws std::invalid_argument  there is no such codec for these values, or it does not go with
-  ///                                the algorithm or so many ranks; on all ranks alike
+  /// @param segment_bytes  size of message segments, see plan_options
+  /// @throws std::invalid_argument  no codec of this name exists for V, or the codec does not
+  ///                                support the algorithm or this number of ranks; on all ranks
+  ///                                alike
   template <Transport T>
   feedback_plan(codec_spec const& how, std::size_t values, T& transport, host_executor& executor,
                 std::size_t segment_bytes = plan_options{}.segment_bytes)
@@ -99,20 +100,20 @@ template <class V> class feedback_plan {
         plan_(make_plan<V>(how.entry_text(), values, *transport_, executor,
                            options(codec_, how, segment_bytes))) {}
 
-  /// Sums x over all ranks, in place. Errors as for plan::all_reduce; NaN and infinity are
-  /// nonfinite_error with codecs that cannot carry them, and so are, with codecs of signs, values
-  /// that would make a sign worth 2^40 times most values.
+  /// All-reduces x in place. Errors: those of plan::all_reduce. Throws nonfinite_error for NaN and
+  /// infinity if the codec cannot encode them. With sign codecs it also throws if a sign would
+  /// stand for a magnitude of 2^40 times the typical value.
   report all_reduce(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.all_reduce(x, call);
   }
-  /// @param residual  what this rank's encoding lost before
+  /// @param residual  this rank's error feedback from earlier calls
   report all_reduce(std::span<V> x, error_feedback<V>& residual, call_options const& call) {
     adapt_to(x, &residual);
     return plan_.all_reduce(x, residual, call);
   }
-  /// The same, but leaves each rank only its `shard()` part of the sum in x.
-  /// @throws std::invalid_argument  the codec has no such thing: algorithm sampled
+  /// Reduce-scatter in place: each rank keeps only its `shard()` of x.
+  /// @throws std::invalid_argument  the algorithm has no reduce-scatter: `sampled`
   report reduce_scatter(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.reduce_scatter(x, call);
@@ -121,7 +122,7 @@ template <class V> class feedback_plan {
     adapt_to(x, &residual);
     return plan_.reduce_scatter(x, residual, call);
   }
-  /// Gives every rank all ranks' `shard()` parts of x. Errors as for reduce_scatter.
+  /// All-gathers the `shard()` parts of x. Errors: those of reduce_scatter.
   report all_gather(std::span<V> x, call_options const& call) {
     adapt_to(x, nullptr);
     return plan_.all_gather(x, call);
@@ -142,9 +143,10 @@ template <class V> class feedback_plan {
     return options;
   }
 
-  /// Sets what a sign is worth, by what is about to be encoded on all ranks.
-  /// @throws nonfinite_error  2^40 times what is typical of any rank: the few values that make it
-  ///                          so would spoil all others, and their residuals; on all ranks alike
+  /// Sets the magnitude of a sign from the values that all ranks are about to encode.
+  /// @throws nonfinite_error  the magnitude exceeds 2^40 times the largest typical value of any
+  ///                          rank, so a few large values would spoil all other values and their
+  ///                          residuals; on all ranks alike
   /// Source: S. P. Karimireddy et al., ICML 2019, algorithm 2.
   void adapt_to(std::span<V const> x, error_feedback<V> const* residual) {
     if (!codec_.has_magnitude()) return;
@@ -176,9 +178,10 @@ template <class V> class feedback_plan {
   std::vector<detail::sizes> sizes_;
 };
 
-/// A feedback_plan, of all ranks or of those that carry a share between hosts, as the codec says.
-/// @param hosts  (), gives the node::node_ranks of the transport, which outlive the plan; called on all
-///               ranks where the codec is hierarchical
+/// A feedback_plan over all ranks. With a hierarchical algorithm it covers one rank per node and
+/// shard.
+/// @param nodes  () returns the node::node_ranks of the transport, which must outlive the plan;
+///               called only with a hierarchical algorithm, then on all ranks
 /// @throws as feedback_plan
 template <class V, class Nodes>
 any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_transport& transport,

@@ -1,5 +1,5 @@
 /// @file
-/// The C API without MPI: groups of ranks that UCX connects.
+/// The C API without MPI: groups of ranks connected by UCX.
 
 #include <hcomp/group.h>
 #include <ucp/api/ucp_version.h>
@@ -48,14 +48,16 @@ using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::settings;
 using hcomp::drop_in::value_type;
 
-/// A transport with a thread of its own. It makes what was started; and it serves peers between calls:
-/// often for a second after a call, when they may still be in it, and then from time to time.
+/// A UCX transport with a progress thread. The thread runs nonblocking calls and serves peers
+/// between calls: every millisecond for about a second after a call, because peers may still need
+/// it, and less often afterwards.
 class ucx_connection final : public hcomp::c_api::connection {
  public:
   ucx_connection(int rank, int size, hcomp::ucx::address_exchange const& exchange,
                  hcomp::ucx::options const& how)
       : ucx_(rank, size, exchange, how), one_by_one_(ucx_), over_(one_by_one_), any_(over_) {
-    // Only the thread waits by it, beside those of the program; at first as calls that are not started do.
+    // Only the thread waits on this transport, beside the program's threads. For the first 2 ms it
+    // waits like a blocking call.
     over_.set_sleeps(true, std::chrono::milliseconds(2));
     server_ = std::thread([this] { serve(); });
   }
@@ -65,31 +67,31 @@ class ucx_connection final : public hcomp::c_api::connection {
   }
   hcomp::any_transport& transport() override { return any_; }
   hcomp::concurrent_transport& concurrent() { return over_; }
-  /// By the call that asks.
+  /// Bytes sent by the current call.
   std::uint64_t bytes_sent(hcomp::c_api::turn const* started) const {
-    // What is alone may send by one_by_one_, too.
+    // A call that runs alone may also send through one_by_one_.
     return started && started->together ? over_.bytes_sent() : one_by_one_.bytes_sent();
   }
-  /// Finds out who is on one host. Collective; once, within a call.
-  /// @param timeout  of one wait there
+  /// Finds the ranks that share a node. Collective; called once, within a call.
+  /// @param timeout  limit of one wait
   void find_nodes(std::chrono::milliseconds timeout) {
     nodes_ = hcomp::node::node_ranks::make(one_by_one_, 0, timeout);
   }
   hcomp::node::node_ranks& nodes() override { return nodes_ ? *nodes_ : connection::nodes(); }
-  /// As find_hosts found them; null: it could not.
+  /// The result of find_nodes; null if it failed.
   hcomp::node::node_ranks* known_nodes() { return nodes_ ? &*nodes_ : nullptr; }
-  /// Null: every rank is on a host of its own, as far as memory goes.
+  /// Null if no two ranks share memory.
   hcomp::node::node_ranks* shared_nodes() {
     return nodes_ && nodes_->ranks().nodes < any_.size() ? &*nodes_ : nullptr;
   }
-  /// Those that share memory, where ranks are numbered host by host, and a rank's part is so long that the
-  /// links count, not the steps. Or null.
+  /// The ranks by node, for collectives that work node by node. Null unless ranks are numbered node
+  /// by node and a rank's part is long enough to be limited by bandwidth instead of latency.
   hcomp::node::node_ranks* blocks_of_nodes(std::size_t part_bytes) {
     constexpr std::size_t least = 64 * 1024;
     auto* const shared = shared_nodes();
     return shared && shared->ranks().is_by_blocks && part_bytes > least ? shared : nullptr;
   }
-  /// Where all ranks are on one host: what is not compressed passes through memory. Or null.
+  /// Shared memory for uncompressed data if all ranks are on one node; otherwise null.
   hcomp::node::sums* inside() {
     auto* const shared = shared_nodes();
     return shared && shared->ranks().nodes == 1 ? &shared->inside() : nullptr;
@@ -98,7 +100,7 @@ class ucx_connection final : public hcomp::c_api::connection {
              hcomp::drop_in::request_queue::manner how) override {
     begun_.begin(std::move(work), how);
   }
-  /// Returns when all that was begun is done. In no call.
+  /// Returns when all started calls are done. Not callable within a call.
   void wait_for_begun() { begun_.wait_for_all(); }
   void meet(std::string const& call, turn const* started = nullptr,
             bool hierarchical = false) override {
@@ -107,13 +109,14 @@ class ucx_connection final : public hcomp::c_api::connection {
     if (memory && started && started->together) {
       begun_.in_turn(over_, started->number, [&] {
         waiting_over const others_go_on(*memory, any_);
-        // Its messages are others than those of a call that was not started.
+        // These messages differ from those of a blocking call.
         hcomp::c_api::agree(*memory, what, "started " + call, "");
       });
     } else if (memory) {
       hcomp::c_api::agree(*memory, what, call, "");
     } else if (started && hierarchical) {
-      // Others may have started what begins with other messages, where this one may wait in memory.
+      // Peers may have started a call with different first messages, while this call may wait in
+      // shared memory.
       hcomp::c_api::agree(any_, what, call, "");
     }
   }
@@ -129,7 +132,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   static constexpr std::size_t most_together = 16;
 
  private:
-  /// While it exists, others that were started go on where one waits in memory.
+  /// During its lifetime, other started calls progress while one waits in shared memory.
   class waiting_over {
    public:
     waiting_over(hcomp::node::sums& memory, hcomp::any_transport& over) : memory_(&memory) {
@@ -145,7 +148,7 @@ class ucx_connection final : public hcomp::c_api::connection {
 
   void serve() {
     using namespace std::chrono_literals;
-    constexpr int often = 1000;  // times 1 ms
+    constexpr int often = 1000;  // iterations of 1 ms
     int times = 0;
     auto const make = [&] {
       times = 0;
@@ -155,7 +158,7 @@ class ucx_connection final : public hcomp::c_api::connection {
       if (std::exchange(was_called_, false)) times = 0;
       try {
         ucx_.serve();
-      } catch (...) {  // the next call says it
+      } catch (...) {  // the next call reports the error
       }
       changed.wait_for(lock, times < often ? 1ms : 20ms, [&] { return has_work() || was_called_; });
       ++times;
@@ -169,11 +172,11 @@ class ucx_connection final : public hcomp::c_api::connection {
   hcomp::any_transport any_;
   hcomp::drop_in::request_queue begun_{most_together};
   std::optional<hcomp::node::node_ranks> nodes_;
-  bool was_called_ = false;  ///< changed with the lock of enter
+  bool was_called_ = false;  ///< protected by the lock of enter
   std::thread server_;
 };
 
-/// The caller's all-gather of equal lengths, for addresses of any length.
+/// All-gathers addresses of any length through the caller's all-gather of equal lengths.
 std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange, void* context,
                                               std::span<std::byte const> mine) {
   auto const ranks = static_cast<std::size_t>(size);
@@ -204,7 +207,7 @@ std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange,
   return all;
 }
 
-/// Of types that codecs know.
+/// The value type for HCOMP_* type codes that codecs support; none otherwise.
 std::optional<value_type> value_type_of(int type) {
   constexpr std::array types{value_type::float32,  value_type::float64, value_type::float16,
                              value_type::bfloat16, value_type::int32,   value_type::int64};
@@ -212,7 +215,7 @@ std::optional<value_type> value_type_of(int type) {
   return types[static_cast<std::size_t>(type)];
 }
 
-/// Calls `f` with a pointer to a value of a type that is added as it is; halves are in memory only.
+/// Calls `f` with a null pointer of the C++ type. Halves are reduced in shared memory only.
 template <class F> void for_plain_type(int type, F const& f) {
   switch (type) {
     case HCOMP_FLOAT: return f(static_cast<float*>(nullptr));
@@ -225,7 +228,7 @@ template <class F> void for_plain_type(int type, F const& f) {
   }
 }
 
-/// Halves would be rounded on every hop.
+/// False for halves: each hop would round them.
 template <class V>
 constexpr bool is_added_on_the_way =
     !std::is_same_v<V, hcomp::float16> && !std::is_same_v<V, hcomp::bfloat16>;
@@ -237,7 +240,7 @@ struct hcomp_group {
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::plan_cache sums;
   settings chosen;
-  hcomp::drop_in::spare_memory spare;  ///< for reduce_scatter
+  hcomp::drop_in::spare_memory spare;  ///< scratch for reduce_scatter
 
   explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
@@ -246,7 +249,8 @@ struct hcomp_group {
              over->known_nodes()) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
-  /// What a rule says of such vectors; none: they are summed as they are.
+  /// The codec of the first matching rule; none means uncompressed. Without a rule, halves use
+  /// `identity` unless all ranks share a node.
   std::optional<codec_spec> how(int type, std::size_t values) const {
     auto const known = value_type_of(type);
     if (!known) return std::nullopt;
@@ -263,7 +267,7 @@ struct hcomp_group {
 
 namespace {
 
-/// Does f(group), a collective.
+/// Runs f(group), a collective. Reports transport errors to the other ranks.
 template <class F> auto telling_others(hcomp_group& it, F const& f) {
   try {
     return f(it);
@@ -273,7 +277,7 @@ template <class F> auto telling_others(hcomp_group& it, F const& f) {
   }
 }
 
-/// Does a collective of the group.
+/// Runs a collective of the group.
 /// @param f  (group)
 template <class F> int run(char const* function, hcomp_group* group, F const& f) noexcept {
   return guarded(function, [&] {
@@ -283,8 +287,8 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
   });
 }
 
-/// A rank that cannot name the sum cannot take part in it; the others, which wait for it, are told.
-/// @throws std::invalid_argument  here; a wire_error there
+/// Aborts a call that this rank cannot describe. Sends the error to the ranks that wait in it.
+/// @throws std::invalid_argument  on this rank; the other ranks get a wire_error
 [[noreturn]] void end(hcomp_group& it, std::string const& why) {
   try {
     auto const words = "rank " + std::to_string(it.sums.rank()) + ": " + why;
@@ -299,7 +303,7 @@ void require_type(hcomp_group& it, int type) {
     end(it, "type is " + std::to_string(type) + ", it can be 0 to 5, see hcomp_type");
 }
 
-/// What is wrong with a buffer, or nothing.
+/// Describes an invalid buffer; empty if it is valid.
 std::string complaint_of(void const* pointer, std::size_t size, char const* name) {
   return pointer || size == 0 ? "" : std::string(name) + " is a null pointer";
 }
@@ -308,8 +312,8 @@ hcomp::reduce_op result_of(int mean) {
   return mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
 }
 
-/// Compares calls, whatever moves the bytes.
-/// @param error  what is wrong with this rank's, or nothing
+/// Compares the calls of all ranks, over shared memory or the transport.
+/// @param error  why this rank's call is invalid; empty if it is valid
 void agree(hcomp_group& it, char const* what, std::string const& call, std::string const& error) {
   auto const& said = error.empty() ? call : error;
   if (auto* const inside = it.over->inside())
@@ -323,10 +327,10 @@ std::string name_of(std::string const& what, std::size_t values, int type, int m
          (mean ? ", the mean" : ", the sum");
 }
 
-/// Sums values as they are.
-/// @param call      for messages
-/// @param complaint what is wrong with this rank's buffers, or nothing
-/// @param f         (pointer to a value of the type), does it
+/// Reduces uncompressed values.
+/// @param call      description for error messages
+/// @param complaint why this rank's buffers are invalid; empty if they are valid
+/// @param f         (pointer to the value type) runs the reduction
 template <class F>
 hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type, int mean,
                              std::string complaint, turn const* started, F const& f) {
@@ -343,12 +347,12 @@ hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type,
   return made;
 }
 
-// ---- Collectives, as they are called and as they are started
+// ---- Collectives, blocking and nonblocking
 //
-// Each has a name in the C API, says whether it may be under way with others that were started, and makes
-// itself; `started` is null where it was called.
+// Each struct has a name in the C API, a predicate for concurrent execution, and a call operator.
+// `started` is null for a blocking call.
 
-/// One of those that are under way at the same time, see plan_cache::all_reduce.
+/// Index among concurrent calls, see plan_cache::all_reduce.
 std::size_t place_of(turn const* started) {
   return started && started->together
              ? static_cast<std::size_t>(started->number % ucx_connection::most_together)
@@ -427,7 +431,8 @@ struct reduce_scatter_call {
     it.over->meet(call, started, how->algorithm.hierarchical);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
-      // With a complaint it takes part without values: the others come back and say so, too.
+      // With an invalid buffer this rank takes part without values, so the other ranks return with
+      // an error.
       return hcomp::c_api::to_c(it.sums.reduce_scatter(
           *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
           hcomp::plan_options{}.segment_bytes, result_of(mean), place_of(started)));
@@ -521,7 +526,7 @@ int make(hcomp_group* group, Call const& call, hcomp_report* report = nullptr) n
     if (report) *report = made;
   });
 }
-/// @param function  that starts it
+/// @param function  the C function that starts the call
 template <class Call>
 int start(char const* function, hcomp_group* group, Call const& call,
           hcomp_request** request) noexcept {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Numbers by which sums of one program are told apart.
+/// Numbers that identify the plans of one program.
 
 #include <algorithm>
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace hcomp::drop_in {
 
-/// Numbers that are not taken yet, in this process.
+/// Counter of handle numbers in this process.
 class handle_numbers {
  public:
   static std::uint64_t next() { return counter().load(); }
-  /// Takes the next one.
+  /// Returns the next number and marks it as used.
   static std::uint64_t take() { return counter()++; }
-  /// Another rank has taken it for a handle of this one, too.
+  /// Marks a number as used that another rank has chosen for a shared handle.
   static void skip(std::uint64_t number) {
     std::uint64_t seen = next();
     while (seen <= number && !counter().compare_exchange_weak(seen, number + 1)) {
@@ -31,9 +31,9 @@ class handle_numbers {
   }
 };
 
-/// A number that no other handle of this process has, nor of any other rank of `transport`: as
+/// A number that no other handle of this process or of any rank of `transport` has. As
 /// call_options::tensor it makes the random draws of different handles independent. Collective; the
-/// first is 0.
+/// first number is 0.
 template <Transport T> std::uint64_t next_handle_number(T& transport) {
   std::uint64_t number = handle_numbers::next();
   unite_records(transport, plan_options{}.tag, number,

@@ -1,5 +1,5 @@
 /// @file
-/// The C API over MPI: sums over communicators, and settings for MPI's own.
+/// The C API over MPI: plans on communicators, and HCOMP_CONFIG rules per communicator.
 
 #include <hcomp/hcomp.h>
 
@@ -38,7 +38,7 @@ void require_comm(MPI_Comm comm) {
   if (inter) throw std::invalid_argument("comm is an intercommunicator");
 }
 
-/// Between the ranks of a communicator, for one sum.
+/// The transport of one plan, between the ranks of a communicator.
 class over_communicator final : public hcomp::c_api::connection {
  public:
   explicit over_communicator(hcomp::drop_in::numbered_transport made)
@@ -86,10 +86,10 @@ int set(MPI_Comm comm, char const* settings) noexcept {
   });
 }
 
-/// MPI_COMM_NULL where MPI is not running.
+/// MPI_COMM_NULL if MPI is not running.
 MPI_Comm handle_of(int comm) {
   if (!hcomp::mpi::is_running()) return MPI_COMM_NULL;
-#if MPI_ABI_VERSION >= 1  // which says nothing of Fortran's handles
+#if MPI_ABI_VERSION >= 1  // its ABI leaves out Fortran handles
   return PMPI_Comm_fromint(comm);
 #else
   return PMPI_Comm_f2c(comm);

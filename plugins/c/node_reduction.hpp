@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of values as they are, of ranks of which several are on one host.
+/// Hierarchical collectives on uncompressed values, for nodes that run several ranks.
 
 #include <algorithm>
 #include <chrono>
@@ -17,8 +17,9 @@
 
 namespace hcomp::drop_in {
 
-/// Who is on one host. Collective. Waits there for ever, but a rank that ends is an error.
-/// @throws std::invalid_argument  ranks of one host share no memory; on all ranks alike
+/// Finds the ranks that share a node. Collective. Waits without a timeout, but fails if a rank
+/// ends.
+/// @throws std::invalid_argument  ranks of one node share no memory; on all ranks alike
 inline node::node_ranks find_nodes(any_transport& transport) {
   auto found = node::node_ranks::make(transport, 0, std::chrono::milliseconds(0));
   if (!found)
@@ -27,7 +28,7 @@ inline node::node_ranks find_nodes(any_transport& transport) {
   return std::move(*found);
 }
 
-/// all_reduce_values of all ranks. A value crosses a host's link as often as if the host had one rank.
+/// Hierarchical all_reduce_values. The traffic on a node's link equals that of one rank per node.
 template <class V>
 void all_reduce_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V> x, int divisor) {
   auto& inside = nodes.inside();
@@ -44,7 +45,7 @@ void all_reduce_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V> x, int
 
 namespace detail {
 
-/// Values of the ranks of host h, one part behind the other, in those of all ranks; see is_by_blocks.
+/// The consecutive parts of the ranks of node h within all ranks' values; see is_by_blocks.
 template <class V> std::span<V> part_of_node(node::node_ranks& nodes, std::span<V> all, int h) {
   std::size_t const values = all.size() / static_cast<std::size_t>(nodes.ranks().nodes);
   return all.subspan(static_cast<std::size_t>(h) * values, values);
@@ -52,10 +53,10 @@ template <class V> std::span<V> part_of_node(node::node_ranks& nodes, std::span<
 
 }  // namespace detail
 
-/// Gives rank r the sum over all ranks of part r of x, in blocks of hosts. A value crosses a host's link as
-/// often as if the host had one rank.
-/// @param x        a part for each rank, of part.size() values
-/// @param scratch  room for part.size() values for each host
+/// Hierarchical reduce-scatter: rank r receives the reduced part r of x. Ranks must be numbered
+/// node by node. The traffic on a node's link equals that of one rank per node.
+/// @param x        one part of part.size() values for each rank
+/// @param scratch  part.size() values for each node
 template <class V>
 void reduce_scatter_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V const> x,
                              std::span<V> scratch, std::span<V> part, int divisor) {
@@ -71,7 +72,7 @@ void reduce_scatter_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V con
   });
 }
 
-/// All ranks' bytes on every rank, in the order of the ranks, in blocks of hosts; as all_gather_bytes.
+/// Hierarchical all_gather_bytes. Ranks must be numbered node by node.
 inline void all_gather_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<std::byte const> mine,
                                 std::span<std::byte> all) {
   auto const place = [&](int h) {

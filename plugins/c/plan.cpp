@@ -39,9 +39,8 @@ using hcomp::drop_in::value_type;
 thread_local std::string last_error;
 thread_local int last_error_rank = -1;
 
-// ---- What is asked for
+// ---- Arguments
 
-/// @throws std::invalid_argument
 codec_spec codec_spec_from(value_type type, std::string const& text) {
   std::string const quoted = "codec '" + text + "': ";
   std::string const clause = std::string(to_text(type)) + ": " + text;
@@ -70,12 +69,12 @@ codec_spec codec_spec_from(value_type type, std::string const& text) {
   return given.sum;
 }
 
-/// Arguments of a create, or what is wrong with them.
+/// Validated arguments of a create function, or the error.
 struct plan_arguments {
   value_type type = value_type::float32;
   codec_spec how;
   std::string error;
-  std::string text;  ///< for messages, and to compare ranks by
+  std::string text;  ///< for messages, and to compare ranks
 
   plan_arguments(std::size_t values, std::optional<value_type> wanted, char const* codec_text,
                  bool has_place) {
@@ -98,7 +97,7 @@ struct plan_arguments {
   }
 };
 
-/// What ranks send each other, whatever they were asked for.
+/// Fixed-size record of a rank's arguments, which ranks exchange.
 struct text_record {
   std::uint64_t print;
   char text[248];
@@ -124,7 +123,7 @@ void require_agreement(std::vector<text_record> const& all, char const* what,
   if (!error.empty()) throw std::invalid_argument(error);
 }
 
-// ---- What there is
+// ---- Plans and requests
 
 template <class V> struct sum_of {
   std::unique_ptr<hcomp::any_plan<V>> plan;
@@ -150,20 +149,20 @@ any_sum make_sum(plan_arguments const& asked, std::size_t values, connection& ov
 
 namespace {
 
-/// What hcomp_wait gives.
+/// State of a nonblocking call. hcomp_wait returns its result.
 struct begun_call {
   char const* function;
   std::string note;
   std::exception_ptr error;
   hcomp_report report = {};
-  std::mutex mutex;  ///< of what follows
+  std::mutex mutex;  ///< of the members below
   std::condition_variable changed;
   bool is_done = false;
 
   explicit begun_call(char const* name) : function(name) {}
 
-  /// @param time  to wait at most, or none
-  /// @return      whether it is done
+  /// @param time  longest wait; none: no limit
+  /// @return      whether the call is done
   bool wait(std::optional<std::chrono::milliseconds> time) {
     std::unique_lock lock(mutex);
     auto const done = [&] { return is_done; };
@@ -179,17 +178,17 @@ struct hcomp_plan {
   std::shared_ptr<connection> over;
   hcomp::host_executor executor;
   std::size_t values;
-  std::string text;   ///< of what was asked for, for messages
-  bool hierarchical;  ///< its algorithm is hierarchical
+  std::string text;   ///< description of the plan for messages
+  bool hierarchical;  ///< the algorithm is hierarchical
   any_sum of;
   hcomp::call_options next;
-  std::uint64_t step = 0;              ///< of the next call
-  std::string broken;                  ///< why the transport must not be used again
-  int broken_by = -1;                  ///< the rank whose failure it was
-  std::shared_ptr<begun_call> last;    ///< that was started
-  std::vector<std::byte> from_device;  ///< values of a vector that is in a device's memory
+  std::uint64_t step = 0;              ///< number of the next call
+  std::string broken;                  ///< error after which the transport is unusable
+  int broken_by = -1;                  ///< the rank that caused this error
+  std::shared_ptr<begun_call> last;    ///< last nonblocking call
+  std::vector<std::byte> from_device;  ///< host copy of a vector in device memory
 
-  /// @param number  of the handle, see connection::next_handle
+  /// @param number  handle number, see connection::next_handle
   hcomp_plan(std::shared_ptr<connection> connected, plan_arguments const& asked, std::size_t count,
              std::uint64_t number)
       : over(std::move(connected)),
@@ -200,7 +199,7 @@ struct hcomp_plan {
         of(make_sum(asked, count, *over, executor)) {
     next.tensor = number;
   }
-  /// Returns when all that was started is done.
+  /// Returns when all nonblocking calls are done.
   void wait_for_started() const {
     if (last) last->wait({});
   }
@@ -217,13 +216,13 @@ struct hcomp_request {
 
 namespace {
 
-/// A vector of the caller. C does not know how long it is.
+/// The caller's vector. C passes no length.
 struct vector {
   void* x;
   std::optional<std::size_t> values = {};
   int value_bytes = 0;
 
-  /// What is wrong with it, or nothing.
+  /// Describes an invalid vector; empty if it is valid.
   std::string complaint(hcomp_plan const& sum) const {
     int const bytes =
         std::visit([]<class V>(sum_of<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
@@ -235,8 +234,8 @@ struct vector {
   }
 };
 
-/// Values of a vector that is in a device's memory, as long as the host works on them.
-/// @throws std::runtime_error
+/// Copies a vector from device memory into the plan's host buffer.
+/// @throws std::runtime_error  host memory is exhausted, or CUDA returns an error
 void bring(hcomp_plan& sum, void const* x, std::size_t bytes) {
   try {
     sum.from_device.resize(bytes);
@@ -246,10 +245,11 @@ void bring(hcomp_plan& sum, void const* x, std::size_t bytes) {
   hcomp::drop_in::copy_from_device(sum.from_device.data(), x, bytes);
 }
 
-/// Makes a collective of the sum.
-/// @param f        (sum_of, span of its values, call options), gives the report
-/// @param note     what is odd about the call, for its errors
-/// @param started  which turn it is, and the context of CUDA that its caller had; or null
+/// Runs a collective of the plan.
+/// @param f        (sum_of, span of its values, call options) returns the report
+/// @param note     set to a remark on the call, for error messages
+/// @param started  number of a nonblocking call; null for a blocking call
+/// @param context  the caller's CUDA context for a nonblocking call; null otherwise
 template <class F>
 hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
                   hcomp::call_options const& call, F const& f, std::string& note,
@@ -274,7 +274,8 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
                 std::string(" with x in a device's memory, which cannot be read: ") + error.what();
           }
           if (is_there) first = reinterpret_cast<V*>(it.from_device.data());
-          // With a wrong x a rank takes part all the same: the others come back and say so, too.
+          // With an invalid x this rank takes part without values, so the other ranks return with
+          // an error.
           auto const made = f(one, std::span(first, note.empty() ? it.values : 0), call);
           if (is_there) {
             hcomp::drop_in::used_context const callers(context);
@@ -292,7 +293,7 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
   }
 }
 
-/// A collective of the sum: by which function of the C API, and how, see make.
+/// A collective of the plan: its name in the C API, and `f` of make.
 template <class F> struct collective {
   char const* function;
   F f;
@@ -307,7 +308,7 @@ template <class F> struct collective {
     };
     return guarded(function, work, note);
   }
-  /// @param name  of the function that starts it
+  /// @param name  the C function that starts the call
   int start(char const* name, hcomp_plan* plan, vector const& x,
             hcomp_request** request) const noexcept {
     if (request) *request = nullptr;
@@ -324,7 +325,7 @@ template <class F> struct collective {
                                                   context);
                                     });
       } catch (...) {
-        it.step = step;  // it was not begun
+        it.step = step;  // the call has not started
         throw;
       }
       it.last = place->call;
@@ -348,8 +349,9 @@ collective const all_gather{"hcomp_all_gather",
                               return one.plan->all_gather(values, call);
                             }};
 
-/// Calls f(the residual of the sum, where the caller's begins, its values, those of them that are kept).
-/// @param sum  const or not
+/// Calls f(residual, start of the caller's buffer, number of values, range of values with a
+/// residual).
+/// @param plan  const or mutable
 template <class F> void with_residual(auto* plan, vector const& residual, F const& f) {
   auto& it = require(plan, "plan");
   it.wait_for_started();
@@ -391,7 +393,7 @@ int failed(int code, std::string_view where, std::string const& note, std::strin
            int rank) noexcept {
   last_error_rank = rank;
   try {
-    // The words of plans begin with what they do, too.
+    // Messages of plans may start with the function name as well.
     auto const begin = std::string(where.substr(sizeof "hcomp")).append(": ");
     if (what.starts_with(begin)) what.remove_prefix(begin.size());
     last_error.assign(where).append(note).append(": ").append(detail::printable(what));

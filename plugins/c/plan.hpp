@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the C API does in the same way whoever moves the bytes: exceptions become codes and words.
+/// Parts of the C API that do not depend on the transport. Exceptions become error codes and texts.
 
 #include <hcomp/plan.h>
 
@@ -30,13 +30,13 @@
 
 namespace hcomp::c_api {
 
-/// Which of the calls that were started a call is.
+/// Position of a nonblocking call among all nonblocking calls.
 struct turn {
   std::uint64_t number;  ///< from 0
-  bool together;         ///< others may be under way
+  bool together;         ///< other calls may run concurrently
 };
 
-/// What moves the bytes of a sum, and of others, maybe.
+/// Moves the bytes of one plan, or of several plans.
 struct connection {
   connection() = default;
   connection(connection const&) = delete;
@@ -44,57 +44,58 @@ struct connection {
   virtual ~connection() = default;
 
   virtual any_transport& transport() = 0;
-  /// Who is on one host. Collective when it is asked first.
+  /// The ranks by node. The first call is collective.
   virtual node::node_ranks& nodes();
-  /// For a new sum. Collective.
+  /// Number of a new plan. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
-  /// Compares what sums all ranks ask for.
-  /// @param error  what is wrong with this rank's, or nothing
+  /// Compares the create arguments of all ranks.
+  /// @param error  why this rank's arguments are invalid; empty if they are valid
   /// @throws std::invalid_argument, disagreement_error  on all ranks alike
   virtual void agree_on_sum(std::string const& text, std::string const& error);
-  /// Of a new sum. Errors as of make_feedback_plan.
+  /// The engine of a new plan. Errors: those of make_feedback_plan.
   virtual any_plan<float> plan_of(drop_in::codec_spec const& how, std::size_t values,
                                   host_executor& executor, std::type_identity<float>);
   virtual any_plan<double> plan_of(drop_in::codec_spec const& how, std::size_t values,
                                    host_executor& executor, std::type_identity<double>);
-  /// Steps of sums are numbered by what moves their bytes, not by how often a sum was called here.
+  /// True if the connection numbers the calls; false if the plan counts its own calls.
   virtual bool numbers_steps() const { return false; }
-  /// Begins a call; nothing else uses the transport while the caller holds what it gives.
-  /// @throws not_running
+  /// Begins a call. The caller has exclusive use of the transport while it holds the lock.
+  /// @throws not_running  MPI is not running
   virtual std::unique_lock<std::mutex> enter() = 0;
-  /// Has a call made soon, by a thread. In no call.
+  /// Queues a nonblocking call for the progress thread. Not callable within a call.
   /// @param work  must not throw
-  /// @throws std::invalid_argument  there is no such thread
+  /// @throws std::invalid_argument  the connection has no progress thread
   virtual void begin(drop_in::request_queue::work /*work*/,
                      drop_in::request_queue::manner /*how*/) {
     throw std::invalid_argument("calls can be started over a group of hcomp_group_create only");
   }
-  /// Compares what all ranks call, where some may wait otherwise than by the transport, or by other
-  /// messages. First in a call.
-  /// @param started   null: it was not
-  /// @param hierarchical  it is hierarchical
+  /// Compares the calls of all ranks where a mismatch would leave ranks waiting in shared memory or
+  /// in different messages. The first step of a call.
+  /// @param started       null for a blocking call
+  /// @param hierarchical  the algorithm is hierarchical
   /// @throws disagreement_error  on all ranks alike
   virtual void meet(std::string const& /*call*/, turn const* /*started*/ = nullptr,
                     bool /*hierarchical*/ = false) {}
-  /// Ranks that wait for this one otherwise than by the transport get the same error. Within a call.
+  /// Reports the error to ranks that wait in shared memory instead of the transport. Used within a
+  /// call.
   virtual void tell_others(transport_error const& /*error*/) {}
 
  private:
   std::unique_ptr<node::node_ranks> nodes_;
 };
 
-/// MPI or the drop-in library is not there.
+/// MPI is not running, or the drop-in library is not loaded.
 struct not_running : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Keeps the words for hcomp_last_error. Gives the code.
-/// @param where, note  begin the words: which function, and what is odd about the call
+/// Stores the text for hcomp_last_error and returns the code.
+/// @param where, note  start of the text: the function, and a remark on the call
 /// @param rank         for hcomp_last_error_rank
 int failed(int code, std::string_view where, std::string const& note, std::string_view what,
            int rank = -1) noexcept;
 
-/// Nothing that `f` throws gets out.
+/// Runs f and turns every exception into an error code.
 template <class F>
 int guarded(char const* where, F const& f, std::string const& note = {}) noexcept {
   try {
@@ -126,33 +127,33 @@ template <class T> T& require(T* pointer, char const* name) {
   return *pointer;
 }
 
-/// Texts of settings::from name the environment's variable.
+/// Removes a prefix, for example the name of the environment variable in errors of settings::from.
 std::string without(std::string_view prefix, std::string text);
 
 hcomp_report to_c(report const& made);
 
-/// Begins a call for hcomp_wait.
-/// @param function  of the C API, which the words of its errors begin with; a literal
-/// @param work      (what is odd about the call, for its errors; which turn it is), makes it
+/// Starts a nonblocking call, which hcomp_wait completes.
+/// @param function  name in the C API, the start of error texts; a string literal
+/// @param work      (remark on the call, for its errors; its turn) runs the call
 /// @throws std::invalid_argument  as connection::begin
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work);
 
-/// A sum, written to *sum, which may be null: that is a wrong argument. Collective.
-/// @param type         float or double; others, and none, are wrong arguments
-/// @param method_text  or null
+/// Creates a plan in *sum. A null `sum` is an invalid argument. Collective.
+/// @param type        float or double; other types and none are invalid arguments
+/// @param codec_text  null is an invalid argument
 /// @throws std::invalid_argument, disagreement_error  on all ranks alike
 void make_sum(std::shared_ptr<connection> over, std::size_t values,
               std::optional<drop_in::value_type> type, char const* codec_text, hcomp_plan** sum);
 
-/// Compares texts of all ranks. All throw or none does.
-/// @param what   of the ranks differs, such as "ask for different sums"
-/// @param error  what is wrong with this rank's, or nothing
-/// @throws disagreement_error     their texts differ
-/// @throws std::invalid_argument  with `error`
+/// Compares the texts of all ranks. Either all ranks throw or none does.
+/// @param what   what differs between the ranks: "ask for different sums"
+/// @param error  why this rank's call is invalid; empty if it is valid
+/// @throws disagreement_error     the texts differ
+/// @throws std::invalid_argument  with the text `error`
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error);
-/// The same through memory.
+/// The same through shared memory.
 void agree(node::sums& inside, char const* what, std::string const& text, std::string const& error);
 
 }  // namespace hcomp::c_api

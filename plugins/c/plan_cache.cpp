@@ -27,7 +27,7 @@ plan_cache::~plan_cache() { residuals_->forget(number_); }
 
 namespace {
 
-/// Calls `f` with a pointer to a value of that type.
+/// Calls `f` with a null pointer of the C++ type.
 template <class F> auto for_type(value_type type, F const& f) {
   switch (type) {
     case value_type::float32: return f(static_cast<float*>(nullptr));
@@ -77,7 +77,7 @@ std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::
     plans_.splice(plans_.begin(), plans_, found);
     return plans_.front();
   }
-  int const threads = values > 0 ? how.threads : 1;  // a plan for nothing is only asked
+  int const threads = values > 0 ? how.threads : 1;  // an empty plan only answers queries
   auto const one = std::make_shared<planned>(planned{type,
                                                      values,
                                                      how,
@@ -144,12 +144,13 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
   auto const count_of = [&](int r) {
     return static_cast<std::size_t>(counts[static_cast<std::size_t>(r)]);
   };
-  // Of a plan for nothing, which takes no memory.
+  // An empty plan takes no memory.
   auto const for_nothing = plan_for(type_of<V>, 0, how, segment_bytes);
   std::size_t const unit = how.algorithm.kind == algorithm_kind::recursive_doubling
                                ? 0
                                : for_nothing->template of<V>().shard_alignment();
-  bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // of all others
+  bool const needs_all =
+      registered_codecs<V>().at(how.codec).has_magnitude();  // zeros change the mean
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
   bool const in_parts = unit > 0 && values < 2 * all && (!needs_all || values == all);
@@ -168,7 +169,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
   auto const kept = plan_for(type_of<V>, values, how, segment_bytes, place);
   auto& plan = *kept;
   auto& sums = plan.template of<V>();
-  // Before it waits for others: of several that are under way, in the order in which they began.
+  // Before waiting for other calls: concurrent calls must look up residuals in their order.
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   if (plan.parts.empty())
@@ -178,7 +179,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
     return residual ? sums.reduce_scatter(of, *residual, call) : sums.reduce_scatter(of, call);
   };
   if (!x) return scattered({static_cast<V*>(nullptr), values});
-  // Kept from call to call: the first use of so much memory takes as long as a fast network.
+  // Reused between calls: first use of this much memory takes as long as a fast network.
   plan.filled.resize(values * sizeof(V));
   std::span const filled(reinterpret_cast<V*>(plan.filled.data()), values);
   for (int r = 0; r < ranks(); ++r) {
@@ -194,7 +195,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
 std::uint32_t plan_cache::turn_of(void const* buffer, std::size_t values, std::uint32_t value_bytes,
                                   int turns) {
   if (turns == 1) return 0;
-  constexpr std::size_t most_buffers = 4096;  // of programs that take a new one every time
+  constexpr std::size_t most_buffers = 4096;  // some programs use a new buffer per call
   if (turns_.size() > most_buffers) turns_.clear();
   auto& calls = turns_[{number_, buffer, values, value_bytes, 0}];
   return calls++ % static_cast<std::uint32_t>(turns);

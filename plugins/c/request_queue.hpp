@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums that a program begins and a thread makes: in their order, or several at a time.
+/// Queue of nonblocking calls that a progress thread runs, in order or concurrently.
 
 #include <condition_variable>
 #include <cstddef>
@@ -14,21 +14,21 @@
 
 namespace hcomp::drop_in {
 
-/// Sums over one concurrent_transport. They begin in the order of the calls of `begin`, which is the
-/// same on all ranks. Its maker is the one thread that calls `serve`.
+/// Nonblocking calls over one concurrent_transport. They start in the order of `begin`, which must
+/// be the same on all ranks. Only the progress thread calls `serve`.
 class request_queue {
  public:
-  /// Makes a sum. Must not throw.
-  /// @param number  of the sum, from 0, in the order of the calls of `begin`
+  /// Runs a call. Must not throw.
+  /// @param number  position in the order of `begin`, from 0
   using work = std::function<void(std::uint64_t number)>;
-  /// How a sum goes with others; the same on all ranks.
+  /// How a call may overlap with neighbouring calls; equal on all ranks.
   struct manner {
-    /// It may be under way with up to most_together - 1 of those before and behind it that may, too;
-    /// otherwise it is alone.
+    /// The call may overlap with up to most_together - 1 neighbours that also set this flag.
+    /// Otherwise it runs alone.
     bool together = false;
-    /// Those with the same one follow each other, see start_options.
+    /// Calls with the same pointer run one after the other, see start_options.
     void const* exclusive = nullptr;
-    /// It is alone, and waits by no transport: it needs no stack of its own.
+    /// The call runs alone and never waits on a transport, so it needs no stack of its own.
     bool directly = false;
   };
 
@@ -40,19 +40,20 @@ class request_queue {
   // ---- For the program's threads
 
   void begin(work sum, manner how);
-  /// Returns when all that was begun is done. The maker rests as long as the caller keeps the lock.
+  /// Returns when all queued calls are done. The progress thread pauses while the caller holds the
+  /// lock.
   std::unique_lock<std::mutex> wait_for_all();
-  /// Has the maker look whether there is something to do.
+  /// Makes the progress thread check for work.
   void wake() { changed_.notify_all(); }
-  /// `serve` returns when all that was begun is done.
+  /// Makes `serve` return after all queued calls are done.
   void end();
 
-  // ---- For the maker
+  // ---- For the progress thread
 
-  /// Until `end`.
-  /// @param make  (), makes all that waits: see make_all
-  /// @param rest  (lock, condition variable, function), waits until the function says that there is
-  ///              something to do; or for less long
+  /// Runs queued calls until `end`.
+  /// @param make  () runs all waiting calls: see make_all
+  /// @param rest  (lock, condition variable, predicate) waits until the predicate is true, or
+  ///              shorter
   template <class Make, class Rest> void serve(Make const& make, Rest const& rest) {
     std::unique_lock lock(mutex_);
     for (;;) {
@@ -69,16 +70,16 @@ class request_queue {
       changed_.notify_all();
     }
   }
-  /// Makes all that waits, and what is begun meanwhile.
+  /// Runs all waiting calls, and those queued meanwhile.
   void make_all(concurrent_transport& over);
-  /// Makes the first that waits, outside of any transport: for sums that only say what is wrong.
+  /// Runs the first waiting call outside any transport, for calls that only report an error.
   void make_first() { first_that_waits()->sum(begun_); }
 
-  // ---- For a sum under way
+  // ---- For a call in progress
 
-  /// Returns when those with smaller numbers are done.
+  /// Returns when all calls with smaller numbers are done.
   void wait_for_earlier(concurrent_transport& over, std::uint64_t number);
-  /// Does f(), once in each sum, after that of all sums with smaller numbers.
+  /// Runs f(), once in each call, after the f of all calls with smaller numbers.
   template <class F> void in_turn(concurrent_transport& over, std::uint64_t number, F const& f) {
     wait_until_earlier(over, number, [](begun_sum const& one) { return one.had_turn; });
     f();
@@ -103,9 +104,9 @@ class request_queue {
                           bool (*are_so)(begun_sum const&));
 
   std::size_t const most_together_;
-  std::deque<std::unique_ptr<begun_sum>> under_way_;  ///< the maker's, in order
-  std::uint64_t begun_ = 0;                           ///< by the maker
-  std::mutex mutex_;                                  ///< of what follows
+  std::deque<std::unique_ptr<begun_sum>> under_way_;  ///< owned by the progress thread, in order
+  std::uint64_t begun_ = 0;                           ///< by the progress thread
+  std::mutex mutex_;                                  ///< of the members below
   std::condition_variable changed_;
   std::deque<std::unique_ptr<begun_sum>> waiting_;
   bool busy_ = false, ends_ = false;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What encoding lost, kept from call to call within a limit of memory.
+/// Residuals of error feedback, kept between calls within a memory limit.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace hcomp::drop_in {
 
-/// Which tensor a call is about.
+/// Identifies the tensor of a call.
 ///
-/// The rule: calls on one communicator with the same buffer for the result, type and count are
-/// about one tensor, or in turns about as many as the codec says. Only this rank needs to know:
-/// a tensor that is not recognized begins with nothing lost.
+/// Calls on one communicator with the same result buffer, type and count refer to one tensor. With
+/// key `turns` of the codec they cycle through that number of tensors. The key is local to this
+/// rank: an unknown tensor starts with a zero residual.
 struct tensor_key {
-  std::uint64_t communicator;  ///< number of its state
-  void const* buffer;          ///< for the result
+  std::uint64_t communicator;  ///< number of the communicator's plan_cache
+  void const* buffer;          ///< result buffer
   std::size_t values;
   std::uint32_t value_bytes;
   std::uint32_t turn;
@@ -29,21 +29,21 @@ struct tensor_key {
   friend auto operator<=>(tensor_key const&, tensor_key const&) = default;
 };
 
-/// Residuals of all communicators of a rank. Used by any number of threads.
+/// Residuals of all communicators of a rank. Thread-safe.
 class residual_store {
  public:
-  /// @param most_bytes  of memory; what was not used for longest is forgotten first
+  /// @param most_bytes  memory limit; the least recently used residual is dropped first
   explicit residual_store(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
-  /// The residual of that tensor, new ones all 0; none if it is too large for the store. It stays
-  /// in use, and is not forgotten, as long as somebody holds it.
+  /// The residual of the tensor, zero for a new one. Null if it exceeds the memory limit. A
+  /// residual in use is never dropped.
   template <class V> std::shared_ptr<error_feedback<V>> take(tensor_key const& key) {
     std::lock_guard const lock(mutex_);
     if (auto const found = entries_.find(key); found != entries_.end()) {
       order_.splice(order_.end(), order_, found->second.place);
       return std::static_pointer_cast<error_feedback<V>>(found->second.residual);
     }
-    // both the residual and the one that takes its place, see error_feedback
+    // error_feedback holds the current residual and its successor
     std::size_t const bytes = 2 * key.values * sizeof(typename error_feedback<V>::residual_type);
     make_room(bytes);
     if (bytes > most_bytes_ || bytes_ > most_bytes_ - bytes) return nullptr;
@@ -53,7 +53,7 @@ class residual_store {
     return residual;
   }
 
-  /// Of a communicator that is no more.
+  /// Drops the residuals of a freed communicator.
   void forget(std::uint64_t communicator) {
     std::lock_guard const lock(mutex_);
     auto const first = entries_.lower_bound({communicator, nullptr, 0, 0, 0});
@@ -65,7 +65,7 @@ class residual_store {
     std::lock_guard const lock(mutex_);
     return bytes_;
   }
-  /// Tensors whose residual was forgotten for want of memory.
+  /// Number of residuals dropped because of the memory limit.
   std::uint64_t forgotten() const {
     std::lock_guard const lock(mutex_);
     return forgotten_;
@@ -97,7 +97,7 @@ class residual_store {
   std::size_t const most_bytes_;
   mutable std::mutex mutex_;
   entries entries_;
-  std::list<tensor_key> order_;  ///< the one that was used last is last
+  std::list<tensor_key> order_;  ///< most recently used last
   std::size_t bytes_ = 0;
   std::uint64_t forgotten_ = 0;
 };

@@ -20,18 +20,18 @@ namespace {
 constexpr std::size_t no_limit = static_cast<std::size_t>(-1);
 constexpr int most_int = std::numeric_limits<int>::max();
 
-// ---- What there is
+// ---- Codecs and keys
 
-/// What a rule can say of a codec; none: there is no such codec.
+/// A codec that a rule can name.
 struct choice_of_codec {
   std::string_view name, about;
-  std::vector<value_type> types;    ///< of values that it sums
-  codec_info const* row = nullptr;  ///< none: MPI's own sum
+  std::vector<value_type> types;    ///< supported value types
+  codec_info const* row = nullptr;  ///< null: none, the all-reduce of MPI
   void (*check)(codec_settings const&) = nullptr;
 
   bool sums(value_type type) const { return std::ranges::find(types, type) != types.end(); }
   bool wants_feedback() const { return row && row->wants_feedback; }
-  /// Those that are not set in every call.
+  /// Keys that a user sets once. The magnitude is set in every call.
   std::vector<codec_key> keys() const {
     std::vector<codec_key> keys;
     if (row) keys = row->keys;
@@ -43,7 +43,7 @@ struct choice_of_codec {
   }
 };
 
-/// Codecs for values of type V.
+/// Adds the codecs for values of type V.
 template <class V> void add_codecs(std::vector<choice_of_codec>& list, value_type type) {
   registered_codecs<V>().for_each([&](codec_entry<V> const& row) {
     auto const known = std::ranges::find(list, row.name, &choice_of_codec::name);
@@ -75,7 +75,7 @@ choice_of_codec const* find_codec(std::string_view name) {
   return nullptr;
 }
 
-/// What the word in front of a rule's ':' stands for; nothing: no type is called so.
+/// The types that the word before a rule's ':' names; empty for an unknown word.
 std::vector<value_type> types_called(std::string_view word) {
   using enum value_type;
   if (word == "all") return {float32, float64};
@@ -86,7 +86,7 @@ std::vector<value_type> types_called(std::string_view word) {
 
 struct key_facts {
   std::string_view name, value;
-  std::string_view whose;  ///< "all", "all but none", or "feedback": codecs that want it
+  std::string_view whose;  ///< "all", "all but none", or "feedback": codecs that use error feedback
   std::string_view about;
 
   bool is_of(choice_of_codec const& codec) const {
@@ -139,7 +139,7 @@ std::string types_of(choice_of_codec const& codec) {
     text.append(one + 1 == codec.types.end() ? " and " : ", ").append(to_text(*one));
   return text;
 }
-/// Names of codecs for any of these.
+/// Names of the codecs for any of these types.
 std::string codecs_for(std::vector<value_type> const& types) {
   auto all = codecs();
   std::erase_if(all, [&](choice_of_codec const& codec) {
@@ -180,7 +180,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(spaces) - first + 1);
 }
 
-/// Cuts off what is before the first of `ends`, which is cut off too.
+/// Removes and returns the text before the first character of `ends`. Removes that character as
+/// well.
 std::string_view cut(std::string_view& text, std::string_view ends) {
   auto const end = text.find_first_of(ends);
   auto const first = text.substr(0, end);
@@ -188,7 +189,7 @@ std::string_view cut(std::string_view& text, std::string_view ends) {
   return first;
 }
 
-/// A part of the text between ';', which knows where it stands for messages.
+/// The text between two ';', with its number for messages.
 struct clause {
   int number;
   std::string_view text;
@@ -283,7 +284,7 @@ void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   if (key == "check") to.check_every = one.number(0, most_int);
 }
 
-/// "bits=4,transform=64": the first key also as usual, unless it is off, so that a reader sees it.
+/// "bits=4,transform=64". Shows the first key even at its default, unless it is off.
 std::string keys_text(choice_of_codec const& codec, codec_settings const& given) {
   auto const keys = codec.keys();
   std::string text;
@@ -294,7 +295,7 @@ std::string keys_text(choice_of_codec const& codec, codec_settings const& given)
   return text;
 }
 
-/// The rule of a clause, but for the type.
+/// The rule of a clause, without its type.
 rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view words) {
   rule result;
   result.sum.codec = codec.name;
@@ -351,14 +352,15 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   return result;
 }
 
-/// True if `later` concerns no vector that `earlier` does not.
+/// True if `earlier` concerns every vector that `later` concerns.
 bool covers(rule const& earlier, rule const& later) {
   return earlier.type == later.type && earlier.min_bytes <= later.min_bytes &&
          earlier.max_bytes >= later.max_bytes && earlier.min_ranks <= later.min_ranks;
 }
 
-/// A rule behind its type, in words: codec, keys of the codec, keys of the rule. `thc:bits=4,transform=64` and
-/// `thc bits=4 transform=64` are the same. Names of before 0.1.0 are replaced by those of today.
+/// The text of a rule after its type as words: codec, keys of the codec, keys of the rule.
+/// `thc:bits=4,transform=64` and `thc bits=4 transform=64` are equivalent. Replaces names from
+/// before 0.1.0 with current names.
 std::string with_todays_names(std::string_view rule) {
   auto rest = trimmed(rule);
   auto const first = cut(rest, spaces);
@@ -387,7 +389,7 @@ std::string with_todays_names(std::string_view rule) {
 }
 
 /// Adds the rules of a clause `type: codec ...`.
-/// @param made_by  names of the clauses that the rules come from
+/// @param made_by  for each rule, the name of its clause
 void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::string>& made_by) {
   auto rest = where.text;
   auto const type = trimmed(cut(rest, ":"));
@@ -429,7 +431,7 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   if (!counts) where.refuse("it never counts, because " + instead + " takes all of its vectors");
 }
 
-/// A clause `key=value`.
+/// Applies a clause `key=value`.
 void set_for_program(clause const& where, settings& all, std::vector<std::string_view>& seen) {
   auto value = where.text;
   auto const key = trimmed(cut(value, "="));

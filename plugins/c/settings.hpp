@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a user asked of the drop-in library, as text and as values.
+/// HCOMP_CONFIG: its text, and the parsed rules.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace hcomp::drop_in {
 
-/// Of halves there are no rules; they have names in messages only. Unsigned integers, whose sums have
-/// the same bits, are int32 and int64.
+/// No rule exists for halves; their names appear in messages only. Unsigned integers map to int32
+/// and int64, whose sums have the same bits.
 enum class value_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 
 constexpr std::size_t size_of(value_type type) {
@@ -27,33 +27,32 @@ constexpr std::size_t size_of(value_type type) {
 /// "float", "double", "float16", "bfloat16", "int32" or "int64".
 std::string_view to_text(value_type type);
 
-/// How vectors are summed.
+/// A codec with its keys, algorithm and error feedback.
 struct codec_spec {
   std::string codec = "none";  ///< one of codec_names()
-  std::string keys = {};       ///< of the codec, the first of them always: "bits=4,transform=64"
-  hcomp::algorithm algorithm = {};  ///< the codec's own unless asked otherwise
-  bool feedback = false;            ///< what a rank's encoding lost is added to its next vector
-  int turns = 1;                    ///< tensors that share one buffer, one after the other
-  int threads = 1;                  ///< that encode and decode, per rank
+  std::string keys = {};       ///< of the codec, always with its first key: "bits=4,transform=64"
+  hcomp::algorithm algorithm = {};  ///< default: the codec's own
+  bool feedback = false;            ///< error feedback
+  int turns = 1;                    ///< number of tensors that take turns in one buffer
+  int threads = 1;                  ///< for encoding and decoding, per rank
 
-  /// As a rule has it: "thc:bits=4 feedback=yes".
+  /// As in a rule: "thc:bits=4 feedback=yes".
   std::string text() const;
   /// As make_plan reads it: "thc:bits=4".
   std::string entry_text() const { return keys.empty() ? codec : codec + ":" + keys; }
   friend bool operator==(codec_spec const&, codec_spec const&) = default;
 };
 
-/// Which vectors it concerns, and how they are summed.
+/// Selects vectors, and says how to reduce them.
 struct rule {
   value_type type = value_type::float32;
   codec_spec sum;
   std::size_t min_bytes = 64 * 1024;
   std::size_t max_bytes = static_cast<std::size_t>(-1);
   int min_ranks = 2;
-  bool if_faster = false;    ///< sums are MPI's where that is quicker
-  bool takes_device = true;  ///< vectors in a device's memory, too
-  int check_every =
-      0;  ///< every so manieth call by this rule is compared with MPI's own sum; 0: none
+  bool if_faster = false;    ///< MPI reduces the vector where it is faster
+  bool takes_device = true;  ///< also concerns vectors in device memory
+  int check_every = 0;       ///< every n-th call of this rule is compared with MPI; 0: none
 
   bool concerns(value_type t, std::size_t bytes, int ranks) const {
     return t == type && bytes >= min_bytes && bytes <= max_bytes && ranks >= min_ranks;
@@ -63,44 +62,47 @@ struct rule {
   friend bool operator==(rule const&, rule const&) = default;
 };
 
-/// All of it. Equal on all ranks.
+/// The complete configuration. Equal on all ranks.
 ///
 ///     float: thc:bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
 ///
 /// Clauses are separated by ';'. A clause `<type>: <codec> <key>=<value>...` is a rule for vectors
-/// of `float`, `double`, `int32`, `int64` or `all` (float and double, or float alone where the codec
-/// is for float only); of several the first that concerns a vector counts. Codecs and the keys they have: see
-/// codec_names() and help(). Sizes are in bytes, or with KiB, MiB, GiB, kB, MB, GB behind them.
-/// Vectors below 64 KiB and communicators of one rank are MPI's unless asked otherwise by `min` and
-/// `ranks`. A clause `<key>=<value>` is for the whole program.
+/// of `float`, `double`, `int32`, `int64` or `all`. `all` means float and double, or float alone if
+/// the codec supports only float. The first rule that concerns a vector applies. codec_names() and
+/// help() list codecs and keys.
+///
+/// Sizes are in bytes, or have a suffix KiB, MiB, GiB, kB, MB or GB. By default MPI reduces vectors
+/// below 64 KiB and communicators of one rank; `min` and `ranks` change this. A clause
+/// `<key>=<value>` applies to the entire program.
 struct settings {
   std::vector<rule> rules;
-  bool nonblocking = false;  ///< MPI_Init asks for MPI_THREAD_MULTIPLE, which MPI_Iallreduce needs
-  std::size_t feedback_bytes = std::size_t{1} << 30;  ///< most memory for what encoding lost
-  std::size_t shadow_calls = 0;  ///< so many calls are only tried, beside MPI's own sum
+  bool nonblocking = false;  ///< MPI_Init requests MPI_THREAD_MULTIPLE, which MPI_Iallreduce needs
+  std::size_t feedback_bytes = std::size_t{1} << 30;  ///< memory limit for residuals
+  std::size_t shadow_calls = 0;                       ///< number of trial calls, beside MPI's own
 
-  /// No rules if the text is empty.
-  /// @throws std::invalid_argument  what cannot be understood or would never count, where, and
-  ///                                what could be there instead
+  /// Parses the text. An empty text has no rules.
+  /// @throws std::invalid_argument  a clause is invalid or can never apply; the text names the
+  ///                                clause and the valid choices
   static settings from(std::string_view text);
-  /// The rule for such a vector; none: it is MPI's.
+  /// The first rule for the vector; null: MPI reduces it.
   rule const* find(value_type type, std::size_t bytes, int ranks) const;
-  /// Why there is none, for such a vector.
+  /// Why no rule concerns the vector.
   char const* why_none(value_type type, std::size_t bytes, int ranks) const;
-  /// Always written in the same way: equal texts mean equal settings. from() reads it.
+  /// Canonical text: equal texts mean equal settings. from() parses it.
   std::string text() const;
   friend bool operator==(settings const&, settings const&) = default;
 };
 
-/// Adds the codecs of the shared objects in HCOMP_CODECS, once. Returns their names, with commas.
-/// What needs codecs calls it by itself.
-/// @throws std::invalid_argument  they cannot be had; nothing is added, and every call says so
+/// Adds the codecs of the shared objects in HCOMP_CODECS, once. Returns their names, separated by
+/// commas. Functions that need codecs call it themselves.
+/// @throws std::invalid_argument  a shared object cannot be loaded; nothing is added, and every
+///                                call throws
 std::string const& add_codecs_from_environment();
-/// none, which is MPI's own sum, and those of registered_codecs.
+/// "none", which means MPI's own all-reduce, and the names in registered_codecs.
 std::vector<std::string> const& codec_names();
-/// What it does and costs, in a line; empty if there is no such codec.
+/// One line on the codec's function and cost; empty for an unknown codec.
 std::string_view about_codec(std::string_view codec);
-/// All that can be set, a line each: for hcomp-info and messages.
+/// All settings, one per line, for hcomp-info and messages.
 std::string help();
 
 }  // namespace hcomp::drop_in

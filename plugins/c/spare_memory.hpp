@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Memory that is kept from call to call.
+/// Buffers that are reused between calls.
 
 #include <cstddef>
 #include <mutex>
@@ -9,12 +9,12 @@
 
 namespace hcomp::drop_in {
 
-/// Memory of the host that several calls at a time take and give back. The first use of so much memory
-/// takes as long as a fast network, so it is kept: as many pieces as were lent at a time. For several
-/// threads.
+/// Pool of host buffers for concurrent calls. First use of new memory takes as long as a fast
+/// network, so the pool keeps every buffer. It holds the largest number of buffers ever in use at
+/// once. Thread-safe.
 class spare_memory {
  public:
-  /// One piece, until it is destroyed, which is before the spare_memory.
+  /// One buffer, returned to the pool on destruction. Must not outlive the spare_memory.
   class lent {
    public:
     lent(lent&&) noexcept = default;
@@ -50,7 +50,7 @@ class spare_memory {
     std::lock_guard const lock(mutex_);
     try {
       spare_.push_back(std::move(piece));
-    } catch (...) {  // out of memory: it goes
+    } catch (...) {  // out of memory: the buffer is freed
     }
   }
 

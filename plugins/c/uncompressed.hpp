@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of values as they are, in place: what nobody asked to compress.
+/// In-place reductions of uncompressed values.
 
 #include <algorithm>
 #include <array>
@@ -22,7 +22,7 @@ template <class V> void add_to(std::span<V> to, V const* values) {
             [&](int summand) -> V const* { return summand == 0 ? to.data() : values; });
 }
 
-/// The r-th of about equal parts of x.
+/// Part r of x, split into `size` parts of about equal length.
 template <class V> std::span<V> part_of(std::span<V> x, int r, int size) {
   auto const first = [&](int k) {
     return x.size() / static_cast<std::size_t>(size) * static_cast<std::size_t>(k) +
@@ -31,7 +31,7 @@ template <class V> std::span<V> part_of(std::span<V> x, int r, int size) {
   return x.subspan(first(r), first(r + 1) - first(r));
 }
 
-/// Values of a message, of a part of so many: several of them are under way at a time.
+/// Values per message for a part of `part` values, such that several messages are in flight.
 inline std::size_t values_at_once(std::size_t part, std::size_t value_bytes) {
   constexpr std::size_t least = 32 * 1024, most = 256 * 1024;
   return std::clamp(part * value_bytes / 8, least, most) / value_bytes;
@@ -39,11 +39,11 @@ inline std::size_t values_at_once(std::size_t part, std::size_t value_bytes) {
 
 }  // namespace detail
 
-/// Leaves the sum over all ranks of part r of x, see part_of, there on rank r; the rest of x is
-/// destroyed. The same numbers of values on all ranks.
+/// In-place reduce-scatter: rank r holds the reduced part r of x (see part_of) on return. The rest
+/// of x is destroyed. All ranks pass the same number of values.
 ///
-/// Cost: size - 1 steps round a ring, in each of which a rank sends a part in segments; memory for four
-/// segments, at most 1 MiB.
+/// Cost: size - 1 steps around a ring, each sending one part in segments; memory for four segments,
+/// at most 1 MiB.
 template <class V, Transport T>
 void reduce_scatter_values(T& transport, tag_t tag, std::span<V> x) {
   constexpr std::size_t window = 4;
@@ -86,12 +86,12 @@ void reduce_scatter_values(T& transport, tag_t tag, std::span<V> x) {
   for (auto& one : out) transport.wait(one);
 }
 
-/// Sums x over all ranks, in place, and divides the sum: the same bits on all ranks. The same numbers
-/// of values on all of them.
+/// All-reduces x in place and divides the result by `divisor`. The result has the same bits on all
+/// ranks. All ranks pass the same number of values.
 ///
-/// @throws wire_error  the numbers of bytes differ
-/// Cost: where all vectors together are short, one step in which everybody gets all of them; otherwise
-/// 2 (size - 1) steps round a ring, in which a rank sends 2 (size - 1) / size of x.
+/// @throws wire_error  the sizes differ between ranks
+/// Cost: for up to 64 KiB over all ranks, one all-gather step; otherwise 2 (size - 1) steps around
+/// a ring, in which a rank sends 2 (size - 1) / size of x.
 template <class V, Transport T>
 void all_reduce_values(T& transport, tag_t tag, std::span<V> x, int divisor = 1) {
   int const size = transport.size();
