@@ -149,8 +149,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
   std::size_t const unit = how.algorithm.kind == algorithm_kind::recursive_doubling
                                ? 0
                                : for_nothing->template of<V>().shard_alignment();
-  bool const needs_all =
-      registered_codecs<V>().at(how.codec).has_magnitude();  // zeros change the mean
+  bool const needs_all = registered_codecs<V>().at(how.codec).has_magnitude();  // forbids padding
   std::size_t const part = unit ? (largest + unit - 1) / unit * unit : 0;
   std::size_t const values = part * counts.size();
   bool const in_parts = unit > 0 && values < 2 * all && (!needs_all || values == all);

@@ -78,13 +78,13 @@ void communicator::wait_for_copy() {
 }
 
 plan_cache& communicator::sums() {
-  if (sums_ && !over_) return *sums_;  // over a copy that others share
+  if (sums_ && !over_) return *sums_;  // uses a shared copy of the communicator
   wait_for_copy();
   if (!over_) {
     transport_ = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
     over_ = std::make_unique<concurrent_transport>(*transport_);
   }
-  // A thread beside the program's own must not take its processor while it waits.
+  // The progress thread yields the processor to the program's threads while it waits.
   over_->set_sleeps(is_aside());
   if (!sums_)
     sums_ = std::make_unique<plan_cache>(any_transport(*over_), number_, next_handle_number(*over_),
@@ -93,13 +93,13 @@ plan_cache& communicator::sums() {
 }
 
 void communicator::run(work const& sum) {
-  begun_.wait_for_all().unlock();  // no other thread may call a collective on this communicator now
+  begun_.wait_for_all().unlock();  // no other thread may use this communicator now
   sum(*this);
 }
 
 namespace {
 
-/// Threads that have not ended.
+/// Progress threads that have not ended.
 struct running_threads {
   std::mutex mutex;
   std::condition_variable ended;
@@ -148,9 +148,9 @@ void communicator::serve() {
 
 void communicator::sum_all_that_wait() {
   try {
-    sums();  // which talks to other ranks; sums under way find it there
+    sums();  // communicates with other ranks; later calls reuse the result
   } catch (std::exception const&) {
-    begun_.make_first();  // meets the error, too, and ends the program
+    begun_.make_first();  // hits the same error, and ends the program
     return;
   }
   begun_.make_all(*over_);

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What belongs to one communicator of the program: sums over messages of its own, one after the
-/// other here, or several at a time in a thread.
+/// State of one communicator of the program: private messages, blocking calls in the caller's
+/// thread, and nonblocking calls in a progress thread.
 
 #include <mpi.h>
 #include <condition_variable>
@@ -29,66 +29,68 @@
 
 namespace hcomp::drop_in {
 
-/// Created by all ranks of a communicator in their first call that is summed here.
+/// Created collectively in a communicator's first call that hcomp takes over.
 ///
-/// Sums are begun in the order of the calls. Those that may take place beside the program go to a
-/// thread of this communicator's own: a single thread for all of them would wait for ever where
-/// ranks begin sums on two communicators in different orders, which MPI allows.
+/// Calls start in program order. Nonblocking calls run in the communicator's own progress thread. A
+/// single thread for all communicators could deadlock: MPI allows ranks to start nonblocking calls
+/// on two communicators in different orders.
 class communicator : public std::enable_shared_from_this<communicator> {
  public:
   using work = std::function<void(communicator&)>;
-  /// Which sum in the thread it is, from 0, in the order of the calls.
+  /// Work of a nonblocking call, with its position in the order of the calls, from 0.
   using work_aside = std::function<void(communicator&, std::uint64_t number)>;
   static constexpr std::size_t most_together = 4;
 
-  /// Collective. Waits as a broadcast does, but for nobody if sums may be made aside: these need a
-  /// copy of `comm`, for MPI may have to make them.
+  /// Collective. Waits like a broadcast. With `may_sum_aside` it waits for no other rank, but
+  /// duplicates `comm`, because MPI may have to run a nonblocking call.
   communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number, residual_store& residuals);
   ~communicator();
   communicator(communicator const&) = delete;
   communicator& operator=(communicator const&) = delete;
 
-  /// Does it now, after all that was begun before. What it throws comes through.
+  /// Runs a blocking call after all started calls. Passes its exceptions on.
   void run(work const& sum);
-  /// Does it soon, in the thread. It must not throw. MPI_THREAD_MULTIPLE is needed.
-  /// @param together  it may be under way with up to most_together - 1 of those before and behind it;
-  ///                  otherwise it is alone. The same on all ranks
+  /// Queues a nonblocking call for the progress thread. The call must not throw. Needs
+  /// MPI_THREAD_MULTIPLE.
+  /// @param together  the call may overlap with up to most_together - 1 neighbouring calls;
+  ///                  otherwise it runs alone. Equal on all ranks
   void begin(work_aside sum, bool together);
 
-  /// A persistent request may begin sums at any time, even when the program has freed the
-  /// communicator; until let_go.
+  /// Keeps the communicator alive for a persistent request until let_go. Such a request may start
+  /// calls even after the program has freed the communicator.
   void keep();
-  bool let_go();  ///< as release
+  bool let_go();  ///< result: as release
 
-  /// The program has freed the communicator. What was begun goes on; then, when no persistent
-  /// request is left, all that MPI keeps is given back, in the thread if there is one: MPICH tells
-  /// us in the middle of its work there.
-  /// Waits for the copy: Open MPI 4.1 crashes where one of a freed communicator is being made.
-  /// Returns false as long as a persistent request is left.
+  /// Called when the program frees the communicator. Started calls continue. The communicator
+  /// returns all MPI objects once no persistent request is left. The progress thread does this if
+  /// it exists, because MPICH calls `release` in the middle of its own work.
+  /// Waits until the duplicate of the communicator exists, because Open MPI 4.1 crashes if the
+  /// program frees the original earlier.
+  /// Returns false while a persistent request is left.
   bool release();
-  /// The same at the end of the program, whatever is left.
+  /// The same at the program's end, regardless of persistent requests.
   void release_for_good() { end(); }
-  /// Waits until the threads of all communicators that were released have ended.
+  /// Waits until the progress threads of all released communicators have ended.
   static void wait_for_threads();
 
   std::uint64_t number() const { return number_; }
-  /// For work alone. @throws transport_error
+  /// Only within a call. @throws transport_error
   plan_cache& sums();
-  /// For work alone: whether it is in the thread, beside the program's own.
+  /// Only within a call: whether it runs in the progress thread.
   bool is_aside() const { return thread_ == std::this_thread::get_id(); }
-  /// For work aside alone, after sums(): for sums by MPI, which others may begin meanwhile on the
-  /// program's communicator.
+  /// Only within a nonblocking call, after `sums()`: the communicator for MPI's all-reduces. The
+  /// program may start other collectives on its own communicator meanwhile.
   MPI_Comm private_copy() const { return copy_; }
-  /// For work aside alone: returns when those with smaller numbers are done.
+  /// Only within a nonblocking call: returns when all calls with smaller numbers are done.
   void wait_for_earlier(std::uint64_t number) { begun_.wait_for_earlier(*over_, number); }
-  /// For copies of what is in a device's memory.
+  /// Host copies of device buffers.
   spare_memory& spare() { return spare_; }
-  /// For work alone: how many sums were made before this one; the same on all ranks.
+  /// Only within a call: number of earlier calls, equal on all ranks.
   std::uint64_t next_call() { return calls_++; }
   std::uint64_t calls() const { return calls_; }
-  /// The same of those by a rule: one that is compared now and then.
+  /// The same per rule, for rules that compare every n-th call.
   std::uint64_t next_call_by(std::string const& rule) { return calls_by_[rule]++; }
-  /// Which way sums by such a rule go, of about so many bytes and like that function of MPI.
+  /// The choice between codec and MPI for this rule, MPI function and size class.
   faster_strategy& strategy_of(std::string const& rule, std::string_view function,
                                std::size_t bytes) {
     return strategies_[{rule, function, size_class(bytes)}];
@@ -107,16 +109,16 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::map<std::string, std::uint64_t> calls_by_;
   std::map<std::tuple<std::string, std::string_view, unsigned>, faster_strategy> strategies_;
   residual_store* residuals_;
-  spare_memory spare_;  // before the sums under way, which give back what they took
-  // Where sums may be made aside: what sums_ uses.
+  spare_memory spare_;  // before the calls in progress, which return their buffers to it
+  // Used by sums_ if nonblocking calls are possible.
   std::unique_ptr<mpi::transport> transport_;
   std::unique_ptr<concurrent_transport> over_;
   std::unique_ptr<plan_cache> sums_;
   request_queue begun_{most_together};
-  std::mutex mutex_;  ///< of what follows
+  std::mutex mutex_;  ///< of the members below
   std::condition_variable changed_;
   std::thread::id thread_;
-  int kept_ = 0;  ///< by persistent requests
+  int kept_ = 0;  ///< number of persistent requests
   bool has_thread_ = false, has_copy_ = false, is_released_ = false;
 };
 

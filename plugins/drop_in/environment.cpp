@@ -20,7 +20,7 @@ namespace {
       hcomp::detail::printable(std::string(name) + ": '" + value + "'; " + why));
 }
 
-/// Nothing where it is not set.
+/// The variable as a number; none if it is not set.
 template <class T>
 std::optional<T> number(char const* name, T least, T most, char const* what_it_is) {
   auto const text = variable(name);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The environment's settings besides HCOMP_CONFIG and HCOMP_CODECS, for the library and hcomp-info.
+/// Environment variables besides HCOMP_CONFIG and HCOMP_CODECS, for the library and hcomp-info.
 
 #include <cstddef>
 #include <optional>
@@ -8,21 +8,21 @@
 
 namespace hcomp::drop_in {
 
-/// The variable's value; empty where it is not set.
+/// The variable's value; empty if it is not set.
 std::string variable(char const* name);
 
-// What is set, or what is usual. @throws std::invalid_argument  which variable, its value, and what
-// it can be
+// Each function returns the variable's value or its default.
+// @throws std::invalid_argument  names the variable, its value, and the valid values
 
 /// HCOMP_REPORT: empty, "summary" or "json:FILE".
 std::string report_from_environment();
-/// HCOMP_SHADOW: so many calls of a communicator are only tried; as HCOMP_CONFIG says.
+/// HCOMP_SHADOW: number of trial calls per communicator, like `shadow` in HCOMP_CONFIG.
 std::optional<std::size_t> shadow_from_environment();
-/// HCOMP_TIMEOUT: seconds that rank 0 waits in MPI_Init for a rank to say something; 60.
+/// HCOMP_TIMEOUT: seconds that rank 0 waits in MPI_Init for a message from each rank. Default: 60.
 int timeout_from_environment();
 
-/// For the one rank that writes the report, before there is one. The file stays as it was.
-/// @throws std::invalid_argument  it cannot be written, and why
+/// Checks that this rank can write the report. Leaves an existing file unchanged.
+/// @throws std::invalid_argument  the file is not writable; gives the reason
 void require_writable_report(std::string const& report);
 
 }  // namespace hcomp::drop_in

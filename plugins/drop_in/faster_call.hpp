@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums by a codec or by MPI, whichever is quicker: both ways made, timed and compared.
+/// Runs a reduction with a codec or with MPI, whichever is faster. Times both and compares them.
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ namespace hcomp::drop_in {
 inline constexpr char const* why_faster = "MPI's own sum is quicker (when=faster)";
 inline constexpr char const* why_timed = "timed beside the codec's sums (when=faster)";
 
-/// MPI's own function for a kind of sum.
+/// The MPI function for a reduction.
 struct function_of_mpi {
   std::string_view name;
   int (*call)(reduction_call const&, std::span<int const> counts);
@@ -48,10 +48,10 @@ inline constexpr function_of_mpi mpi_reduce_scatter_block{
                                        one.comm);
     }};
 
-/// Part of a vector in memory of its own, which can be summed as all of it.
+/// A copy of a part of a vector. It can be reduced like the complete vector.
 struct part_of_vector {
-  /// @param part    1 / part of the vector, but no less than MPI sends as one message to begin with
-  /// @param number  other parts for other numbers, the same on all ranks
+  /// @param part    copies 1 / part of the vector, but at least MPI's first message size
+  /// @param number  selects the part; equal on all ranks
   part_of_vector(summing const& whole, int part, std::uint64_t number) : sum(whole) {
     constexpr std::size_t least_bytes = 16 * 1024;
     std::size_t const all = whole.values(), size = size_of(whole.d.type),
@@ -75,7 +75,7 @@ struct part_of_vector {
     else
       try {
         copy_from_device(in.data(), from, in.size());
-      } catch (std::runtime_error const&) {  // zeros will do: the sum is for nothing
+      } catch (std::runtime_error const&) {  // zeros are sufficient: the result is discarded
       }
     sum.call.send = in.data();
     sum.tensor = sum.call.receive = out.data();
@@ -101,8 +101,8 @@ template <class F> std::int64_t nanoseconds_of(F const& f) {
   return nanoseconds_since(begin);
 }
 
-/// Sums by whichever way is quicker, see faster_strategy.
-/// @param make  makes a sum by its rule, as for take
+/// Runs a reduction by the faster strategy, see faster_strategy.
+/// @param make  runs a reduction by its rule, as for take
 template <class Make> class faster_call {
  public:
   faster_call(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
@@ -112,7 +112,7 @@ template <class Make> class faster_call {
         make_(make),
         strategy_(state.strategy_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
 
-  /// Returns the code of MPI.
+  /// Returns MPI's error code.
   int operator()() {
     summing_now const guard;
     if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
@@ -127,7 +127,7 @@ template <class Make> class faster_call {
     if (sum_.is_timed) sum_.wait_for_all(state_);
     auto const begin = std::chrono::steady_clock::now();
     int code = MPI_SUCCESS;
-    std::exception_ptr failed;  // on this rank alone: the others count this sum, and so does it
+    std::exception_ptr failed;  // only on this rank, which still counts the call
     try {
       code = by_mpi ? by_mpi_.call(sum_.call, sum_.counts) : by_codec(sum_);
     } catch (copy_error const&) {
@@ -140,7 +140,7 @@ template <class Make> class faster_call {
   }
 
  private:
-  /// What it cannot carry goes on to MPI.
+  /// Falls back to MPI for values that the codec does not support.
   int by_codec(summing const& sum) {
     return make_(state_, sum) ? MPI_SUCCESS : by_mpi_.call(sum.call, sum.counts);
   }
@@ -157,11 +157,11 @@ template <class Make> class faster_call {
     auto const mpi = nanoseconds_of(sum_by_mpi), waited = nanoseconds_of(wait);
     auto const plans = sums.plans_made();
     auto codec = nanoseconds_of(sum_by_codec);
-    if (sums.plans_made() > plans) {  // it has touched new memory
+    if (sums.plans_made() > plans) {  // the first call touched new memory
       wait();
       codec = nanoseconds_of(sum_by_codec);
     }
-    // the wait before all, and the comparison of figures, take about as long as that wait
+    // The first wait and the comparison of the statistics each take about as long as this wait.
     auto const cost = nanoseconds_since(begin) + 2 * waited;
     strategy_.learn_look(united(strategy_.stats_of_look(mpi, codec, cost)));
   }

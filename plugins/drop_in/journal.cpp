@@ -21,7 +21,7 @@ using site_entry = std::pair<call_site, site_stats>;
 constexpr std::string_view passed_on = "MPI";
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// ---- Figures for people
+// ---- Numbers as text
 
 std::string number_text(double value) {
   return value == std::floor(value) && value < 1e15 ? fmt::format("{:.0f}", value)
@@ -54,14 +54,14 @@ std::string version_text() {
   return fmt::format("{}.{}.{}", HCOMP_VERSION_MAJOR, HCOMP_VERSION_MINOR, HCOMP_VERSION_PATCH);
 }
 
-/// "thc:bits=4, by rule '...'", or the reason alone where it names the way.
+/// "thc:bits=4, by rule '...'", or only the reason if it names the strategy.
 std::string strategy_text(call_site const& site) {
   if (site.why.empty()) return site.strategy;
   if (site.why.find(site.strategy) != std::string::npos) return site.why;
   return site.strategy + ", " + site.why;
 }
 
-/// Text of several lines with as many spaces before all but the first.
+/// Indents all lines of a text but the first.
 std::string indented(std::string text, std::size_t spaces) {
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
     text.insert(at + 1, spaces, ' ');
@@ -70,7 +70,7 @@ std::string indented(std::string text, std::size_t spaces) {
 
 // ---- JSON
 
-/// JSON has no infinity, nor NaN; both are null.
+/// JSON has neither infinity nor NaN; both become null.
 ordered_json json_of(double figure) {
   return std::isfinite(figure) ? ordered_json(figure) : ordered_json();
 }
@@ -144,14 +144,14 @@ ordered_json json_of(std::map<call_site, site_stats> const& sites) {
   return json;
 }
 
-/// A path need not be UTF-8; what is not becomes U+FFFD.
+/// A path need not be UTF-8; invalid bytes become U+FFFD.
 std::string text_of(ordered_json const& json, int indent) {
   return json.dump(indent, ' ', false, ordered_json::error_handler_t::replace);
 }
 
-// ---- What a reader asks for first
+// ---- Rows of the report
 
-/// Those that were summed here, or those that were passed on; the most bytes first.
+/// The sites that hcomp took over, or the sites left to MPI; most bytes first.
 std::vector<site_entry> chosen(std::map<call_site, site_stats> const& sites, bool passed) {
   std::vector<site_entry> all;
   for (auto const& one : sites)
@@ -201,7 +201,7 @@ compared_seconds compared_seconds::mean() const {
 }
 
 void site_stats::add(site_stats const& other) {
-  if (other.calls == 0) return;  // their extremes mean nothing
+  if (other.calls == 0) return;  // its extremes are undefined
   smallest = calls == 0 ? other.smallest : std::min(smallest, other.smallest);
   largest = std::max(largest, other.largest);
   calls += other.calls;
@@ -212,7 +212,7 @@ void site_stats::add(site_stats const& other) {
   compared += other.compared;
   first.add(other.first);
   later.add(other.later);
-  // NaN is the worst of all.
+  // NaN is the worst error of all.
   auto const worse = [](double a, double b) { return std::isnan(a) || b < a ? a : b; };
   worst_error = worse(worst_error, other.worst_error);
   worst_relative = worse(worst_relative, other.worst_relative);
@@ -294,7 +294,7 @@ std::string journal::summary(int ranks) const {
         seconds_text(total.seconds / all));
   if (passed.empty()) return text;
 
-  // Alike wherever they come from; the JSON report has the places.
+  // Merges rows that differ only in the caller. The JSON report lists the callers.
   std::map<std::tuple<std::string, std::string, std::string>, site_stats> alike;
   for (auto const& [site, f] : passed) alike[{site.function, site.type, site.why}].add(f);
   text += fmt::format("\n{:>9} {:<24} {:<6} {:>20} {}\n", "calls", "left to MPI", "type", "values",

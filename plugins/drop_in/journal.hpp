@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the drop-in library did, by call site.
+/// Statistics of the drop-in library by call site.
 
 #include <cstdint>
 #include <map>
@@ -11,51 +11,49 @@
 
 namespace hcomp::drop_in {
 
-/// Calls that are told apart: from one place in the program, of one kind, treated alike.
+/// Key of a group of calls: same place in the program, same kind, same treatment.
 struct call_site {
   std::string function;  ///< "MPI_Allreduce"
-  std::string caller;    ///< "program+0x1234": the file that holds the code, and where in it
+  std::string caller;    ///< "program+0x1234": the file with the code, and the offset in it
   std::string type;      ///< "float"
   int ranks = 0;         ///< of the communicator
-  std::string strategy;  ///< "thc:bits=4", or "MPI" if it was passed on
-  std::string why;       ///< the reason for that way
+  std::string strategy;  ///< "thc:bits=4", or "MPI" for calls left to MPI
+  std::string why;       ///< reason for the strategy
 
   friend auto operator<=>(call_site const&, call_site const&) = default;
 };
 
-/// Seconds of calls that were made by MPI, too, which all ranks began together.
+/// Seconds of calls that both hcomp and MPI made. All ranks began each of them together.
 struct compared_seconds {
   std::uint64_t calls = 0;
-  double own = 0;    ///< in hcomp, codecs included
-  double codec = 0;  ///< of them encoding, merging and decoding
-  double plain = 0;  ///< of MPI's own sum
+  double own = 0;    ///< in hcomp, codec included
+  double codec = 0;  ///< in the codec: encoding, merging and decoding
+  double plain = 0;  ///< in MPI's collective
 
   void add(compared_seconds const& other);
-  /// Of the mean call.
+  /// Mean per call.
   compared_seconds mean() const;
 };
 
-/// What was added up over the calls of a site, on one rank or on all.
+/// Totals over the calls of a site, on one rank or on all.
 struct site_stats {
   std::uint64_t calls = 0;
   std::uint64_t smallest = 0, largest = 0;  ///< values per call
-  std::uint64_t bytes_plain = 0;  ///< what a ring of uncompressed values sends: 2 (P - 1) / P
-                                  ///< of them, half of it for a reduce-scatter
-  std::uint64_t bytes_sent = 0;   ///< what was sent instead
-  double seconds = 0;             ///< in hcomp, codecs included
-  double seconds_codec = 0;       ///< of them encoding, merging and decoding
-  std::uint64_t compared = 0;     ///< calls compared with MPI's own sum
-  compared_seconds first = {};    ///< of those that needed connections and memory for it
-  compared_seconds later = {};    ///< of the others
-  double worst_error = 0;         ///< |sum - MPI's own sum| of those, at most
-  double worst_relative = 0;      ///< norm of that difference / norm of MPI's own sum, at most
-  double told_error = 0;  ///< how far values are off at most, as the codec says; 0: it does not
-  std::uint64_t beyond_bound = 0;  ///< calls in which that is more than the bound asked for
+  std::uint64_t bytes_plain = 0;            ///< uncompressed ring: 2 (P - 1) / P, or (P - 1) / P
+  std::uint64_t bytes_sent = 0;             ///< sent by hcomp
+  double seconds = 0;                       ///< in hcomp, codec included
+  double seconds_codec = 0;                 ///< in the codec: encoding, merging and decoding
+  std::uint64_t compared = 0;               ///< calls compared with MPI
+  compared_seconds first = {};              ///< compared calls that set up connections and memory
+  compared_seconds later = {};              ///< all other compared calls
+  double worst_error = 0;                   ///< largest |result - MPI's result|
+  double worst_relative = 0;       ///< largest norm of this difference / norm of MPI's result
+  double told_error = 0;           ///< largest error that the codec reports; 0: it reports none
+  std::uint64_t beyond_bound = 0;  ///< calls in which it exceeds the requested bound
 
-  /// Sums and extremes of both.
+  /// Adds the counts and merges the extremes of both.
   void add(site_stats const& other);
-  /// Of the mean call that was compared, if there is one: one for which everything was there, unless
-  /// there was none.
+  /// Mean of the compared calls. Uses the calls after set-up if there are any.
   compared_seconds of_a_call() const { return (later.calls > 0 ? later : first).mean(); }
 };
 
@@ -65,20 +63,20 @@ class journal {
   void add(call_site const& site, site_stats const& one);
   bool empty() const;
 
-  /// To send it to another rank, and back.
+  /// Serializes the journal for another rank.
   std::string to_json() const;
-  /// @throws std::invalid_argument  not what to_json makes
+  /// @throws std::invalid_argument  the text is not a result of to_json
   void merge_json(std::string_view json);
 
-  /// A table for people: a row per site, calls and seconds of the mean rank, bytes of all ranks
-  /// together. Calls that were passed on are in one row where all but the caller is alike.
+  /// Table for people with one row per site: calls and seconds of the mean rank, bytes of all
+  /// ranks. Calls left to MPI share a row if they differ only in the caller.
   std::string summary(int ranks) const;
-  /// The whole report as JSON: version, settings, ranks, sites with all figures over all ranks.
-  /// Figures that are not finite are null, letters that are not UTF-8 U+FFFD.
+  /// The complete report as JSON: version, settings, ranks, and all statistics of each site over
+  /// all ranks. Numbers that are not finite become null, invalid UTF-8 becomes U+FFFD.
   std::string report_json(int ranks, std::string_view settings) const;
-  /// Of sites with calls that were compared with MPI's own: error, bytes saved, and the time of the
-  /// mean call with and without compression: as it was here, and as it would be at 1, 10, 25, 100 and
-  /// 400 Gbit/s per rank with codecs as quick as here.
+  /// Table of the sites with compared calls: error, bytes saved, and the time of the mean call with
+  /// and without compression. Gives times as measured, and predictions for 1, 10, 25, 100 and 400
+  /// Gbit/s per rank at the measured codec speed.
   std::string prediction(int ranks) const;
 
  private:

@@ -34,28 +34,28 @@ std::atomic<library*> library::keeper_{nullptr};
 
 namespace {
 
-constexpr int start_tag = 32749;  ///< below the 32767 that every MPI has
+constexpr int start_tag = 32749;  ///< below 32767, which every MPI supports
 
-/// Ends the job.
+/// Prints the text and aborts the job.
 [[noreturn]] void end_job(std::string const& text) {
   std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
   std::fflush(stderr);
-  // MPICH's launcher may end before it has passed on what was said a moment ago.
+  // MPICH's launcher may end before it has forwarded the last output.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   PMPI_Abort(MPI_COMM_WORLD, 2);
   std::abort();
 }
 
-/// What the environment says, or why it cannot be understood.
+/// Settings from the environment, or the error in them.
 struct asked {
   settings values;
   std::string codecs, report, error;
   int timeout_seconds = 60;
 
-  /// @param writes_report  on this rank
+  /// @param writes_report  this rank writes the report
   explicit asked(bool writes_report) {
     try {
-      best_simd_level();  // throws if HCOMP_MAX_SIMD is wrong
+      best_simd_level();  // throws for an invalid HCOMP_MAX_SIMD
       codecs = add_codecs_from_environment();
       values = settings::from(variable("HCOMP_CONFIG"));
       report = report_from_environment();
@@ -66,7 +66,7 @@ struct asked {
       error = what.what();
     }
   }
-  /// What all ranks must have in common.
+  /// Text that must be equal on all ranks.
   std::string text() const {
     if (!error.empty()) return error;
     return "hcomp " + std::to_string(HCOMP_VERSION_MAJOR) + '.' +
@@ -77,7 +77,7 @@ struct asked {
   }
 };
 
-/// False when `done` did not become true in time.
+/// Polls `done` until `end`; false on timeout.
 template <class F> bool wait_until(std::chrono::steady_clock::time_point end, F const& done) {
   for (;;) {
     if (done()) return true;
@@ -86,15 +86,16 @@ template <class F> bool wait_until(std::chrono::steady_clock::time_point end, F 
   }
 }
 
-/// Rank 0 hears what the others have read and lets them go, or ends the job. Point-to-point and
-/// with a limit, because a rank without this library would not answer a collective.
-/// Returns the thread level that all ranks have.
+/// Rank 0 receives the settings of the other ranks and confirms them, or ends the job. Uses
+/// point-to-point messages with a timeout, because a rank without this library would not answer a
+/// collective.
+/// Returns the thread level that all ranks support.
 int agree(asked const& mine) {
   int level = MPI_THREAD_SINGLE;
   PMPI_Query_thread(&level);
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text = mine.text();
-  // Rank 0 waits half as long as others wait for it, so that it is rank 0 that says who is missing.
+  // Rank 0 waits half as long as the other ranks, so rank 0 reports the missing rank.
   int const seconds = (rank > 0 ? 2 : 1) * mine.timeout_seconds;
   auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   auto const silent = [&](int who) {
@@ -126,7 +127,7 @@ int agree(asked const& mine) {
       end_job(silent(other));
     int their_level = level;
     PMPI_Recv(&their_level, 1, MPI_INT, other, start_tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    level = std::min(level, their_level);  // MPI orders them
+    level = std::min(level, their_level);  // MPI orders the levels
     PMPI_Probe(other, start_tag, MPI_COMM_WORLD, &status);
     int count = 0;
     PMPI_Get_count(&status, MPI_CHAR, &count);
@@ -180,7 +181,7 @@ int library::thread_level(int level) {
   try {
     if (settings::from(variable("HCOMP_CONFIG")).nonblocking)
       return std::max<int>(level, MPI_THREAD_MULTIPLE);
-  } catch (std::invalid_argument const&) {  // start() says so
+  } catch (std::invalid_argument const&) {  // start() reports it
   }
   return level;
 }
@@ -196,7 +197,7 @@ void library::start() {
   keeper_ = one;
   instance_.store(one, std::memory_order_release);
   one->watch(one->settings_);
-  // A child has neither our threads nor a right to MPI.
+  // A forked child has neither the library's threads nor access to MPI.
   pthread_atfork(nullptr, nullptr, [] {
     least_count = std::numeric_limits<int>::max();
     instance_ = nullptr;
@@ -225,7 +226,7 @@ library::library(settings const& wanted, std::string report, int level)
         return MPI_SUCCESS;
       },
       &settings_key_, nullptr);
-  // MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF, whatever language calls it.
+  // MPI_Finalize first deletes the attributes of MPI_COMM_SELF, in every language.
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &end_key_, nullptr);
   PMPI_Comm_set_attr(MPI_COMM_SELF, end_key_, this);
 }
@@ -262,7 +263,7 @@ void library::set(MPI_Comm comm, std::string const& text) {
   watch(*wanted);
   has_special_ = true;
   mpi::require(PMPI_Comm_set_attr(comm, settings_key_, wanted.get()), "MPI_Comm_set_attr");
-  wanted.release();  // freed with the communicator
+  wanted.release();  // MPI frees it with the communicator
 }
 
 void library::unset(MPI_Comm comm) {
@@ -317,7 +318,7 @@ void library::finish_request(int tag) { PMPI_Send(nullptr, 0, MPI_BYTE, 0, tag, 
 int library::at_end(MPI_Comm, int, void* value, void*) {
   auto* const it = static_cast<library*>(value);
   drop_in::stop();
-  if (it->is_finished_) delete it;  // it is not in a forked child
+  if (it->is_finished_) delete it;  // not in a forked child
   return MPI_SUCCESS;
 }
 
@@ -329,8 +330,8 @@ void library::finish() {
   is_finished_ = true;
   least_count = std::numeric_limits<int>::max();
   instance_ = nullptr;
-  // In the order they were made, which is the same on all ranks. Communicators that the program
-  // did not free still have their attribute, and MPI will call `freed`.
+  // In order of creation, which is equal on all ranks. Communicators that the program did not free
+  // keep their attribute, and MPI calls `freed` for them.
   for (auto& one : states_) one.second->release_for_good();
   communicator::wait_for_threads();
   states_.clear();

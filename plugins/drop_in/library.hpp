@@ -18,7 +18,7 @@
 
 namespace hcomp::drop_in {
 
-/// Settings, the state of communicators, and what was done.
+/// Settings, state of the communicators, and statistics.
 class library {
  public:
   /// See drop_in::thread_level.
@@ -27,24 +27,24 @@ class library {
   static void start();
   /// See drop_in::stop.
   static void stop();
-  /// Null before `start` and after `stop` or MPI_Finalize began.
+  /// Null before `start`, and after `stop` or the begin of MPI_Finalize.
   static library* running() { return instance_.load(std::memory_order_acquire); }
 
-  /// Those of the communicator, from set(), or the program's.
+  /// The settings of the communicator from set(), or else those of the program.
   settings const& settings_of(MPI_Comm comm);
-  /// Of this communicator, in place of the program's; duplicates inherit them. Collective.
-  /// @throws std::invalid_argument  not understood; if on some rank alone, there
-  /// @throws disagreement_error     other ranks have others; on all that understood theirs
+  /// Replaces the program's settings on this communicator. Its duplicates inherit them. Collective.
+  /// @throws std::invalid_argument  the text is invalid; if only on some ranks, only there
+  /// @throws disagreement_error     the texts differ; on all ranks with a valid text
   void set(MPI_Comm comm, std::string const& text);
-  /// Those of the program again. Collective.
+  /// Restores the program's settings. Collective.
   void unset(MPI_Comm comm);
 
-  /// Made when it is asked for first, by all ranks alike; gone with the communicator.
+  /// State of the communicator, created on first use on all ranks and freed with the communicator.
   std::shared_ptr<communicator> state_of(MPI_Comm comm);
-  /// When it has been released.
+  /// Removes the state of a released communicator.
   void forget(communicator const& state);
-  /// A receive from this process itself, which `finish_request` ends: a request that all of MPI's
-  /// functions understand. Persistent ones are not started yet.
+  /// Creates a receive from this process itself, which all MPI functions accept as a request.
+  /// `finish_request` completes it. A persistent request is not started yet.
   int make_request(bool persistent, MPI_Request* request, int& tag);
   void finish_request(int tag);
 
@@ -63,18 +63,18 @@ class library {
   static int at_end(MPI_Comm, int, void* value, void*);
   static int freed(MPI_Comm, int, void* value, void*);
 
-  static std::atomic<library*> instance_;  ///< while calls are taken over
-  static std::atomic<library*> keeper_;    ///< while there are states
+  static std::atomic<library*> instance_;  ///< set while calls are taken over
+  static std::atomic<library*> keeper_;    ///< set while states exist
 
   bool is_finished_ = false;
 
   settings settings_;
   std::string report_;
-  int thread_level_;  ///< that all ranks have
+  int thread_level_;  ///< supported by all ranks
   MPI_Comm self_ = MPI_COMM_NULL;
   int end_key_ = MPI_KEYVAL_INVALID, state_key_ = MPI_KEYVAL_INVALID,
       settings_key_ = MPI_KEYVAL_INVALID;
-  std::atomic<bool> has_special_{false};  ///< settings of some communicator
+  std::atomic<bool> has_special_{false};  ///< some communicator has its own settings
   std::atomic<int> next_tag_{0};
   int largest_tag_ = 32767;
   std::mutex mutex_;

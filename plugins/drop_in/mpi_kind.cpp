@@ -16,7 +16,7 @@ mpi_kind const* mpi_kind_of(std::string_view library) {
   auto const is = [&](std::string_view wanted) {
     return version == wanted || version.starts_with(std::string(wanted) + ".");
   };
-  // Of C, or of Fortran, without which a program in Fortran may name none of C.
+  // Library of C or of Fortran: a Fortran program may name only the latter.
   if (library.starts_with("libmpi_abi.so")) return mpi_kind_called("abi");
   if (is(".so.40")) return mpi_kind_called("openmpi");
   if (is(".so.12")) return mpi_kind_called("mpich");

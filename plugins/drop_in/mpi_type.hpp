@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// MPI's names for the types of values that are summed.
+/// Maps MPI datatypes to value types.
 
 #include <mpi.h>
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 namespace hcomp::drop_in {
 
-/// C's and Fortran's names; an MPI without Fortran has MPI_DATATYPE_NULL for the latter.
+/// Accepts the names of C and Fortran. Without Fortran an MPI has MPI_DATATYPE_NULL for the latter.
 inline std::optional<value_type> type_of(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return std::nullopt;
   if (type == MPI_FLOAT || type == MPI_REAL || type == MPI_REAL4) return value_type::float32;
   if (type == MPI_DOUBLE || type == MPI_DOUBLE_PRECISION || type == MPI_REAL8)
     return value_type::float64;
-  // Sums of unsigned integers have the bits of those of signed ones.
+  // Signed and unsigned sums have the same bits.
   MPI_Datatype const integers[] = {
       MPI_INT,     MPI_UNSIGNED,      MPI_INT32_T,   MPI_UINT32_T,
       MPI_LONG,    MPI_UNSIGNED_LONG, MPI_LONG_LONG, MPI_UNSIGNED_LONG_LONG,

@@ -25,10 +25,10 @@ constexpr std::string_view own = "openmpi";
 constexpr std::string_view own = "mpich";
 #endif
 
-/// A program or library that is loaded, and the MPI that it was linked with.
+/// A loaded program or library, and the MPI library that it links.
 struct linked_file {
   std::string file, library;
-  mpi_kind const* mpi = nullptr;  ///< null: with none
+  mpi_kind const* mpi = nullptr;  ///< null: it links no MPI
 };
 
 linked_file file_of(void const* address) {
@@ -64,7 +64,7 @@ void require_own_mpi(void const* caller) noexcept {
   if (!std::filesystem::exists(wanted, error))
     text += ", which CMake's target hcomp_pmpi_" + std::string(program.mpi->name) + " builds";
   std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
-  // Every rank says so: none can be asked which it is.
+  // Every rank prints it, because ranks are unknown before MPI_Init.
   _exit(2);
 }
 

@@ -14,7 +14,7 @@ namespace hcomp::drop_in {
 
 namespace {
 
-/// The file that has this address, and where in it.
+/// The file that contains this address, and the offset in it.
 std::string place_of(void const* address) {
   Dl_info info;
   if (dladdr(address, &info) == 0 || !info.dli_fname) return "?";

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Calls that are left to MPI, counted without a text each: there may be many, and short ones.
+/// Counts calls left to MPI. They can be many and short, so no text is created per call.
 
 #include <mpi.h>
 #include <compare>
@@ -12,14 +12,14 @@
 
 namespace hcomp::drop_in {
 
-/// What a journal calls the calls from this address.
+/// The journal's key for calls from this address.
 call_site site_of(char const* function, void const* caller, MPI_Datatype type, int ranks,
                   std::string strategy, std::string why);
 
-/// Used by all threads of a rank.
+/// Thread-safe.
 class passed_calls {
  public:
-  /// Texts are told apart by where they are stored.
+  /// Texts are compared by address.
   struct kind {
     void const* caller;
     char const* function;
@@ -34,7 +34,7 @@ class passed_calls {
     std::lock_guard const lock(mutex_);
     all_[one].add(stats);
   }
-  /// Moves all of them there.
+  /// Moves all counts into the journal.
   void move_to(journal& journal);
 
  private:

@@ -15,7 +15,7 @@ namespace hcomp::drop_in {
 
 namespace {
 
-/// Errors of MPI on a communicator of the program come back as codes meanwhile.
+/// During its lifetime MPI errors on the program's communicator return as codes.
 class returning_errors {
  public:
   explicit returning_errors(MPI_Comm comm) : comm_(comm) {
@@ -34,7 +34,7 @@ class returning_errors {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
-/// Another communicator of the same ranks, without what the program has attached to this one.
+/// A communicator of the same ranks without the attributes of `comm`.
 MPI_Comm copy_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Comm copy = MPI_COMM_NULL;
@@ -46,29 +46,29 @@ MPI_Comm copy_of(MPI_Comm comm) {
   return copy;
 }
 
-/// A copy, and which of its tags are free on the rank that gives them out, the first of its ranks.
+/// A private communicator. The first of its ranks assigns its tags.
 struct shared_copy {
   std::shared_ptr<MPI_Comm const> comm;
   int next_tag = 0;
 };
 
-/// Where the messages of one transport go, as the first of its ranks says.
+/// Communicator and tags of one transport, assigned by the first of the ranks.
 struct place {
   std::uint64_t handle;
-  std::uint64_t copy;  ///< its number among those that this rank is the first of
+  std::uint64_t copy;  ///< index among the copies that this rank created
   std::int32_t first_tag;
-  std::int32_t is_new;  ///< all ranks make the copy now
+  std::int32_t is_new;  ///< all ranks create the copy now
 };
 
 /// The copies of this process.
 class shared_copies {
  public:
   static shared_copies& all() {
-    static auto& one = *new shared_copies;  // MPI frees what it holds
+    static auto& one = *new shared_copies;  // MPI frees its communicators
     return one;
   }
 
-  /// For the first of the ranks: the copy made last, or a new one.
+  /// Called on the first rank: selects the newest copy, or announces a new one.
   place give_place(std::vector<int> const& ranks) {
     std::lock_guard const lock(mutex_);
     if (auto const found = copies_.find(ranks); found != copies_.end()) {
@@ -95,7 +95,7 @@ class shared_copies {
     changed_.notify_all();
   }
 
-  /// Another thread may be making it.
+  /// Waits if another thread is still creating the copy.
   std::shared_ptr<MPI_Comm const> find(std::vector<int> const& ranks, std::uint64_t number) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return copies_[ranks].contains(number); });
@@ -110,7 +110,7 @@ class shared_copies {
     if (found) last_tag_ = *bound;
   }
 
-  /// MPI_Finalize begins by deleting the attributes of MPI_COMM_SELF.
+  /// MPI_Finalize first deletes the attributes of MPI_COMM_SELF.
   void free_before_finalize() {
     if (std::exchange(is_told_of_end_, true)) return;
     int key = MPI_KEYVAL_INVALID;
@@ -130,7 +130,7 @@ class shared_copies {
   std::condition_variable changed_;
   std::map<std::vector<int>, std::map<std::uint64_t, shared_copy>> copies_;  ///< by ranks, number
   std::uint64_t next_number_ = 0;
-  int last_tag_ = 32767;  ///< what MPI guarantees
+  int last_tag_ = 32767;  ///< guaranteed by MPI
   bool is_told_of_end_ = false;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A sum of buffers in a device's memory, made in the host's.
+/// A reduction of device buffers, staged through host memory.
 
 #include <mpi.h>
 #include <cstddef>
@@ -17,14 +17,15 @@
 
 namespace hcomp::drop_in {
 
-/// A sum whose buffers the host reaches: those of the program, or copies of those in a device's memory,
-/// which is ready when the program calls, as for MPI. Each rank copies by itself, so it may be on some
-/// ranks alone. Copies go through memory that is not pinned; of memory that belongs to no context, as
-/// that of pools, in the one that the program's thread had.
+/// A reduction with host buffers: those of the program, or host copies of its device buffers. As
+/// for MPI, device buffers must be ready when the program calls. Each rank decides alone whether to
+/// copy. Copies use pageable memory. Memory without an owning context, for example of a pool, is
+/// copied in the context of the program's thread.
 class staged_call {
  public:
-  /// Copies what is in a device's memory. Where that fails, which it prints, or the rule says device=no,
-  /// the sum is out of this rank's reach.
+  /// Copies device buffers to host memory. If a copy fails, prints the error. After an error, or
+  /// with device=no in the rule, this rank cannot access the buffers and all ranks leave the call
+  /// to MPI.
   staged_call(communicator& state, summing const& of_program) : of_program_(of_program) {
     auto const& call = of_program.call;
     bool const from_device = call.send != MPI_IN_PLACE && is_in_device(call.send),
@@ -50,8 +51,8 @@ class staged_call {
   staged_call& operator=(staged_call const&) = delete;
 
   summing const& sum() const { return copied_ ? *copied_ : of_program_; }
-  /// Gives the program the result where it wants it.
-  /// @throws copy_error  it cannot be copied to the device
+  /// Copies the result to the program's buffer.
+  /// @throws copy_error  the copy to the device fails
   void put_back() const {
     auto const& call = of_program_.call;
     if (!call.receives || sum().call.receive == call.receive) return;

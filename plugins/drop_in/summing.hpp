@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// One sum that is taken over: whether it is, its buffers, and how it is made, compared and told.
+/// One reduction that hcomp takes over: the decision, its buffers, its execution, comparison and
+/// report.
 
 #include <algorithm>
 #include <chrono>
@@ -29,12 +30,12 @@
 
 namespace hcomp::drop_in {
 
-/// A sum that was made and cannot be copied to where it belongs, on one rank.
+/// This rank cannot copy a finished result to its destination.
 class copy_error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A call that is taken over, or why it is not.
+/// Decision on a call: the rule that applies, or the reason why MPI runs it.
 struct decision {
   rule const* as = nullptr;
   value_type type = value_type::float32;
@@ -66,9 +67,9 @@ inline decision decide(library& lib, reduction_call const& call, bool nonblockin
   return d;
 }
 
-/// Wrong buffers are left to MPI, whose errors these are. Right ones are so on all ranks: what each
-/// rank decides alone here must not depend on anything that may differ between them, such as a part
-/// of no values, for which there need not be a buffer.
+/// True if the buffers are valid. MPI handles invalid buffers and reports the errors. Valid buffers
+/// are valid on all ranks. This local check must not depend on values that may differ between
+/// ranks, for example an empty part, which needs no buffer.
 inline bool has_buffers(reduction_call const& call) {
   if (!call.send) return false;
   return !call.receives ||
@@ -96,26 +97,27 @@ inline void print(std::string const& text) {
   std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
   std::fflush(stderr);
 }
-/// Each text once.
+/// Prints each text once.
 inline void print_once(std::string const& text) {
   static std::mutex mutex;
   static std::map<std::string, bool> said;
   std::lock_guard const lock(mutex);
   if (!std::exchange(said[text], true)) print(text);
 }
-/// The same for texts that all ranks have.
+/// Prints on rank 0 a text that all ranks have.
 inline void warn(int rank, std::string const& text) {
   if (rank == 0) print_once(text);
 }
 
-/// An error of hcomp as one of MPI's.
+/// Reports an hcomp error as an MPI error.
 inline int raise(reduction_call const& call, char const* what) {
   print(std::string(call.function) + ": " + what);
   if (call.raises) PMPI_Comm_call_errhandler(call.comm, MPI_ERR_OTHER);
   return MPI_ERR_OTHER;
 }
 
-/// Sums by MPI within a sum of ours come back to what stands inside MPI, which must not take them.
+/// True while hcomp runs a reduction. Its own MPI calls pass through the interposed functions,
+/// which must not take them over.
 thread_local bool is_summing = false;
 class summing_now {
  public:
@@ -127,14 +129,14 @@ class summing_now {
  private:
   bool was_summing_;
 };
-/// Null where nothing is to be taken over.
+/// Null if nothing is to be taken over.
 library* taking() { return is_summing ? nullptr : library::running(); }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// Exactly, where integers wrap around, too.
+/// Exact difference, also for integers that wrap around.
 template <class V> double difference_of(V a, V b) {
   if constexpr (std::is_integral_v<V>) {
     using word = std::make_unsigned_t<V>;
@@ -162,24 +164,24 @@ void compare(site_stats& stats, void const* sum, void const* exact, std::size_t 
   ++stats.compared;
 }
 
-/// Messages that MPI libraries send without asking first: a thread beside a calculation answers
-/// late, and asking would take longer than sending.
+/// Segments that MPI sends eagerly. A rendezvous would take longer than the transfer, because a
+/// progress thread beside a computation answers late.
 inline constexpr std::size_t short_segment_bytes = 56 * 1024;
 
-/// A sum over all ranks by the rule, unless it is found to be MPI's.
+/// A reduction over all ranks by a rule, with MPI as the fallback.
 struct summing {
   library* lib;
   reduction_call call;
   decision d;
-  // copies: in a thread, the program's communicator and its settings may be gone meanwhile
+  // Copies: the communicator and its settings may be freed while a thread uses them.
   rule as;
   std::size_t shadow_calls;
-  std::span<int const> counts;  ///< of a reduce-scatter; none: all ranks get all of the sum
-  void const* tensor;           ///< the program's receive buffer
-  void* context = nullptr;      ///< of CUDA, that the program's thread had; null: this thread is it
-  bool is_out_of_reach = false;  ///< buffers in a device's memory, of which the host has no copy
-  bool is_timed = false;         ///< it is not compared with MPI's own
-  bool is_look = false;          ///< of a part of a vector, for nothing: nobody is told
+  std::span<int const> counts;   ///< of a reduce-scatter; empty: all-reduce
+  void const* tensor;            ///< the program's receive buffer
+  void* context = nullptr;       ///< CUDA context of the program's thread; null: this thread
+  bool is_out_of_reach = false;  ///< a device buffer without a host copy
+  bool is_timed = false;         ///< excluded from comparison with MPI
+  bool is_look = false;          ///< a probe: reduces a part, discards the result, not reported
 
   summing(library& l, reduction_call const& c, decision const& taken,
           std::span<int const> counts_of_ranks = {})
@@ -195,25 +197,25 @@ struct summing {
 
   std::size_t values() const { return static_cast<std::size_t>(call.count); }
   std::size_t bytes() const { return values() * size_of(d.type); }
-  /// Of what this rank gets.
+  /// Size of this rank's result.
   std::size_t result_bytes() const { return result_values() * size_of(d.type); }
   void const* input() const { return call.send == MPI_IN_PLACE ? call.receive : call.send; }
-  /// Whether others may be under way at the same time: not beside MPI's own sums, with which it is
-  /// compared, nor where all use the same shared memory.
+  /// True if other calls may run concurrently. False for calls compared with MPI, and for
+  /// hierarchical algorithms, which share memory.
   bool goes_together() const {
     return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
            !as.sum.algorithm.hierarchical;
   }
 
-  /// False, on all ranks alike, if MPI has to do it, and then x is as it was: the codec cannot
-  /// carry what is summed, or it is out of some rank's reach.
-  /// @param x  the input, on return the sum; of a reduce-scatter room for this rank's part; not
-  ///           looked at if it is out of reach
+  /// Runs the reduction. Returns false, on all ranks alike and with x unchanged, if MPI has to run
+  /// it: the codec does not support the values, or some rank cannot access its buffers.
+  /// @param x      input, on return the result. For a reduce-scatter, the buffer for this rank's
+  ///               part. Ignored if out of reach
   /// @param place  see plan_cache::all_reduce
   /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
   bool operator()(communicator& state, void* x, std::size_t place = 0) const {
     summing_now const guard;
-    if (is_out_of_reach) x = nullptr;  // the plan tells the other ranks
+    if (is_out_of_reach) x = nullptr;  // the plan informs the other ranks
     auto& sums = state.sums();
     std::size_t const result = result_values();
     bool const only_tried = !is_look && state.next_call() < shadow_calls;
@@ -222,11 +224,11 @@ struct summing {
         state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
     bool const compared = only_tried || is_checked;
     auto stats = stats_of(call, d.ranks);
-    std::optional<std::string> left_because;  // MPI has to do it
+    std::optional<std::string> left_because;  // set if MPI has to run the call
 
     std::vector<std::byte> plain;
     compared_seconds seconds{.calls = 1};
-    // Who comes first waits for the others, in whichever of both sums is the first: before both.
+    // Ranks wait for each other before both calls, so neither time includes late arrivals.
     auto const begun_together = [&] {
       if (compared) wait_for_all(state);
       return std::chrono::steady_clock::now();

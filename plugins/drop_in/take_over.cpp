@@ -28,9 +28,9 @@
 namespace hcomp::drop_in {
 
 namespace {
-/// Makes a sum of the program's buffers, wherever they are.
+/// Runs a reduction of host or device buffers.
 /// @param make  as of take
-/// @throws copy_error  the result cannot be copied to a device
+/// @throws copy_error  the result cannot be copied to the device
 template <class Make>
 bool by_host(communicator& state, summing const& of_program, Make const& make) {
   staged_call const here(state, of_program);
@@ -39,11 +39,11 @@ bool by_host(communicator& state, summing const& of_program, Make const& make) {
   return true;
 }
 
-/// Makes the sum of the call if it is to be taken over.
-/// @param counts  of a reduce-scatter, for all ranks
-/// @param by_mpi  for sums that are made by whichever way is quicker
-/// @param make    (state, sum) makes it in the host's memory and puts it into the receive buffer, or returns
-///                false: it is MPI's
+/// Runs the reduction of the call if hcomp takes it over.
+/// @param counts  values per rank for a reduce-scatter; else empty
+/// @param by_mpi  MPI's function, for rules with when=faster
+/// @param make    (state, sum) reduces in host memory and writes the receive buffer; false leaves
+///                the call to MPI
 template <class Make>
 bool take(reduction_call const& call, int& code, std::span<int const> counts,
           function_of_mpi const& by_mpi, Make const& make) {
@@ -73,7 +73,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
   return is_done;
 }
 
-/// A sum in the receive buffer.
+/// Reduces into the receive buffer.
 /// @param place  see plan_cache::all_reduce
 bool sum_in_place(communicator& state, summing const& sum, std::size_t place = 0) {
   if (sum.call.send != MPI_IN_PLACE && !sum.is_out_of_reach)
@@ -81,7 +81,7 @@ bool sum_in_place(communicator& state, summing const& sum, std::size_t place = 0
   return sum(state, sum.call.receive, place);
 }
 
-/// Requests whose sum is not finished.
+/// Requests of unfinished nonblocking calls.
 struct requests_under_way {
   void add(MPI_Request request) {
     std::lock_guard const lock(mutex_);
@@ -117,17 +117,17 @@ requests_under_way& under_way() {
   return all;
 }
 
-/// In a communicator's thread.
+/// Runs a nonblocking call in the communicator's progress thread.
 void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MPI_Request request,
                int tag) {
-  is_summing = true;  // for good: all that this thread asks of MPI is for sums
+  is_summing = true;  // never reset: this thread calls MPI only for reductions
   try {
     auto const in_place = [&](communicator& own, summing const& one) {
       return sum_in_place(own, one, one.goes_together() ? number % communicator::most_together : 0);
     };
     if (!by_host(state, sum, in_place)) {
-      // All ranks have MPI's sums in this order, and whoever waits in one of them has done what others
-      // need of it before.
+      // MPI's all-reduces run in this order on all ranks. A rank that waits in one of them has
+      // finished its part of all earlier calls.
       state.wait_for_earlier(number);
       mpi::require(PMPI_Allreduce(sum.call.send, sum.call.receive, sum.call.count, sum.call.type,
                                   MPI_SUM, state.private_copy()),
@@ -136,13 +136,13 @@ void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MP
   } catch (std::exception const& error) {
     print(std::string(sum.call.function) + ": " + error.what());
     PMPI_Comm_call_errhandler(state.private_copy(), MPI_ERR_OTHER);
-    PMPI_Abort(MPI_COMM_WORLD, 2);  // a request cannot tell an error
+    PMPI_Abort(MPI_COMM_WORLD, 2);  // a request cannot return an error
   }
   sum.lib->finish_request(tag);
   under_way().remove(request);
 }
 
-/// Persistent requests.
+/// State of persistent requests.
 struct persistent_sum {
   summing sum;
   std::shared_ptr<communicator> state;
@@ -168,7 +168,7 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
   auto here = call;
   here.root = root;
   here.receives = rank == root;
-  if (!here.receives) here.receive = const_cast<void*>(call.send);  // any pointer
+  if (!here.receives) here.receive = const_cast<void*>(call.send);  // MPI ignores it
   return take(here, code, {}, mpi_reduce, [&](communicator& state, summing const& sum) {
     auto const* const from = static_cast<std::byte const*>(sum.input());
     std::vector<std::byte> x;
@@ -199,7 +199,7 @@ bool reduce_scatter_by(function_of_mpi const& by_mpi, reduction_call const& call
   int rank = 0;
   PMPI_Comm_rank(call.comm, &rank);
   static std::byte nothing;
-  if (counts[rank] == 0 && !call.receive) whole.receive = &nothing;  // any pointer
+  if (counts[rank] == 0 && !call.receive) whole.receive = &nothing;  // MPI ignores it
   return take(whole, code, {counts, static_cast<std::size_t>(ranks)}, by_mpi,
               [](communicator& state, summing const& sum) { return sum(state, sum.call.receive); });
 }
@@ -222,16 +222,16 @@ bool reduce_scatter_block(reduction_call const& call, int count, int& code) noex
 
 namespace {
 
-/// As blocking sums before it have found; the time of this one would be that of what the program does
-/// meanwhile, too.
+/// Uses the result of earlier blocking calls. The time of a nonblocking call would include the
+/// program's computation.
 bool is_quicker_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
   auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
   return state.strategy_of(d.as->text(), mpi_all_reduce.name, bytes).used() ==
          faster_strategy::strategy::mpi;
 }
 
-/// For sums that a request stands for.
-/// @param keep  (state, sum, tag) begins it, or keeps it for later; the request is there
+/// Takes over a call that returns a request.
+/// @param keep  (state, sum, tag) starts it, or stores it for later; the request exists already
 template <class Keep>
 bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Request* request,
                        int& code, Keep const& keep) {
@@ -282,7 +282,7 @@ bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code
   return take_with_request(
       call, true, request, code,
       [&](std::shared_ptr<communicator> const& state, summing const& sum, int tag) {
-        state->run([](communicator& me) { me.sums(); });  // the copy, before it may be freed
+        state->run([](communicator& me) { me.sums(); });  // creates the copy while comm exists
         state->keep();
         std::lock_guard const lock(persistent_mutex);
         persistent.insert_or_assign(*request, persistent_sum{sum, state, tag});
@@ -308,7 +308,7 @@ bool is_under_way(MPI_Request const* requests, int count) noexcept {
 }
 
 int refuse_to_cancel() noexcept {
-#ifndef OPEN_MPI  // which only returns the code for its own
+#ifndef OPEN_MPI  // Open MPI only returns this code
   PMPI_Comm_call_errhandler(MPI_COMM_WORLD, MPI_ERR_REQUEST);
 #endif
   return MPI_ERR_REQUEST;
