@@ -1,4 +1,4 @@
-!> hcomp for Fortran: sums of real vectors over MPI ranks in few bytes.
+!> hcomp for Fortran: compressed all-reduce of real arrays over MPI ranks.
 !>
 !>     use mpi_f08
 !>     use hcomp
@@ -7,13 +7,13 @@
 !>     call hcomp_all_reduce(sum, x)
 !>     call hcomp_plan_free(sum)
 !>
-!> Communicators are integers, as `use mpi` and mpif.h have them; those of mpi_f08 have theirs in
-!> MPI_VAL. Everything else is as in hcomp.h, which says more. Without `code` a failure ends the
-!> program with words; with it, it is HCOMP_OK or another of the codes, and hcomp_last_error() has
-!> the words.
+!> Communicators are integers, as in `use mpi` and mpif.h; those of mpi_f08 hold the integer in
+!> MPI_VAL. hcomp.h documents all functions in detail. Without the argument `code` an error prints
+!> its text and ends the program. With it, `code` becomes HCOMP_OK or another HCOMP_ code, and
+!> hcomp_last_error() returns the text.
 !>
-!> Compile this file with the program, since modules are a compiler's own, and link libhcomp.so of
-!> the MPI in use. It needs Fortran 2018, as gfortran has it from version 9 on.
+!> Compile this file with the program, because modules are specific to one compiler. Link
+!> libhcomp.so of the MPI in use. Needs Fortran 2018: gfortran 9 or newer.
 module hcomp
   use, intrinsic :: iso_c_binding, only: c_char, c_double, c_f_pointer, c_float, c_int, &
     c_int64_t, c_loc, c_null_char, c_null_ptr, c_ptr, c_size_t
@@ -35,50 +35,50 @@ module hcomp
   integer, parameter, public :: HCOMP_OTHER = 6
   integer, parameter, public :: HCOMP_NOT_RUNNING = 7
 
-  !> Sums of vectors of one size by one codec over one communicator.
+  !> Reduces vectors of one size with one codec over one communicator.
   type :: hcomp_plan
     private
     type(c_ptr) :: handle = c_null_ptr
   end type hcomp_plan
 
-  !> What one call did on this rank.
+  !> Statistics of one call on this rank.
   type, bind(C) :: hcomp_report
     integer(c_int64_t) :: bytes_sent  !< headers included
-    integer(c_int64_t) :: weight      !< summands of the result: the number of ranks
-    real(c_double) :: seconds         !< all of the call
-    real(c_double) :: seconds_codec   !< of them encoding, merging and decoding
-    real(c_double) :: error           !< no value is off by more; 0 too where the codec has no bound
-    real(c_double) :: dominance       !< 1/16 to 1, near 1 where one value makes others noise; or 0
+    integer(c_int64_t) :: weight      !< number of summands of the result: of ranks
+    real(c_double) :: seconds         !< of the call
+    real(c_double) :: seconds_codec   !< of that: encoding, merging, decoding
+    real(c_double) :: error           !< largest error of a value; 0 also if the codec has no bound
+    real(c_double) :: dominance       !< 1/16 to 1; near 1, one value turns the rest to noise; or 0
   end type hcomp_report
 
-  !> A sum of vectors of `values` reals of a kind, which is that of single or double precision.
-  !> Collective over `comm`.
+  !> Creates a plan for vectors of `values` reals of single or double precision. Collective over
+  !> `comm`.
   interface hcomp_plan_create
     module procedure create, create_long
   end interface hcomp_plan_create
 
-  !> Sums x, an array of any rank, over all ranks, in place. Collective.
+  !> All-reduces x, an array of any rank, in place. Collective.
   interface hcomp_all_reduce
     module procedure all_reduce_single, all_reduce_double
   end interface hcomp_all_reduce
 
-  !> The same, but each rank has only its part of the sum in x, see hcomp_plan_shard. Collective.
+  !> Reduce-scatter in place: each rank keeps only its part of x, see hcomp_plan_shard. Collective.
   interface hcomp_reduce_scatter
     module procedure reduce_scatter_single, reduce_scatter_double
   end interface hcomp_reduce_scatter
 
-  !> Gives every rank all ranks' parts of x. Collective.
+  !> All-gathers the parts of x. Collective.
   interface hcomp_all_gather
     module procedure all_gather_single, all_gather_double
   end interface hcomp_all_gather
 
-  !> What this rank's encoding has lost and the next call adds, for a checkpoint: an array of the size
+  !> Copies this rank's residual, which the next call adds, for a checkpoint. The array has the size
   !> and kind of x.
   interface hcomp_plan_get_residual
     module procedure get_residual_single, get_residual_double
   end interface hcomp_plan_get_residual
 
-  !> Puts another in its place.
+  !> Replaces this rank's residual.
   interface hcomp_plan_set_residual
     module procedure set_residual_single, set_residual_double
   end interface hcomp_plan_set_residual
@@ -191,7 +191,7 @@ contains
     integer, intent(out), optional :: code
     integer(c_int) :: value_bytes
 
-    value_bytes = 0  ! which is refused by all ranks
+    value_bytes = 0  ! all ranks refuse it
     if (real_kind == c_float) value_bytes = 4
     if (real_kind == c_double) value_bytes = 8
     call finish(c_create(int(comm, c_int), int(values, c_size_t), value_bytes, in_c(codec), &
@@ -209,7 +209,7 @@ contains
     call create_long(sum, comm, int(values, c_int64_t), real_kind, codec, code)
   end subroutine create
 
-  !> Frees it; nothing if it was never created or is free already. Collective.
+  !> Frees the plan. No effect if it was not created or is already freed. Collective.
   subroutine hcomp_plan_free(sum, code)
     type(hcomp_plan), intent(inout) :: sum
     integer, intent(out), optional :: code
@@ -273,7 +273,7 @@ contains
     call finish(c_all_gather(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
   end subroutine all_gather_double
 
-  !> This rank's part: x(first : last), of x as a vector that begins with 1.
+  !> This rank's part: x(first : last), with x as a vector from index 1.
   subroutine hcomp_plan_shard(sum, first, last, code)
     type(hcomp_plan), intent(in) :: sum
     integer(c_int64_t), intent(out) :: first, last
@@ -287,8 +287,8 @@ contains
     last = before + count
   end subroutine hcomp_plan_shard
 
-  !> Whether all_reduce and reduce_scatter give the mean over the ranks, or the sum, which they do at
-  !> first. To be set alike on all ranks.
+  !> Selects mean or sum over the ranks for all_reduce and reduce_scatter. Default: sum. Must be
+  !> equal on all ranks.
   subroutine hcomp_plan_set_mean(sum, mean, code)
     type(hcomp_plan), intent(in) :: sum
     logical, intent(in) :: mean
@@ -333,8 +333,9 @@ contains
       sum%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
   end subroutine set_residual_double
 
-  !> The next call draws the random numbers of step `step` of vector `vector`, the one after it those
-  !> of the next step, as a run that goes on from a checkpoint has to. To be set alike on all ranks.
+  !> Sets the random draws: the next call uses those of step `step` of vector `vector`, later calls
+  !> those of the following steps. A run that resumes from a checkpoint needs it. Must be equal on
+  !> all ranks.
   subroutine hcomp_plan_set_draws(sum, vector, step, code)
     type(hcomp_plan), intent(in) :: sum
     integer(c_int64_t), intent(in) :: vector, step
@@ -343,8 +344,8 @@ contains
     call finish(c_set_draws(sum%handle, vector, step), code)
   end subroutine hcomp_plan_set_draws
 
-  !> Settings for MPI's own sums on this communicator, where libhcomp_pmpi.so is preloaded. Without
-  !> `settings`: those of the program again. Collective.
+  !> Sets rules for MPI's own reductions on this communicator. Needs a preloaded libhcomp_pmpi.so.
+  !> Without `settings` the program's settings apply again. Collective.
   subroutine hcomp_comm_set(comm, settings, code)
     integer, intent(in) :: comm
     character(len=*), intent(in), optional :: settings
@@ -357,7 +358,7 @@ contains
     end if
   end subroutine hcomp_comm_set
 
-  !> Words of the last call that failed in this thread.
+  !> Text of the last failed call in this thread.
   function hcomp_last_error() result(words)
     character(len=:), allocatable :: words
     type(c_ptr) :: text
