@@ -1,11 +1,12 @@
 /// @file
-/// mca_coll_hcomp.so: what libhcomp_pmpi.so does by preloading, as a component of Open MPI.
+/// mca_coll_hcomp.so: the features of libhcomp_pmpi.so as a component of Open MPI, without
+/// preloading.
 ///
-/// Chosen by `--mca coll_hcomp_priority 90`, a number above those of the components that would do
-/// the collectives otherwise. It sums what the settings tell it to, and hands the rest to the
-/// module that was there before. The bindings of all languages come through here.
+/// `--mca coll_hcomp_priority 90` selects it; the number must exceed the priorities of the other
+/// components. It runs the collectives that HCOMP_CONFIG selects, and forwards the rest to the
+/// previous module. It serves the bindings of all languages.
 
-#include "ompi_config.h"  // before all others of Open MPI
+#include "ompi_config.h"  // before all other headers of Open MPI
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,13 +23,13 @@
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
 
-#ifndef HCOMP_COLL_OPEN_MPI_MINOR  // a test says something else
+#ifndef HCOMP_COLL_OPEN_MPI_MINOR  // a test defines another number
 #define HCOMP_COLL_OPEN_MPI_MINOR OMPI_MINOR_VERSION
 #endif
 
-// ---- A module: what the component is for one communicator ---------------------------------------
+// ---- Module: the component's state for one communicator -----------------------------------------
 
-/// The collectives that are taken over.
+/// The collectives that the component takes over.
 #define HCOMP_COLLECTIVES(DO) \
   DO(allreduce)               \
   DO(allreduce_init)          \
@@ -62,7 +63,7 @@ static void destruct(hcomp_module* module) {
 OBJ_CLASS_DECLARATION(hcomp_module);
 OBJ_CLASS_INSTANCE(hcomp_module, mca_coll_base_module_t, construct, destruct);
 
-/// The call as the module before does it.
+/// Forwards the call to the previous module.
 #define HCOMP_LEAVE(name, ...) \
   ((hcomp_module*)module)->before_##name(__VA_ARGS__, ((hcomp_module*)module)->module_##name)
 
@@ -124,7 +125,7 @@ static int reduce_scatter_block(void const* send, void* receive, int count,
   return HCOMP_LEAVE(reduce_scatter_block, send, receive, count, type, op, comm);
 }
 
-// ---- Persistent requests: MPI asks the request itself how to start and free it ------------------
+// ---- Persistent requests: MPI calls the request's own functions to start and free it ------------
 
 static ompi_request_start_fn_t start_of_receive = NULL;
 static ompi_request_free_fn_t free_of_receive = NULL;
@@ -136,7 +137,7 @@ static int start_requests(size_t count, ompi_request_t** requests) {
 }
 static int free_request(ompi_request_t** request) {
   hcomp_coll_request_freed(*request);
-  (*request)->req_start = start_of_receive;  // MPI will use it again
+  (*request)->req_start = start_of_receive;  // MPI will reuse it
   (*request)->req_free = free_of_receive;
   return free_of_receive(request);
 }
@@ -150,7 +151,7 @@ static int allreduce_init(void const* send, void* receive, int count, struct omp
     int code = MPI_SUCCESS;
     if (hcomp_coll_all_reduce_init(&call, request, &code)) {
       if (code != MPI_SUCCESS) return code;
-      if ((*request)->req_start == start_requests) return code;  // MPI has kept one as it was
+      if ((*request)->req_start == start_requests) return code;  // MPI has reused one unchanged
       start_of_receive = (*request)->req_start;
       free_of_receive = (*request)->req_free;
       (*request)->req_start = start_requests;
@@ -173,7 +174,7 @@ static int enable(mca_coll_base_module_t* module, struct ompi_communicator_t* co
   return OMPI_SUCCESS;
 }
 
-// ---- The component ------------------------------------------------------------------------------
+// ---- Component ----------------------------------------------------------------------------------
 
 static int priority = 0;
 
@@ -231,7 +232,7 @@ static int register_variables(void) {
   return OMPI_SUCCESS;
 }
 
-/// Modules are laid out as the headers say that we were compiled with.
+/// True if the running Open MPI has the module layout of the headers at compile time.
 static bool is_built_for_this(void) {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
   int length = 0, major = 0, minor = 0;
@@ -253,15 +254,17 @@ static void at_end_of_init(int argc, char** argv, int requested, int* provided) 
 
 static bool is_on = false;
 
-/// Once, in the middle of MPI_Init.
+/// Called once, in the middle of MPI_Init.
 static int init_query(bool progress_threads, bool mpi_threads) {
   (void)progress_threads, (void)mpi_threads;
-  // What is not available is closed, and its variables are gone, which others still count in.
+  // Open MPI closes an unavailable component and frees its variables, which other components still
+  // use.
   if (priority <= 0 || hcomp_coll_is_interposed()) return OMPI_SUCCESS;
   if (!is_built_for_this()) return OMPI_ERR_NOT_AVAILABLE;
   is_on = true;
-  // Where all ranks come by and MPI_COMM_WORLD can be used: as early as ranks can learn that they
-  // disagree. A first call may be on a communicator that other ranks have no part in.
+  // The end of MPI_Init is the earliest point at which all ranks meet on MPI_COMM_WORLD and can
+  // detect that their settings differ. The first collective may use a communicator without some of
+  // the ranks.
   static ompi_hook_base_component_t hook = {
       .hookm_version = {OMPI_HOOK_BASE_VERSION_1_0_0, .mca_component_name = "hcomp"},
       .hookm_mpi_init_bottom = at_end_of_init,

@@ -16,13 +16,13 @@ std::string_view file_of(Dl_info const& info) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// These hand on what they get, and may stand above us.
+/// These components forward calls and may be between the caller and us.
 bool hands_on(std::string_view file) {
   return file.starts_with("mca_coll_hcomp.") || file.starts_with("mca_coll_sync.") ||
          file.starts_with("mca_coll_monitoring.");
 }
 
-/// Where the call comes from, behind such components.
+/// The caller's address, behind such components.
 bool find_origin(void const* caller, Dl_info& info) {
   if (dladdr(caller, &info) == 0) return false;
   if (!hands_on(file_of(info))) return true;
@@ -33,8 +33,9 @@ bool find_origin(void const* caller, Dl_info& info) {
   return false;
 }
 
-/// Not one of the program's. MPI numbers a new communicator by all-reduces, and coll/inter,
-/// coll/han and others make one collective of several on other communicators.
+/// True if Open MPI itself makes the call. It numbers a new communicator with all-reduces, and
+/// components such as coll/inter and coll/han build one collective from several on other
+/// communicators.
 bool is_mpis_own(hcomp_coll_call const& call) {
   Dl_info info;
   if (!find_origin(call.caller, info)) return false;
@@ -47,8 +48,8 @@ bool is_mpis_own(hcomp_coll_call const& call) {
   return name != call.function;
 }
 
-/// Where the program called MPI, which called us: behind the frames of Open MPI's libraries, those
-/// of other languages included, and of its components.
+/// Where the program called MPI: the first stack frame outside Open MPI's libraries, language
+/// bindings and components.
 __attribute__((noinline)) void const* place_in_program() {
   void* frames[32];
   int const count = backtrace(frames, 32);

@@ -1,7 +1,7 @@
 /// @file
-/// What the Open MPI component asks of libhcomp.so, for C.
+/// Functions of libhcomp.so for the Open MPI component, in C.
 ///
-/// Open MPI's own headers are C, and our library shows nothing but C++ to its kind.
+/// Open MPI's own headers are C. The library exports C++ to its other front ends.
 #ifndef HCOMP_COLL_GLUE_H
 #define HCOMP_COLL_GLUE_H
 
@@ -12,30 +12,30 @@
 extern "C" {
 #endif
 
-/// A reduction as the component got it.
+/// A reduction as the component received it.
 struct hcomp_coll_call {
   char const* function;  ///< "MPI_Allreduce"
-  void const* caller;    ///< the address it returns to, which is in MPI
+  void const* caller;    ///< return address, inside MPI
   void const* send;
   void* receive;
-  int count;  ///< of the vector that is summed
+  int count;  ///< length of the vector
   MPI_Datatype type;
   MPI_Op op;
   MPI_Comm comm;
 };
 
-/// True if libhcomp_pmpi.so stands in front of MPI and takes what there is to take.
+/// True if libhcomp_pmpi.so is loaded and already takes over calls.
 bool hcomp_coll_is_interposed(void);
 /// After MPI_Init; collective over MPI_COMM_WORLD.
 void hcomp_coll_start(void);
 
-/// Calls with so few values are nobody's concern.
+/// True for calls that are too short for any rule.
 bool hcomp_coll_is_small(int count);
-/// Nothing is taken over at all.
+/// True if nothing is taken over.
 bool hcomp_coll_is_off(void);
 
-// Each is true if it has done the call, and then `code` is what to return; otherwise nothing has
-// happened. Errors are left to the one who calls the component.
+// Each function returns true if it ran the call; `code` is then the return value. Otherwise it did
+// nothing. The caller of the component handles errors.
 
 bool hcomp_coll_all_reduce(struct hcomp_coll_call const* call, int* code);
 bool hcomp_coll_reduce(struct hcomp_coll_call const* call, int root, int* code);
@@ -44,7 +44,7 @@ bool hcomp_coll_reduce_scatter_block(struct hcomp_coll_call const* call, int cou
 bool hcomp_coll_iall_reduce(struct hcomp_coll_call const* call, MPI_Request* request, int* code);
 bool hcomp_coll_all_reduce_init(struct hcomp_coll_call const* call, MPI_Request* request,
                                 int* code);
-/// After the request was started, and before it is freed.
+/// Called after the request was started, and before it is freed.
 void hcomp_coll_started(MPI_Request request);
 void hcomp_coll_request_freed(MPI_Request request);
 
@@ -55,7 +55,7 @@ enum hcomp_coll_figure {
   HCOMP_COLL_BYTES_SENT,
   HCOMP_COLL_FIGURES
 };
-/// Of this rank, since the start.
+/// A total of this rank since the start.
 unsigned long long hcomp_coll_total(enum hcomp_coll_figure which);
 
 #ifdef __cplusplus
