@@ -1,6 +1,6 @@
 /// @file
-/// The functions of MPI that stand in front of MPI's own when this library is preloaded or linked
-/// before it. What hcomp does not take over goes on to MPI as it came.
+/// MPI functions that replace MPI's own when this library is preloaded or linked first. They
+/// forward all calls that hcomp does not take over.
 
 #include <mpi.h>
 #ifdef OPEN_MPI
@@ -20,11 +20,11 @@ namespace {
 
 namespace drop_in = hcomp::drop_in;
 
-/// Nobody's concern: the first thing that is asked, and mostly the only one.
+/// True if no rule concerns so short a vector. This check comes first and is usually the only one.
 bool is_small(MPI_Count count) {
   return count < drop_in::least_count.load(std::memory_order_relaxed);
 }
-/// Where the vector is longer than `count`, by a number of ranks that is not worth asking for.
+/// True if nothing is taken over. For functions in which `count` is only a part of the vector.
 bool is_off() {
   return drop_in::least_count.load(std::memory_order_relaxed) == std::numeric_limits<int>::max();
 }
@@ -123,7 +123,7 @@ HCOMP_INTERPOSED int MPI_Cancel(MPI_Request* request) {
   return PMPI_Cancel(request);
 }
 
-// ---- Persistent requests ---------------------------------------------------------------------
+// ---- Persistent requests ------------------------------------------------------------------------
 
 /// Defines MPI_Allreduce_init, or MPIX_Allreduce_init for `mpi` MPIX.
 #define HCOMP_ALLREDUCE_INIT(mpi)                                                        \
@@ -136,8 +136,8 @@ HCOMP_INTERPOSED int MPI_Cancel(MPI_Request* request) {
     return P##mpi##_Allreduce_init(send, receive, count, type, op, comm, info, request); \
   }
 #if defined(OMPI_HAVE_MPI_EXT_PCOLLREQ)
-// Of Open MPI 4.1. A library made with it also runs with Open MPI 5, which has the name without X:
-// only one of the two is there.
+// Open MPI 4.1. A library built with it also runs with Open MPI 5, which has the name without X.
+// Only one of the two functions exists.
 #pragma weak PMPIX_Allreduce_init
 extern "C" __attribute__((weak)) decltype(PMPIX_Allreduce_init) PMPI_Allreduce_init;
 HCOMP_ALLREDUCE_INIT(MPIX)
@@ -161,16 +161,16 @@ HCOMP_INTERPOSED int MPI_Request_free(MPI_Request* request) {
   return PMPI_Request_free(request);
 }
 
-// ---- Counts beyond int -----------------------------------------------------------------------
+// ---- Counts beyond int --------------------------------------------------------------------------
 
 #if MPI_VERSION >= 4
 
 namespace {
 
-/// In an int, as our counts are.
+/// True if the count fits in an int, the type of our counts.
 bool fits(MPI_Count count) { return 0 <= count && count <= std::numeric_limits<int>::max(); }
 
-/// Those of all ranks; none if MPI has to look at them, or one does not fit.
+/// The counts of all ranks; empty if MPI has to check them or one does not fit.
 std::vector<int> narrow(MPI_Count const* counts, MPI_Comm comm) {
   int ranks = 0;
   if (!counts || comm == MPI_COMM_NULL || PMPI_Comm_size(comm, &ranks) != MPI_SUCCESS) return {};

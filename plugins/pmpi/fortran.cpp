@@ -1,7 +1,7 @@
 /// @file
-/// The Fortran functions that go past MPI's C functions: Open MPI's all do, MPICH's those of
-/// mpi_f08 that take no vector. The others call them. With the ABI of MPI 5, which says nothing of
-/// Fortran, only what refuses programs of other MPIs.
+/// Fortran functions that bypass MPI's C functions: all functions of Open MPI, and MPICH's mpi_f08
+/// functions without a vector. All other Fortran functions call the C functions. The MPI 5 ABI does
+/// not cover Fortran, so for it this file only refuses programs of other MPIs.
 
 #include <mpi.h>
 
@@ -22,15 +22,15 @@ namespace drop_in = hcomp::drop_in;
 using MPI_Fint = int;  // of the MPIs that are refused
 #endif
 
-/// The function that this one stands in front of.
+/// The next function of this name in load order.
 template <class F> F* next(char const* name) {
   return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name));
 }
 
 }  // namespace
 
-/// Defines a function. `taken` is true if all is done, by `code` as MPI returns it; otherwise MPI's
-/// own is called, and `after` follows.
+/// Defines a function. If `taken` is true, the call is done and `code` is its result. Otherwise
+/// MPI's function runs, and then `after`.
 #define HCOMP_FORTRAN_AS(symbol, parameters, arguments, taken, after) \
   HCOMP_INTERPOSED void symbol parameters {                           \
     void const* const caller = __builtin_return_address(0);           \
@@ -44,7 +44,7 @@ template <class F> F* next(char const* name) {
       *error = code;                                                  \
     }                                                                 \
   }
-/// For mpif.h and `use mpi`, and for `use mpi_f08`.
+/// Defines the functions for mpif.h, `use mpi` and `use mpi_f08`.
 #ifdef OPEN_MPI
 #define HCOMP_FORTRAN_AND(name, parameters, arguments, taken, after) \
   HCOMP_FORTRAN_AS(name##_, parameters, arguments, taken, after)     \
@@ -57,7 +57,7 @@ template <class F> F* next(char const* name) {
   HCOMP_FORTRAN_AND(name, parameters, arguments, taken, )
 
 #ifndef OPEN_MPI
-// MPICH's call the functions of C, where Open MPI's would go past us.
+// MPICH's Fortran functions call the C functions; Open MPI's would bypass them.
 HCOMP_FORTRAN_AS(mpi_init_, (MPI_Fint * error), (error),
                  (drop_in::require_own_mpi(caller), false), )
 HCOMP_FORTRAN_AS(mpi_init_thread_, (MPI_Fint * required, MPI_Fint* provided, MPI_Fint* error),
@@ -109,13 +109,13 @@ bool wait_for_all(MPI_Fint const* requests, MPI_Fint count) {
 
 /// mpi_testany and mpi_testsome.
 using test_function = void(MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*, MPI_Fint*);
-#ifdef OPEN_MPI  // where those of mpi_f08 pass on what they get
+#ifdef OPEN_MPI  // its mpi_f08 functions forward all arguments
 constexpr char const *testany = "mpi_testany_", *testsome = "mpi_testsome_";
 #else
 constexpr char const *testany = "mpi_testany_f08_", *testsome = "mpi_testsome_f08_";
 #endif
 
-/// True when one of the requests is done, which the program has been told.
+/// True if a request is done and the program has been informed.
 bool wait_for_any(MPI_Fint* count, MPI_Fint* requests, MPI_Fint* index, MPI_Fint* status,
                   int& code) {
   static auto* const test = next<test_function>(testany);
@@ -164,12 +164,12 @@ HCOMP_FORTRAN(mpi_cancel, (MPI_Fint * request, MPI_Fint* error), (request, error
 HCOMP_FORTRAN(mpi_request_free, (MPI_Fint * request, MPI_Fint* error), (request, error),
               (drop_in::request_freed(PMPI_Request_f2c(*request)), false))
 
-// ---- Sums ---------------------------------------------------------------------------------------
+// ---- Reductions ---------------------------------------------------------------------------------
 
 #ifdef OPEN_MPI
 
-// What Fortran programs pass for MPI_IN_PLACE, by the four ways to spell a Fortran name; not there
-// in programs without Fortran.
+// Addresses that Fortran programs pass for MPI_IN_PLACE, for the four name manglings. Missing in
+// programs without Fortran.
 extern "C" {
 extern __attribute__((weak)) int mpi_fortran_in_place, mpi_fortran_in_place_,
     mpi_fortran_in_place__, MPI_FORTRAN_IN_PLACE;
