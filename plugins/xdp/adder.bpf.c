@@ -1,11 +1,11 @@
-/* The aggregator in the kernel: adds contributions as they arrive, and answers with the sums.
+/* In-kernel aggregator: adds contributions on arrival and answers with the results.
 
-   `receive` runs for every packet of the interface. A contribution of a worker that has joined a job
-   that is added here is added and dropped; all else goes on to the host as it came. `answer` runs for
-   those packets that complete a sum, or ask for it again: it makes the sum's datagram of them and sends a
-   copy to every worker. `serve` is called by hcomp-aggregator: for contributions that came another way,
+   `receive` runs for every packet of the interface. It adds and drops contributions of workers that
+   have joined a job handled here. All other packets continue to the host unchanged. `answer` runs
+   for packets that complete a result or request it again. It builds the result's datagram and sends
+   a copy to every worker. hcomp-aggregator calls `serve` for contributions that arrived elsewhere,
    and for deadlines.
-   What becomes of a contribution is what hcomp::aggregator does with it. */
+   Contributions are handled as in hcomp::aggregator. */
 
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -67,7 +67,7 @@ struct slot {
   u64 sums[xdp_sum_words];
 };
 
-/* Memory for one datagram in and one out. Each program has its own on each core. */
+/* Scratch memory for one datagram in and one out, per program and core. */
 enum { of_receive, of_answer, of_serve, rooms };
 struct room {
   u64 in[xdp_room_words];
@@ -103,15 +103,15 @@ struct {
 
 const volatile struct xdp_settings settings SEC(".rodata.settings");
 
-/* What `receive` says to `answer` about a packet, as its last bytes. Only packets with metadata, which
-   nothing but a program of XDP can give them, have it. It is not in the metadata itself, because `answer`
-   does not find that in generic mode where Linux forgets mac_len when it copies a packet (6.18). */
+/* Message from `receive` to `answer`, in the last bytes of a packet. It exists only in packets with
+   metadata, which only an XDP program can add. It is not in the metadata itself: in generic mode
+   `answer` cannot find metadata, because Linux forgets mac_len when it copies a packet (6.18). */
 struct mark {
   u32 job, slot, round;
   u16 to;             /* a rank or xdp_everybody */
-  u16 flags;          /* of the answer, beside the sum's own */
+  u16 flags;          /* of the answer, besides those of the result */
   u32 bytes;          /* of the frame, with all its headers */
-  u32 is_to_complete; /* the UDP checksum, by whoever sends it: so says the packet's buffer in Linux */
+  u32 is_to_complete; /* the sender must complete the UDP checksum (from Linux's packet buffer) */
 };
 
 static __always_inline void count(u64* figure) { __sync_fetch_and_add(figure, 1); }
@@ -122,8 +122,8 @@ static __always_inline u64 mix(u64 z) {
   return z ^ (z >> 31);
 }
 
-/* udp::frame's checksum. Functions that are not static are verified once, not for each of their
-   callers' states. */
+/* Checksum of udp::frame. The verifier checks a function that is not static once, not once per
+   state of its callers. */
 __noinline u64 checksum_in(struct room* room, u32 bytes, bool is_out) {
   if (!room) return 0;
   u64 const* const words = is_out ? room->out : room->in;
@@ -135,7 +135,7 @@ __noinline u64 checksum_in(struct room* room, u32 bytes, bool is_out) {
   return mix(sum + bytes - 8);
 }
 
-/* The payload of room->in as lanes, as wide as the sums'. */
+/* Widens the payload of room->in to lanes of the result's width. */
 __noinline int widen(struct room* room, struct xdp_job* job, u32 bytes_per_word, u32 words) {
   if (!room || !job) return 0;
   void const* const payload = room->in + xdp_payload_word;
@@ -166,7 +166,7 @@ static __always_inline u32 words_of(struct xdp_job const* job, u32 values) {
   return job->sum_bits == 8 ? (values + 7) / 8 : (values + 3) / 4;
 }
 
-/* Rounds are compared like sequence numbers. */
+/* Compares rounds like sequence numbers. */
 static __always_inline int rounds_between(u32 from, u32 to) { return (int)(to - from); }
 
 static __always_inline int fault_of(struct xdp_job const* job, struct packet const* header,
@@ -185,12 +185,12 @@ static __always_inline int fault_of(struct xdp_job const* job, struct packet con
   return fault_none;
 }
 
-/* What a contribution leads to. */
+/* Result of a contribution. */
 enum outcome { is_done, is_refused, is_to_answer, is_for_process };
 
 /* Adds the contribution in room->in.
-   @param answers_all  false: a sum that would go to workers that are not reachable is for
-                       hcomp-aggregator, and nothing is added */
+   @param answers_all  false: if a result would go to unreachable workers, adds nothing and leaves
+                       the contribution to hcomp-aggregator */
 static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct room* room,
                                          u32 bytes, u64 now, bool answers_all, struct mark* answer,
                                          u32* why) {
@@ -205,13 +205,13 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
   u32 const key = header->key, unit = header->unit;
   u16 const flags = header->flags & has_nonfinite;
   u32 const rounds = job->rounds;
-  if (rounds == 0) return is_for_process; /* never; the verifier does not know */
+  if (rounds == 0) return is_for_process; /* never happens, but the verifier does not know */
   u32 const at = job->first_slot + round % rounds * job->chunks + chunk;
   struct slot* const slot = bpf_map_lookup_elem(&slots, &at);
   if (!slot) return is_for_process;
 
   u32 const end = values * job->bits;
-  if (end & 7) { /* bits after the last index count nothing */
+  if (end & 7) { /* clears the bits after the last index */
     u32 const last = (xdp_payload_word * 8 + end / 8) & 1023;
     if (last < xdp_longest_contribution) ((u8*)room->in)[last] &= (1u << (end & 7)) - 1;
   }
@@ -301,8 +301,8 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
   return outcome;
 }
 
-/* The datagram of the sum in a slot, in room->out; its bytes, or 0 if a newer round has taken the
-   slot. */
+/* Builds the datagram of a slot's result in room->out. Returns its size in bytes, or 0 if a newer
+   round has taken the slot. */
 static __always_inline u32 make_answer(struct xdp_job* job, struct room* room,
                                        struct mark const* what) {
   struct slot* const slot = bpf_map_lookup_elem(&slots, &what->slot);
@@ -333,7 +333,7 @@ static __always_inline u32 make_answer(struct xdp_job* job, struct room* room,
 
   u32 const end = xdp_payload_word * 8 + header.values * job->sum_bits / 8;
   if (end > xdp_longest_answer - 8) return 0;
-  u8* const rest = (u8*)room->out + end; /* the members, and zeros to the end of their last word */
+  u8* const rest = (u8*)room->out + end; /* members, and zeros to the end of their last word */
   for (u32 i = 0; i < 8; ++i) rest[i] = seen >> (8 * i);
   for (u32 i = 8; i < 16; ++i) rest[i] = 0;
   u32 const bytes = end + (job->workers + 7) / 8;
@@ -355,12 +355,12 @@ static __always_inline u16 folded(u64 sum) {
   return (sum & 0xffff) + (sum >> 16);
 }
 
-/* The sum of UDP's pseudo header: what stands in a packet whose checksum somebody else is to complete. */
+/* Checksum of UDP's pseudo header. A packet with an incomplete checksum holds it. */
 static __always_inline u16 pseudo_sum(u32 from, u32 to, u16 length) {
   return folded((u64)from + to + bpf_htons(IPPROTO_UDP) + length);
 }
 
-/* The sum of all words of the datagram in room->in. */
+/* Checksum of all words of the datagram in room->in. */
 __noinline u32 sum_in(struct room* room, u32 bytes) {
   if (!room) return 0;
   u64 sum = 0;
@@ -426,8 +426,8 @@ SEC("xdp.frags") int receive(struct xdp_md* ctx) {
   if (peer->own_address != own_address) peer->own_address = own_address;
   if (!(job->reachable >> rank & 1)) __sync_fetch_and_or(&job->reachable, 1ull << rank);
 
-  /* A packet of this host or its neighbours may have no checksum yet: then one half is there. By chance
-     that may look the same, so look if all of it is right. */
+  /* A packet of this host or its neighbours may hold an incomplete checksum, the one of the pseudo
+     header. A complete checksum can have the same value by chance, so verify all of it. */
   u16 const half = pseudo_sum(from, own_address, length);
   if (checksum == half)
     answer.is_to_complete =
@@ -500,7 +500,7 @@ SEC("tc") int answer(struct __sk_buff* skb) {
     h.ip.check = 0;
     h.ip.check = ip_checksum((void const*)&h + sizeof h.ethernet);
     h.udp.dest = peer->port;
-    /* Else none: the frame has a better one. */
+    /* Otherwise 0, no UDP checksum: the frame has a better one. */
     if (what.is_to_complete) h.udp.check = pseudo_sum(h.ip.saddr, h.ip.daddr, h.udp.len);
     bool const left = bpf_skb_store_bytes(skb, 0, &h, sizeof h, 0) == 0 &&
                       bpf_clone_redirect(skb, skb->ifindex, 0) == 0;
@@ -512,11 +512,11 @@ SEC("tc") int answer(struct __sk_buff* skb) {
 struct search {
   struct xdp_request* request;
   struct xdp_job* job;
-  u32 slot, round; /* what was found */
+  u32 slot, round; /* of the slot found */
   bool found;
 };
 
-/* Is the next slot's sum due? 1 ends the search. */
+/* Checks if the next slot's result is due. 1 ends the search. */
 static int look_at_slot(u32 count __attribute__((unused)), struct search* search) {
   struct xdp_request* const request = search->request;
   u32 const at = search->job->first_slot + request->next_slot++;
@@ -542,7 +542,7 @@ static int look_at_slot(u32 count __attribute__((unused)), struct search* search
   return 1;
 }
 
-/* A struct xdp_request, then a packet; the answer is written over both. */
+/* Input: a struct xdp_request and a packet. The answer overwrites both. */
 SEC("xdp") int serve(struct xdp_md* ctx) {
   struct xdp_request request;
   if (bpf_xdp_load_bytes(ctx, 0, &request, sizeof request) != 0) return XDP_ABORTED;
@@ -554,7 +554,7 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
   bool has_answer = false;
   request.to = xdp_nobody;
   if (request.kind == xdp_take) {
-    u32 bytes = request.bytes; /* what is longer than that is refused by its length alone */
+    u32 bytes = request.bytes; /* longer packets are refused by their length alone */
     if (bytes > xdp_longest_contribution - xdp_frame_bytes)
       bytes = xdp_longest_contribution - xdp_frame_bytes;
     if (bytes < xdp_header_bytes || request.rank >= xdp_workers) return XDP_ABORTED;
@@ -594,5 +594,5 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
   return bpf_xdp_store_bytes(ctx, 0, &request, sizeof request) == 0 ? XDP_PASS : XDP_ABORTED;
 }
 
-/* No function that is called here asks for a licence of the GPL. */
+/* No function called here requires a GPL licence. */
 char terms[] SEC("license") = "Apache-2.0";

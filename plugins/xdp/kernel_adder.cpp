@@ -43,14 +43,15 @@ namespace hcomp::xdp {
 
 namespace {
 
-constexpr int tcx_ingress = 46;  // BPF_TCX_INGRESS, which headers before Linux 6.6 do not have
-// Of the filter that is attached where there is no tcx: always the same, so that one is replaced.
+constexpr int tcx_ingress = 46;  // BPF_TCX_INGRESS, missing in headers before Linux 6.6
+// Of the filter attached on systems without tcx. A fixed handle, so a new filter replaces the old
+// one.
 constexpr std::uint32_t filter_handle = 0x6863, filter_priority = 0x6863;
 
 static_assert(xdp_faults == static_cast<int>(packet_fault::faults));
 static_assert(xdp_frame_bytes == udp::frame_bytes && xdp_header_bytes == packet_header_bytes);
 
-std::string last_words;  // of libbpf
+std::string last_words;  // last message of libbpf
 
 int keep_words(libbpf_print_level level, char const* format, va_list values) {
   if (level != LIBBPF_WARN) return 0;
@@ -66,14 +67,14 @@ int keep_words(libbpf_print_level level, char const* format, va_list values) {
   throw std::runtime_error(text);
 }
 
-/// Options of a function of libbpf, all 0. Its own macro is C.
+/// Zeroed options for a function of libbpf. The macro of libbpf needs C.
 template <class Options> Options options_of_libbpf() {
   Options options{};
   options.sz = sizeof options;
   return options;
 }
 
-/// The kernel writes it at the same time.
+/// Atomic access to values that the kernel writes concurrently.
 std::uint64_t read_once(__u64 const& number) { return __atomic_load_n(&number, __ATOMIC_RELAXED); }
 template <class T> void write_once(T& number, T value) {
   __atomic_store_n(&number, value, __ATOMIC_RELEASE);
@@ -108,7 +109,7 @@ xdp_settings settings_of(udp::address const& listen, std::string const& interfac
 
 }  // namespace
 
-/// What is loaded and attached, and which slots and places for jobs are free.
+/// Loaded and attached programs, and the free slots and job entries.
 class kernel_adder::programs {
  public:
   programs(udp::address const& listen, adder_options const& options)
@@ -154,7 +155,7 @@ class kernel_adder::programs {
 
   xdp_job& job(std::size_t place) const { return jobs_[place]; }
 
-  /// A free place for a job and its slots, all empty.
+  /// Reserves a job entry and its slots, all empty.
   std::optional<std::pair<std::size_t, std::uint32_t>> reserve(std::size_t count) {
     auto const place = std::find(is_free_.begin(), is_free_.end(), true);
     if (place == is_free_.end() || count > slots_) return std::nullopt;
@@ -181,13 +182,13 @@ class kernel_adder::programs {
   }
   void end(std::uint32_t number, std::size_t place) {
     bpf_map_delete_elem(bpf_map__fd(number_map_), &number);
-    // Programs that run now may still have it; they all end before this returns.
+    // Running programs may still use the entry; this call waits for them to end.
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
     taken_.erase(jobs_[place].first_slot);
     is_free_[place] = true;
   }
 
-  /// Runs `serve`; what it answers is in request, and its packet in the result.
+  /// Runs `serve`. The answer is in `request`, its packet in the result.
   std::span<std::byte const> serve(xdp_request& request, std::span<std::byte const> packet) {
     std::fill(room_.begin(), room_.end(), std::byte{0});
     request.bytes = static_cast<std::uint32_t>(packet.size());
@@ -249,7 +250,7 @@ class kernel_adder::programs {
   void attach(bool only_generic) {
     auto const index = static_cast<int>(index_);
     last_words.clear();
-    // First who answers, so that no sum is made that nobody sends.
+    // `answer` first, so that every result is sent.
     answer_link_ =
         bpf_link_create(answer_, index, static_cast<bpf_attach_type>(tcx_ingress), nullptr);
     if (answer_link_ < 0) {
@@ -273,7 +274,7 @@ class kernel_adder::programs {
       receive_link_ = bpf_link_create(receive_, index, BPF_XDP, &how);
       is_generic_ = generic;
       if (receive_link_ >= 0) return;
-      if (errno == EBUSY || errno == EEXIST) break;  // another program is there
+      if (errno == EBUSY || errno == EEXIST) break;  // another program is attached
     }
     fail("attaching to " + interface_, errno);
   }
@@ -298,8 +299,8 @@ class kernel_adder::programs {
 
   std::string interface_;
   std::size_t slots_;
-  std::vector<bool> is_free_;                 ///< places of jobs
-  std::map<std::size_t, std::size_t> taken_;  ///< slots: how many from where on
+  std::vector<bool> is_free_;                 ///< job entries
+  std::map<std::size_t, std::size_t> taken_;  ///< slots: first index and number
   unsigned index_ = 0;
   bpf_object* object_ = nullptr;
   bpf_map *slot_map_ = nullptr, *number_map_ = nullptr;
@@ -311,7 +312,7 @@ class kernel_adder::programs {
   std::array<std::byte, sizeof(xdp_request) + xdp_longest_answer + 64> room_{};
 };
 
-/// A job whose sums the kernel makes.
+/// A job that the kernel aggregates.
 class kernel_adder::sums : public udp::offloaded_sums {
  public:
   sums(programs& all, std::uint32_t number, aggregator_options const& o, int sum_bits,
@@ -352,7 +353,8 @@ class kernel_adder::sums : public udp::offloaded_sums {
       peer.address = address->sin_addr.s_addr;
       peer.port = address->sin_port;
       peer.session = header.session;
-      // Of others the kernel takes nothing; the server gives it what they send.
+      // The kernel accepts packets of known workers only; the server passes on those of other
+      // workers.
       write_once(mine.known, mine.known | bit);
     }
     write_once(mine.joined, mine.joined | bit);
@@ -374,7 +376,7 @@ class kernel_adder::sums : public udp::offloaded_sums {
   aggregator_answer expire(std::chrono::nanoseconds now) override {
     if (time_left(now).count() > 0) return {};
     if (read_once(job().open) == 0) {
-      look_again(now + deadline_);  // what begins from now on is not due before
+      look_again(now + deadline_);  // a result that begins later is due later
       return {};
     }
     xdp_request request{};
@@ -387,7 +389,7 @@ class kernel_adder::sums : public udp::offloaded_sums {
     auto const answer = answer_in(request, all_->serve(request, {}));
     oldest_ = request.oldest;
     next_slot_ = request.next_slot;
-    if (answer.to == aggregator_answer::receiver::nobody) {  // all slots have been looked at
+    if (answer.to == aggregator_answer::receiver::nobody) {  // all slots are checked
       auto const since = std::min(oldest_, static_cast<std::uint64_t>(now.count()));
       look_again(std::chrono::nanoseconds(since) + deadline_);
     }
@@ -445,8 +447,8 @@ class kernel_adder::sums : public udp::offloaded_sums {
   std::uint32_t number_;
   std::size_t place_;
   std::chrono::nanoseconds deadline_;
-  std::chrono::nanoseconds next_look_{0};  ///< no sum is due before
-  std::uint32_t next_slot_ = 0;            ///< of the look that is under way
+  std::chrono::nanoseconds next_look_{0};  ///< no result is due earlier
+  std::uint32_t next_slot_ = 0;            ///< of the search in progress
   std::uint64_t oldest_ = ~std::uint64_t{0};
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The programs of adder.bpf.c: loads them, attaches them to an interface, and gives them jobs.
+/// Loads the programs of adder.bpf.c, attaches them to an interface, and assigns jobs to them.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,21 +14,28 @@ namespace hcomp::xdp {
 
 /// Settings of a kernel_adder.
 struct adder_options {
-  std::string interface;      ///< where contributions arrive and answers leave
-  std::size_t jobs = 64;      ///< at a time
-  std::size_t slots = 65536;  ///< sums under way or kept, of all jobs: 1.1 KiB each
-  bool generic = false;       ///< even where the driver could run the program by itself
+  std::string interface;      ///< receives contributions and sends answers
+  std::size_t jobs = 64;      ///< limit of concurrent jobs
+  std::size_t slots = 65536;  ///< open or kept results of all jobs: 1.1 KiB each
+  bool generic = false;       ///< generic mode, even if the driver supports XDP
 };
 
-/// Sums that the kernel makes as contributions arrive, before they reach a socket.
+/// In-kernel aggregation: adds contributions on arrival, before they reach a socket.
 ///
-/// It does jobs of up to 64 workers with indices of 1, 2 or 4 bits and sums of 8 bits, or 2, 4 or 8
-/// and 16 bits, in packets of up to 1024 or 512 values. All that is attached ends with this object, and
-/// with the process, however that ends: exception: before Linux 6.6 a filter remains that does nothing.
+/// Supports jobs of up to 64 workers, with indices and sums of these widths:
+///
+/// | bits of an index | bits of a sum | largest packet (values) |
+/// | ---------------- | ------------- | ----------------------- |
+/// | 1, 2, 4          | 8             | 1024                    |
+/// | 2, 4, 8          | 16            | 512                     |
+///
+/// Detaches all programs when the object or the process ends, even after a crash. Exception: before
+/// Linux 6.6 an inactive filter remains.
 class kernel_adder : public udp::offload {
  public:
-  /// @param listen  of the server's socket, IPv4, with its port
-  /// @throws std::runtime_error  no such interface, no right to do this, another XDP program there
+  /// @param listen  address and port of the server's IPv4 socket
+  /// @throws std::runtime_error  the interface does not exist, permission is missing, or another
+  ///                             XDP program is attached
   kernel_adder(udp::address const& listen, adder_options const& options);
   ~kernel_adder() override;
 
@@ -36,8 +43,8 @@ class kernel_adder : public udp::offload {
                                                int sum_bits) override;
   /// "eth0, by its driver" or "eth0, in generic mode".
   std::string text() const;
-  /// What the programs took so far: "receive 12 times, 0.1 s; ...". Linux counts it only while
-  /// kernel.bpf_stats_enabled is 1; empty if it never was.
+  /// Run time of the programs so far: "receive 12 times, 0.1 s; ...". Linux measures it only while
+  /// kernel.bpf_stats_enabled is 1. Empty without a measurement.
   std::string time_text() const;
 
  private:
