@@ -1,5 +1,5 @@
 /// @file
-/// hcomp-aggregator: adds up what workers send it by UDP, for many jobs at once.
+/// hcomp-aggregator: reduces vectors that workers send over UDP, for many jobs at once.
 
 #include <fmt/core.h>
 #include <signal.h>
@@ -35,7 +35,7 @@ volatile std::sig_atomic_t has_to_end = 0, has_to_report = 0;
 
 void take_signal(int number) { (number == SIGUSR1 ? has_to_report : has_to_end) = 1; }
 
-/// @throws std::runtime_error  standard output cannot be written
+/// @throws std::runtime_error  a write to standard output fails
 void put(std::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size() || std::fflush(stdout) != 0)
     throw std::runtime_error("standard output could not be written to its end");
@@ -89,7 +89,7 @@ std::unique_ptr<kernel_adder> add_in_kernel(udp::aggregation_server&, settings c
 }
 #endif
 
-/// @throws std::invalid_argument  settings that contradict each other
+/// @throws std::invalid_argument  the settings contradict each other
 void check(settings const& how) {
   if (how.mode != "xdp" && (!how.interface.empty() || how.generic))
     throw std::invalid_argument("--interface and --generic belong to --mode xdp");
@@ -101,7 +101,7 @@ void check(settings const& how) {
 
 void serve(settings const& how) {
   check(how);
-  // A signal that comes between two waits is seen after so long.
+  // Longest delay of a signal that arrives between two waits.
   constexpr auto look = std::chrono::milliseconds(100);
   struct sigaction action {};
   action.sa_handler = take_signal;  // without SA_RESTART: a signal ends the wait for datagrams
@@ -109,7 +109,7 @@ void serve(settings const& how) {
   std::unique_ptr<kernel_adder> adder;  // outlives the server's jobs
   udp::aggregation_server server(udp::address(how.listen), how.server);
   if (how.mode == "xdp") adder = add_in_kernel(server, how);
-  if (!how.report.empty()) report(server, how.report);  // that it can be written is known at once
+  if (!how.report.empty()) report(server, how.report);  // fails early if the file is not writable
   put(fmt::format("hcomp-aggregator: listens on {}\n", server.local()));
   if (adder) put(fmt::format("hcomp-aggregator: the kernel adds on {}\n", adder->text()));
   while (!has_to_end) {
@@ -118,7 +118,7 @@ void serve(settings const& how) {
     has_to_report = 0;
     try {
       report(server, how.report);
-    } catch (std::runtime_error const& why) {  // of a full disk; the jobs go on
+    } catch (std::runtime_error const& why) {  // for example a full disk; the jobs continue
       fail(why.what());
     }
   }

@@ -20,7 +20,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// Calls use(words, count) for every enumerator from 1 on.
+/// Calls use(text, count) for every enumerator from 1 on.
 template <class Enum, class Counts, class Use> void for_each(Counts const& counts, Use const& use) {
   for (std::size_t i = 1; i < counts.size(); ++i)
     use(std::string(to_text(static_cast<Enum>(i))), counts[i]);
