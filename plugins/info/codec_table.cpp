@@ -13,14 +13,14 @@
 namespace hcomp::info {
 namespace {
 
-/// "`a`, `b`"; "-" if there are none.
+/// "`a`, `b`"; "-" for an empty list.
 std::string list(std::vector<std::string> const& words) {
   std::string text;
   for (auto const& word : words) text += (text.empty() ? "`" : ", `") + word + "`";
   return text.empty() ? "-" : text;
 }
 
-/// With what they are unless given, or what must be given: "`bits=4`", "`bound=NUMBER`".
+/// Keys with their defaults, or with a placeholder if required: "`bits=4`", "`bound=NUMBER`".
 std::string settings_of(codec_info const& codec) {
   std::vector<std::string> words;
   for (auto const& key : codec.keys)

@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// The codecs that can be chosen by name, as a table for README.md.
+/// Markdown table of the codecs that can be chosen by name.
 
 #include <string>
 
 namespace hcomp::info {
 
-/// A line in Markdown for each row of registered_codecs.
+/// One table row for each codec in registered_codecs.
 std::string codec_table();
 
 }  // namespace hcomp::info

@@ -23,14 +23,14 @@ std::string answer(bool reached, std::string const& why_not) {
 }
 std::string unknown(std::string const& why) { return "device memory: not known, " + why; }
 
-/// For what may print, and may not come back.
+/// Prepares the process for a trial, which may print and may not return.
 void begin_a_try() {
   int const nowhere = open("/dev/null", O_WRONLY);
   dup2(nowhere, 1), dup2(nowhere, 2);
   alarm(10);
 }
 
-/// Starts MPI, because MPICH ends a process that asks before, and Open MPI 5 wants it too.
+/// Starts MPI first: MPICH ends a process that asks earlier, and Open MPI 5 needs it, too.
 std::string describe_mpi_device_memory(void* handle) {
   auto* const mpich = function_in<int(int, int*)>(handle, "MPIX_GPU_query_support");
   auto* const open_mpi = function_in<int()>(handle, "MPIX_Query_cuda_support");
@@ -40,7 +40,7 @@ std::string describe_mpi_device_memory(void* handle) {
   if (!start || !end) return unknown("this MPI has no PMPI_Init");
   begin_a_try();
   setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);  // Open MPI 4 starts no daemon
-  setenv("OMPI_MCA_coll_hcomp_priority", "0", 1);     // nor reads our component HCOMP_CONFIG
+  setenv("OMPI_MCA_coll_hcomp_priority", "0", 1);     // our component ignores HCOMP_CONFIG
   if (int const code = start(nullptr, nullptr); code != 0)
     return unknown(fmt::format("MPI_Init says {}", code));
   int cuda = 0;
@@ -53,14 +53,14 @@ std::string describe_mpi_device_memory(void* handle) {
 }
 
 #ifdef HCOMP_INFO_HAS_UCX
-/// By what variable, of which UCX takes the first one.
+/// The variable that selects UCX's transports. The first one that is set counts.
 std::string chosen_transports() {
   for (char const* const name : {"HCOMP_UCX_TLS", "UCX_TLS"})
     if (char const* const names = std::getenv(name)) return fmt::format("{}={}", name, names);
   return "";
 }
 
-/// Whether UCX was built for CUDA: its transports are modules beside the library of `function`.
+/// True if UCX was built with CUDA: its transports are modules beside the library of `function`.
 bool has_cuda_module(void const* function) {
   Dl_info about{};
   if (dladdr(function, &about) == 0 || !about.dli_fname) return false;
@@ -70,7 +70,7 @@ bool has_cuda_module(void const* function) {
 }
 
 #define HCOMP_OF_UCX(name) function_in<decltype(name)>(handle, #name)
-/// Nothing if UCX does not start.
+/// Empty if UCX does not start.
 std::string describe_ucx_device_memory(void* handle) {
   begin_a_try();
   auto* const read = HCOMP_OF_UCX(ucp_config_read);

@@ -26,7 +26,7 @@
 namespace hcomp::info {
 namespace {
 
-/// A number of the kernel's for an object, open.
+/// Owner of a file descriptor of a kernel object.
 class handle {
  public:
   explicit handle(long number) : number_(static_cast<int>(number)) {}
@@ -42,14 +42,14 @@ class handle {
   int number_;
 };
 
-/// bpf(2); there is no libbpf where nothing but this needs one.
+/// bpf(2). Direct, because libbpf would be needed for nothing else.
 long ask(bpf_cmd what, bpf_attr& how) { return ::syscall(SYS_bpf, what, &how, sizeof how); }
 
 std::uint64_t address_of(void const* memory) { return reinterpret_cast<std::uintptr_t>(memory); }
 
 handle open_number(bpf_cmd what, std::uint32_t number) {
   bpf_attr how{};
-  how.link_id = number;  // at the same place for programs and maps
+  how.link_id = number;  // same offset for programs and maps
   return handle(ask(what, how));
 }
 
@@ -69,7 +69,7 @@ bool read_entry(handle const& map, std::uint32_t key, void* value) {
   return ask(BPF_MAP_LOOKUP_ELEM, how) == 0;
 }
 
-/// The map that is called so and has such values, or none.
+/// The map with this name and value size, or none.
 handle find_map(std::vector<std::uint32_t> const& numbers, std::string_view name,
                 std::size_t value_bytes) {
   for (std::uint32_t const number : numbers) {
@@ -82,7 +82,7 @@ handle find_map(std::vector<std::uint32_t> const& numbers, std::string_view name
   return handle(-1);
 }
 
-/// Of all jobs that are there.
+/// Totals over all active jobs.
 struct totals {
   unsigned jobs = 0;
   xdp_stats sums{};
@@ -117,7 +117,7 @@ std::string addresses_of(xdp_settings const& settings) {
   return text;
 }
 
-/// A link does not tell of which network namespace its interface is; its addresses do.
+/// The interface of a link. A link does not name its network namespace, so this compares addresses.
 std::string interface_of(std::uint32_t number, xdp_settings const& settings) {
   std::array<char, IF_NAMESIZE> name{};
   bool is_here = false;
@@ -133,7 +133,7 @@ std::string interface_of(std::uint32_t number, xdp_settings const& settings) {
   return is_here ? name.data() : "an interface of another network namespace";
 }
 
-/// Nothing if the link is not one of hcomp-aggregator's.
+/// Empty if hcomp-aggregator did not create the link.
 std::optional<std::string> describe_link(std::uint32_t number) {
   bpf_link_info link{};
   if (handle const one = open_number(BPF_LINK_GET_FD_BY_ID, number);

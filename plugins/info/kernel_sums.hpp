@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// The sums that Linux makes for hcomp-aggregator --mode xdp.
+/// In-kernel aggregation by hcomp-aggregator --mode xdp.
 
 #include <string>
 
 namespace hcomp::info {
 
-/// Which programs are attached where, and what they have counted: for people.
+/// The attached programs and their counters, as text.
 std::string kernel_sums();
 
 }  // namespace hcomp::info

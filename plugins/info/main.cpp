@@ -1,5 +1,5 @@
 /// @file
-/// hcomp-info: what this installation of hcomp has, and what is wrong with it.
+/// hcomp-info: shows the parts of this installation of hcomp and its problems.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -37,20 +37,20 @@ namespace {
 namespace files = std::filesystem;
 using namespace hcomp;
 
-/// All that is wrong, for the end.
+/// Problems found, for the end of the output.
 std::vector<std::string> wrong;
 
-/// To standard output; `leave` says if it could not be written.
+/// Writes to standard output; `leave` reports a failed write.
 void put(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
-/// The exit status, once all is written.
+/// Returns the exit status after all output is written.
 int leave(int status) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
   fmt::print(stderr, "hcomp-info: standard output could not be written to its end\n");
   return EXIT_FAILURE;
 }
 
-/// `text` below `name`; further lines where the first begins.
+/// Prints `text` after `name`. Further lines align with the first.
 void print(std::string_view name, std::string text) {
   constexpr std::string_view gap = "\n                    ";
   for (auto at = text.find('\n'); at != text.npos; at = text.find('\n', at + 1))
@@ -80,8 +80,9 @@ std::vector<std::string> split(std::string_view text, std::string_view marks) {
 
 // ---- MPI
 
-/// "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4|ends": of libhcomp.so and the MPI it brings, and whether
-/// a job of that "goes on" or "ends" when a rank is lost; "?" is what they do not tell.
+/// Version of libhcomp.so, its MPI library and that MPI's version, and whether a job "goes on" or
+/// "ends" when a rank fails: "0.1.0|/usr/lib/libmpi.so.40|Open MPI v4.1.4|ends". Unknown parts are
+/// "?".
 std::string describe_hcomp(void* handle) {
   std::string text = "?";
   if (auto* const ask = info::function_in<int(int*, int*, int*)>(handle, "hcomp_version")) {
@@ -92,23 +93,23 @@ std::string describe_hcomp(void* handle) {
   auto* const ask = info::function_in<int(char*, int*)>(handle, "MPI_Get_library_version");
   Dl_info found;
   if (!ask || dladdr(reinterpret_cast<void*>(ask), &found) == 0) return text + "|?|?|?";
-  std::vector<char> words(1 << 14);  // more than any MPI's longest
+  std::vector<char> words(1 << 14);  // larger than the text of any MPI
   int length = 0;
   ask(words.data(), &length);
-  std::string mpi;  // its first line up to a comma, with single spaces
+  std::string mpi;  // first line up to a comma, with single spaces
   for (char const c : std::string_view(words.data(), static_cast<std::size_t>(length))) {
     if (c == ',' || c == '|' || c == '\n' || c == '\0') break;
     bool const space = c == ' ' || c == '\t';
     if (!space || !mpi.ends_with(' ')) mpi += space ? ' ' : c;
   }
-  // What mpi/ulfm.hpp calls; MPICH's own end the job.
+  // mpi/ulfm.hpp calls these functions. MPICH's versions end the job.
   bool const has_ulfm = mpi.starts_with("Open MPI") && dlsym(handle, "MPIX_Comm_get_failed");
   return text + "|" + found.dli_fname + "|" + (mpi.empty() ? "?" : mpi) +
          (has_ulfm ? "|goes on" : "|ends");
 }
 std::string describe_nothing(void*) { return {}; }
 
-/// Where the libraries for an MPI lie: beside this program where it was built, or as installed.
+/// Folder of the libraries for an MPI: beside this program in a build, or the installed one.
 files::path folder_for(std::string const& mpi) {
   std::error_code error;
   auto const here = files::read_symlink("/proc/self/exe", error).parent_path();
@@ -121,9 +122,9 @@ bool same_file(files::path const& a, files::path const& b) {
   return files::equivalent(a, b, error);
 }
 
-/// "4.1.4": the Open MPI that the component was built for.
+/// "4.1.4": the Open MPI version that the component was built for.
 std::string describe_component(void* handle) {
-  struct descriptor {  // how all of Open MPI's interface 2.1 begin: mca_base_component_2_1_0_t
+  struct descriptor {  // start of all components of interface 2.1: mca_base_component_2_1_0_t
     int interface[3];
     char project[16];
     int version[3];
@@ -133,8 +134,8 @@ std::string describe_component(void* handle) {
   return version_text(it->version[0], it->version[1], it->version[2]);
 }
 
-/// What the line about mca_coll_hcomp.so says; there need not be one.
-/// @param open_mpi  "Open MPI v4.1.4", which the libraries beside it bring
+/// Text of the line about mca_coll_hcomp.so, which is optional.
+/// @param open_mpi  version of the Open MPI that the libraries beside it link: "Open MPI v4.1.4"
 std::string component_line(files::path const& folder, std::string const& open_mpi) {
   auto const component = (folder / "mca_coll_hcomp.so").string();
   std::error_code error;
@@ -149,7 +150,7 @@ std::string component_line(files::path const& folder, std::string const& open_mp
     return "does not load: " + tried.words;
   }
   auto const& built_for = tried.words;
-  auto const series = built_for.substr(0, built_for.rfind('.') + 1);  // "4.1.", all of one layout
+  auto const series = built_for.substr(0, built_for.rfind('.') + 1);  // "4.1.", with one layout
   if (!open_mpi.starts_with("Open MPI v" + series))
     wrong.push_back(fmt::format("openmpi: {} is for Open MPI {} and stays off in {}", component,
                                 built_for, open_mpi));
@@ -157,7 +158,7 @@ std::string component_line(files::path const& folder, std::string const& open_mp
 }
 
 /// @param mpi       "openmpi"
-/// @param built_by  the libmpi that was found when hcomp was built
+/// @param built_by  the libmpi found when hcomp was built
 void show_mpi(std::string const& mpi, std::string const& built_by) {
   auto const folder = folder_for(mpi);
   auto const c = (folder / "libhcomp.so").string(),
@@ -188,7 +189,7 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
   print(mpi, text);
 }
 
-/// Libraries for one of the MPIs that were found are enough, none at all is wrong.
+/// Libraries for one of the found MPIs are sufficient; none at all is a problem.
 void show_mpis() {
   put("\nMPI\n");
   int found = 0, built = 0;
@@ -210,7 +211,7 @@ void show_mpis() {
   if (found > 0 && built == 0) wrong.push_back("MPI: hcomp's libraries are not here");
 }
 
-// ---- What else there is
+// ---- UCX, GPUs, aggregators, codecs
 
 std::string describe_ucx(void* handle) {
   auto* const ask = info::function_in<char const*()>(handle, "ucp_get_version_string");
@@ -218,7 +219,7 @@ std::string describe_ucx(void* handle) {
 }
 
 std::string describe_gpus(void* handle) {
-  // cuda.h is not needed for these.
+  // Declared here, so that cuda.h is not needed.
   auto* const init = info::function_in<int(unsigned)>(handle, "cuInit");
   auto* const version_of = info::function_in<int(int*)>(handle, "cuDriverGetVersion");
   auto* const count_of = info::function_in<int(int*)>(handle, "cuDeviceGetCount");
@@ -259,8 +260,8 @@ void show_machine() {
   print("XDP", info::kernel_sums());
 }
 
-/// What an aggregator says about itself.
-/// @throws std::exception  there is no answer
+/// Prints the statistics of a running aggregator.
+/// @throws std::exception  the aggregator does not answer
 void show_aggregator(std::string const& address) {
   auto const seen = udp::ask_for_statistics(udp::address(address), std::chrono::milliseconds(1500));
   put(fmt::format("hcomp-aggregator at {}\n", hcomp::detail::printable(address)));
@@ -285,14 +286,14 @@ void show_codecs() {
   try {
     for (auto const& codec : drop_in::codec_names())
       print(codec, std::string(drop_in::about_codec(codec)));
-  } catch (std::invalid_argument const& why) {  // said with HCOMP_CODECS
+  } catch (std::invalid_argument const& why) {  // reported with HCOMP_CODECS
     print("none", "because of HCOMP_CODECS; see below");
   }
 }
 
 // ---- Environment
 
-/// What has been asked for cannot be had otherwise.
+/// True if all codecs named in HCOMP_CODECS are available.
 bool has_codecs() {
   try {
     auto const& names = drop_in::add_codecs_from_environment();
@@ -320,8 +321,9 @@ void show_config() {
   }
 }
 
-/// What a variable says, or what is wrong with it.
-/// @param words_of  makes the words; throws std::invalid_argument that begins with the name
+/// Prints the value of a variable, or the error in it.
+/// @param words_of  returns the text; throws std::invalid_argument with a text that starts with the
+///                  name
 template <class F> void show_variable(std::string const& name, F const& words_of) {
   try {
     print(name, words_of());
@@ -389,7 +391,7 @@ void show_preload() {
 }
 
 /// The library to preload for a program, or for a library that programs load.
-/// @throws std::runtime_error  there is none
+/// @throws std::runtime_error  no such library exists
 std::string preload_for(std::string const& file) {
   for (auto const& library : info::libraries_of(file)) {
     auto const* const mpi = drop_in::mpi_kind_of(library);

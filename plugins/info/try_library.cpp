@@ -44,9 +44,9 @@ std::string read_all(int file) {
 
 trial run_apart(std::string const& what, std::function<int(int output)> const& work) {
   int ends[2];
-  // not for programs that the work starts: they would keep it open
+  // Programs started by `work` must not inherit the pipe: they would keep it open.
   if (pipe2(ends, O_CLOEXEC) != 0) return {false, fmt::format("pipe2: {}", std::strerror(errno))};
-  std::fflush(stdout);  // what is not written yet would be copied
+  std::fflush(stdout);  // the child would print buffered text again
   pid_t const child = fork();
   if (child < 0) {
     int const error = errno;
@@ -55,7 +55,7 @@ trial run_apart(std::string const& what, std::function<int(int output)> const& w
   }
   if (child == 0) {
     close(ends[0]);
-    dup2(ends[1], 1), dup2(ends[1], 2);  // the loader's last words, should it give up
+    dup2(ends[1], 1), dup2(ends[1], 2);  // the loader prints its errors there
     _exit(work(ends[1]));
   }
   close(ends[1]);
@@ -77,26 +77,26 @@ trial try_library(std::string const& library, std::string (*describe)(void* hand
     write_all(output, handle ? '\0' + describe(handle) : std::string(dlerror()));
     return handle ? EXIT_SUCCESS : EXIT_FAILURE;
   });
-  // What it has printed is not asked for.
+  // Drops the library's own output.
   if (tried.loads) tried.words.erase(0, tried.words.rfind('\0') + 1);
   return tried;
 }
 
 std::vector<std::string> libraries_of(std::string const& file) {
-  std::string loader;  // this program's own
+  std::string loader;  // loader of this program
   dl_iterate_phdr(
       [](dl_phdr_info* program, std::size_t, void* found) {
         for (int i = 0; i < program->dlpi_phnum; ++i)
           if (auto const& part = program->dlpi_phdr[i]; part.p_type == PT_INTERP)
             *static_cast<std::string*>(found) =
                 reinterpret_cast<char const*>(program->dlpi_addr + part.p_vaddr);
-        return 1;  // the others are libraries
+        return 1;  // all further entries are libraries
       },
       &loader);
   auto const path = std::filesystem::absolute(file).string();
   auto const listed = run_apart(file, [&](int) {
     unsetenv("LD_PRELOAD");
-    setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);  // as ldd does: not --list, which wants to find all
+    setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);  // like ldd; --list would fail for missing libraries
     execl(loader.c_str(), loader.c_str(), path.c_str(), nullptr);
     std::perror(loader.c_str());
     return EXIT_FAILURE;

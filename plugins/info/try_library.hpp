@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whether a shared library can be loaded here, and what a program would load.
+/// Checks whether a shared library loads, and lists the libraries that a program loads.
 
 #include <dlfcn.h>
 
@@ -12,27 +12,27 @@ namespace hcomp::info {
 
 struct trial {
   bool loads = false;
-  std::string words;  ///< what `describe` says, or why it does not load
+  std::string words;  ///< result of `describe`, or why the library does not load
 };
 
-/// What a process of its own says and how it ends: well with status 0.
-/// @param what  that is loaded there, for the words
-/// @param work  what it does there; returns the status. Its standard output and error come back, and
-///              what it writes to `output`
+/// Runs `work` in a child process and returns its output. Success means exit status 0.
+/// @param what  name of the subject, for messages
+/// @param work  writes its result to `output` and returns the exit status; its standard output and
+///              error are captured, too
 trial run_apart(std::string const& what, std::function<int(int output)> const& work);
 
-/// Loads it in a process of its own: libraries of two MPIs in one would disturb each other, and one
-/// that crashes ends only that process.
-/// @param library   a path, or a name that the loader looks for
-/// @param describe  gets what dlopen returned
+/// Loads a library in a child process. Libraries of two MPIs in one process would conflict, and a
+/// crash ends only the child.
+/// @param library   a path, or a name for the loader's search
+/// @param describe  receives the handle from dlopen
 trial try_library(std::string const& library, std::string (*describe)(void* handle));
 
-/// The libraries that the loader finds for a program or library, and those of these; the nearest
-/// come first, by the names they are asked for. Nothing of them is run.
-/// @throws std::runtime_error  the loader cannot load it
+/// Names of the libraries that the loader finds for a program or library, including indirect
+/// dependencies; direct dependencies first. Runs none of their code.
+/// @throws std::runtime_error  the loader cannot load `file`
 std::vector<std::string> libraries_of(std::string const& file);
 
-/// The function of that name in a library that dlopen has loaded; nullptr: there is none.
+/// The function `name` in a library loaded with dlopen; nullptr if it does not exist.
 template <class F> F* function_in(void* handle, char const* name) {
   return reinterpret_cast<F*>(dlsym(handle, name));
 }
