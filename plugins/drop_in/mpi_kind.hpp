@@ -26,6 +26,7 @@ mpi_kind const* mpi_kind_called(std::string_view name);
 /// The kind to which a linked library belongs; null if it is no MPI library.
 ///
 /// | library                                  | kind                                        |
+/// | ---------------------------------------- | ------------------------------------------- |
 /// | libmpi.so.40, libmpi_mpifh.so.40         | Open MPI 3 to 5                             |
 /// | libmpi.so.12, libmpich.so.12 (Debian)    | MPICH from 3.1 on, and MPIs with its ABI    |
 /// | libmpi_abi.so.1                          | any MPI with the standard's ABI             |
