@@ -1,6 +1,6 @@
 # For scripts that run a command in a test: cmake -D... -P script.cmake -- <command>...
 
-# command_after_dashes(<variable>): what stands behind the "--".
+# command_after_dashes(<variable>): the words after the "--".
 function(command_after_dashes variable)
   set(command "")
   set(own TRUE)
@@ -15,7 +15,7 @@ function(command_after_dashes variable)
   set(${variable} "${command}" PARENT_SCOPE)
 endfunction()
 
-# require_error(<status> <what it said> <text>): it has failed and said the text once.
+# require_error(<status> <output> <text>): the command failed and printed the text once.
 function(require_error status errors text)
   if(status EQUAL 0)
     message(FATAL_ERROR "it succeeded, it should have failed")

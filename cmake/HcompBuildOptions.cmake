@@ -1,38 +1,41 @@
-# hcomp::build_options: warnings and sanitizers for what is built here. Never part of what a user of
-# the headers gets.
+# hcomp::build_options: warnings and sanitizers for this build. Never part of the interface that
+# users of the headers link.
 
 add_library(hcomp_build_options INTERFACE)
 add_library(hcomp::build_options ALIAS hcomp_build_options)
 
-# Plain C++20: what compiles here compiles without a compiler's extensions, too.
+# Plain C++20, without a compiler's extensions.
 set(CMAKE_CXX_EXTENSIONS OFF)
 
-# hcomp::strict: all warnings are errors, whatever HCOMP_WERROR says.
+# hcomp::strict: all warnings are errors, regardless of HCOMP_WERROR.
 add_library(hcomp_strict INTERFACE)
 add_library(hcomp::strict ALIAS hcomp_strict)
 
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
-  # No -Wpedantic for CUDA: the code that nvcc generates for the host compiler is not pedantic.
+  # No -Wpedantic for CUDA: nvcc's generated host code is not pedantic.
   target_compile_options(hcomp_build_options INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
   target_compile_options(hcomp_strict INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Werror>
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>
-    # A host's function called on a device is a warning, and the code around the call is gone.
+    # A call of a host function on the device is only a warning, and nvcc drops the code around it.
     $<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--Werror=cross-execution-space-call>)
   if(HCOMP_WERROR)
     target_link_libraries(hcomp_build_options INTERFACE hcomp::strict)
   endif()
 endif()
 
-# Compile options, after all others, for what nobody times: -O3 takes twice as long to compile as -O1,
-# and -O1 twice as long as -O0. Builds below -O2, by clang or with sanitizers, say themselves how they
-# optimise.
-#   HCOMP_UNTIMED       of programs and libraries; -O0 in a build for tests (HCOMP_QUICK_BUILD)
-#   HCOMP_UNTIMED_TEST  of tests, whose results are all that counts
-#   HCOMP_UNTIMED_IN_TESTS  of examples, benchmarks and what sums in our own programs: -O1 in a build for
-#                       tests, else nothing; people who measure want -O3
+# Compile options for code whose run time does not matter. They come last on the command line. -O3
+# takes twice as long to compile as -O1, and -O1 twice as long as -O0. Builds below -O2, with clang
+# or with sanitizers choose their own optimisation.
+#
+# | variable               | for                                      | test build | other builds |
+# | HCOMP_UNTIMED          | programs and libraries                   | -O0        | -O1          |
+# | HCOMP_UNTIMED_TEST     | tests                                    | -O0        | -O0          |
+# | HCOMP_UNTIMED_IN_TESTS | examples, benchmarks, our own reductions | -O1        | none         |
+#
+# A test build sets HCOMP_QUICK_BUILD. Measurements need -O3.
 option(HCOMP_QUICK_BUILD "For test runs: optimise less what nobody times, one GPU architecture" OFF)
 set(HCOMP_UNTIMED "")
 set(HCOMP_UNTIMED_TEST "")
@@ -46,14 +49,14 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES
   endif()
 endif()
 
-# HCOMP_SANITIZER_LIBRARY: what must be loaded before a library of ours, in a program of others.
+# HCOMP_SANITIZER_LIBRARY: library that a foreign program must load before one of ours.
 set(HCOMP_SANITIZER_LIBRARY "")
 if(HCOMP_SANITIZE)
   string(REPLACE ";" "," sanitizers "${HCOMP_SANITIZE}")
   set(flags -fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   target_link_options(hcomp_build_options INTERFACE -fsanitize=${sanitizers})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    list(APPEND flags -Wno-maybe-uninitialized)  # guesses at the code that sanitizers add
+    list(APPEND flags -Wno-maybe-uninitialized)  # false alarms in code that sanitizers add
   endif()
   target_compile_options(hcomp_build_options INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${flags}>")
   if(HCOMP_SANITIZE MATCHES "address")
@@ -63,7 +66,7 @@ if(HCOMP_SANITIZE)
     endif()
     execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=${library}
       OUTPUT_VARIABLE HCOMP_SANITIZER_LIBRARY OUTPUT_STRIP_TRAILING_WHITESPACE)
-    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # shared, as g++ has it: our libraries are loaded into programs
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # shared, like g++'s: programs load our libraries
       cmake_path(GET HCOMP_SANITIZER_LIBRARY PARENT_PATH folder)
       target_link_options(hcomp_build_options INTERFACE -shared-libasan -Wl,-rpath,${folder})
     endif()

@@ -1,9 +1,9 @@
-# Which components are on, and why the others are off.
+# Enables components, and reports why a component is off.
 
-# hcomp_settle_component(<component> <imported target it needs> <what that is, in words>)
+# hcomp_settle_component(<component> <imported target it needs> <description of that target>)
 #
-# Gives hcomp_<component> its public name hcomp::<component> when HCOMP_WITH_<COMPONENT> allows it
-# and the needed target exists. ON without the target is an error; AUTO without it is "off".
+# Creates the alias hcomp::<component> of hcomp_<component> if HCOMP_WITH_<COMPONENT> allows it and
+# the needed target exists. Without the target, ON is an error and AUTO means off.
 function(hcomp_settle_component component needed words)
   string(TOUPPER ${component} upper)
   set(asked "${HCOMP_WITH_${upper}}")
@@ -21,8 +21,8 @@ function(hcomp_settle_component component needed words)
   hcomp_note("hcomp::${component}" "${state}")
 endfunction()
 
-# hcomp_install_if_built(<target> <package> <arguments of install(TARGETS)>...): headers are installed
-# without building anything; what takes minutes to build is installed where it was built.
+# hcomp_install_if_built(<target> <package> <arguments of install(TARGETS)>...): installs the target
+# if it was built. So headers can be installed without a build that takes minutes.
 function(hcomp_install_if_built target package)
   if(HCOMP_INSTALL)
     install(TARGETS ${target} ${ARGN} COMPONENT ${package} OPTIONAL)

@@ -1,9 +1,12 @@
-# The CUDA language for tests, examples and benchmarks. Users of hcomp::gpu enable it themselves.
-# HCOMP_CUDA says afterwards whether .cu files can be compiled.
-# Kernels are compiled for all architectures, by most tests; programs that take nvcc a minute for each
-# of them, by whole plans or by CUB, only for HCOMP_CUDA_ONE_ARCHITECTURE, the last, and in a build for tests
-# those only for HCOMP_CUDA_FIRST_ARCHITECTURE. HCOMP_UNTIMED_CUDA is a compile
-# option, after all others, of examples and benchmarks: nvcc takes half as long in a build for tests.
+# Enables the CUDA language for tests, examples and benchmarks. Users of hcomp::gpu enable it
+# themselves. Afterwards HCOMP_CUDA is true if .cu files can be compiled.
+#
+# Tests that cover all kernels are compiled for all architectures; in a test build only for the
+# first, HCOMP_CUDA_FIRST_ARCHITECTURE. Programs with complete plans or CUB take nvcc a minute per
+# architecture, so they are compiled only for the last, HCOMP_CUDA_ONE_ARCHITECTURE.
+#
+# HCOMP_UNTIMED_CUDA is the last compile option of examples and benchmarks. It halves nvcc's time in
+# a test build.
 
 set(HCOMP_CUDA OFF)
 set(HCOMP_UNTIMED_CUDA "")
@@ -18,7 +21,7 @@ if(TARGET hcomp::gpu)
   list(GET CMAKE_CUDA_ARCHITECTURES 0 HCOMP_CUDA_FIRST_ARCHITECTURE)
   list(GET CMAKE_CUDA_ARCHITECTURES -1 HCOMP_CUDA_ONE_ARCHITECTURE)
   if(HCOMP_QUICK_BUILD AND HCOMP_CUDA_ONE_ARCHITECTURE MATCHES "^[0-9]+$")
-    string(APPEND HCOMP_CUDA_ONE_ARCHITECTURE -virtual)  # PTX alone, from which a GPU's driver goes on
+    string(APPEND HCOMP_CUDA_ONE_ARCHITECTURE -virtual)  # PTX only; the GPU's driver compiles it
   endif()
   if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
     set(CMAKE_CUDA_HOST_COMPILER ${CMAKE_CXX_COMPILER})

@@ -1,4 +1,4 @@
-# The target `docs`: the API reference in docs/html of the build, by Doxygen. Warnings are errors.
+# The target `docs`: the API reference, by Doxygen, in docs/html of the build. Warnings are errors.
 
 find_package(Doxygen QUIET)
 find_program(HCOMP_SED sed)

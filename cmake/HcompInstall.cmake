@@ -1,6 +1,6 @@
-# install(): three include roots become one tree; one export file per component, because each finds
-# its own dependencies; a CMake package and pkg-config files. The components of install() are Debian's
-# packages, see HcompPackages.cmake.
+# install(): merges three include roots into one tree. Each component has its own export file,
+# because each has its own dependencies. Also installs a CMake package and pkg-config files. The
+# components of install() are the Debian packages of HcompPackages.cmake.
 
 include(CMakePackageConfigHelpers)
 
@@ -8,7 +8,7 @@ install(DIRECTORY include/hcomp plugins/hcomp kernels/hcomp
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT dev
   FILES_MATCHING PATTERN "*.hpp" PATTERN "*.h" PATTERN "*.cuh")
 
-# Nothing here depends on the architecture, so all of it goes below share/.
+# These files do not depend on the architecture, so they are installed below share/.
 set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/hcomp)
 
 foreach(component hcomp mpi ucx gpu)
@@ -23,7 +23,7 @@ foreach(component hcomp mpi ucx gpu)
     COMPONENT dev)
 endforeach()
 
-# Who finds the package sees by this file whether hcomp::compiled was built before the rest was installed.
+# This file tells users of the package whether hcomp::compiled was built before the installation.
 set(compiled_library
   ${CMAKE_INSTALL_LIBDIR}/${CMAKE_STATIC_LIBRARY_PREFIX}hcomp_compiled${CMAKE_STATIC_LIBRARY_SUFFIX})
 configure_package_config_file(cmake/hcomp-config.cmake.in hcomp-config.cmake
@@ -36,10 +36,10 @@ install(FILES
   cmake/modules/Finducx.cmake
   DESTINATION ${package_dir} COMPONENT dev)
 
-# hcomp_install_pkg_config(<name> <package> <words> [REQUIRES <names>] [CFLAGS <flags>] [LIBS <flags>]
-#                          [TARGET <target>])
+# hcomp_install_pkg_config(<name> <package> <words> [REQUIRES <names>] [CFLAGS <flags>]
+#                          [LIBS <flags>] [TARGET <target>])
 #
-# <name>.pc, for programs without CMake; with TARGET only where that library was built.
+# Installs <name>.pc, for programs without CMake. With TARGET: only if that library was built.
 function(hcomp_install_pkg_config name package words)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "REQUIRES;CFLAGS;LIBS;TARGET" "")
   set(file ${PROJECT_BINARY_DIR}/pkgconfig/${name}.pc)
@@ -60,12 +60,12 @@ hcomp_install_pkg_config(hcomp dev "C++ headers" CFLAGS "${include} -pthread" LI
 hcomp_install_pkg_config(hcomp-mpi dev "C++ headers for MPI, which mpicxx finds"
   REQUIRES hcomp CFLAGS "-DOMPI_SKIP_MPICXX -DMPICH_SKIP_MPICXX")
 hcomp_install_pkg_config(hcomp-ucx dev "C++ headers for UCX" REQUIRES "hcomp ucx")
-# nvcc knows no -pthread.
+# nvcc does not accept -pthread.
 hcomp_install_pkg_config(hcomp-gpu dev "C++ headers for CUDA, to be compiled by nvcc"
   CFLAGS "${include} --expt-relaxed-constexpr -Xcompiler=-pthread" LIBS "-Xcompiler=-pthread")
 unset(include)
 
-# Of no Debian package: in /usr there is nothing to load.
+# In no Debian package: files in /usr need no module.
 configure_file(cmake/modulefile.in modulefile @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/modulefile RENAME ${PROJECT_VERSION}
   DESTINATION ${CMAKE_INSTALL_DATADIR}/modulefiles/hcomp COMPONENT modulefile)

@@ -1,14 +1,14 @@
-# Which programs in other languages can be tested here.
+# Finds the languages that can be tested here.
 #
 #   HCOMP_FORTRAN_<mpi>      the compiler of that MPI
 #   HCOMP_NO_FORTRAN_<mpi>   why it cannot be used, or empty
 #   HCOMP_PYTHON             an interpreter
-#   HCOMP_MPI4PY             the MPI that its mpi4py is for
-#   HCOMP_NO_MPI4PY          why there is none, or empty
-#   HCOMP_NO_NUMPY           why there is no interpreter with numpy for our libraries, or empty
+#   HCOMP_MPI4PY             the MPI of its mpi4py
+#   HCOMP_NO_MPI4PY          why mpi4py is missing, or empty
+#   HCOMP_NO_NUMPY           why no interpreter with numpy can load our libraries, or empty
 #
-# Compilers are asked by their wrappers: CMake knows one Fortran compiler per build at most, and the
-# MPIs' modules are each for their own.
+# Fortran is compiled by the MPIs' wrappers: CMake supports one Fortran compiler per build, and the
+# Fortran modules of each MPI need its own compiler.
 
 foreach(mpi IN LISTS HCOMP_MPIS)
   find_program(HCOMP_FORTRAN_${mpi} mpif90.${mpi})

@@ -1,11 +1,12 @@
-# hcomp_add_man_page(<page> <words> INSTALL|NO_INSTALL COMMAND <program>... [DEPENDS <target or file>...])
+# hcomp_add_man_page(<page> <words> INSTALL|NO_INSTALL COMMAND <program>...
+#                    [DEPENDS <target or file>...])
 #
-# man/<page>.1 in the build, made of what the program says with --help, where help2man is found. All pages
-# are the target `man`; those of programs that are installed are installed with them.
+# Builds man/<page>.1 from the program's --help output with help2man, if available. The target `man`
+# builds all pages. Pages of installed programs are installed with them.
 
 find_program(HCOMP_HELP2MAN help2man)
 mark_as_advanced(HCOMP_HELP2MAN)
-if(HCOMP_SANITIZE)  # programs are started to write their pages
+if(HCOMP_SANITIZE)  # building a page runs its program
   set(HCOMP_HELP2MAN "")
   hcomp_note("man pages" "off, because HCOMP_SANITIZE is ${HCOMP_SANITIZE}")
 elseif(HCOMP_HELP2MAN)

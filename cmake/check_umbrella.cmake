@@ -1,6 +1,6 @@
-# cmake -D ROOT=<source> -P check_umbrella.cmake: every public header of include/ is in one of the
-# umbrellas, the headers of include/hcomp itself. Umbrellas hold no code, their includes are sorted, but
-# for the version, which may come first.
+# cmake -D ROOT=<source> -P check_umbrella.cmake: every public header of include/ is in an umbrella.
+# The umbrellas are the headers of include/hcomp itself. They contain no code, and their includes
+# are sorted, except that the version may come first.
 cmake_minimum_required(VERSION 3.25)
 
 set(version hcomp/core/version.hpp)

@@ -1,6 +1,7 @@
-# cmake -D ROOT=<source> [-D TAG=v<version>] -P check_version.cmake: the first heading of CHANGELOG.md names
-# the version and the wire format of core/version.hpp, "## Unreleased: 1.2.3, wire format 4". With TAG it
-# is that of a release, "## 1.2.3, 2027-01-31, wire format 4", and so is the tag.
+# cmake -D ROOT=<source> [-D TAG=v<version>] -P check_version.cmake: the first heading of
+# CHANGELOG.md names the version and the wire format of core/version.hpp: "## Unreleased: 1.2.3,
+# wire format 4". With TAG it must be the heading of a release, "## 1.2.3, 2027-01-31, wire format
+# 4", and the tag must name the same version.
 cmake_minimum_required(VERSION 3.25)
 
 file(READ "${ROOT}/include/hcomp/core/version.hpp" header)

@@ -1,7 +1,8 @@
-# cmake -D NAME=<page> -D ABOUT=<words> -D VERSION= -D HELP2MAN= -D OUTPUT=<file> -P man_page.cmake -- <program>...
+# cmake -D NAME=<page> -D ABOUT=<words> -D VERSION= -D HELP2MAN= -D OUTPUT=<file>
+#       -P man_page.cmake -- <program>...
 #
-# A manual page of what the program says with --help. The titles of its groups of options become those of the
-# page.
+# Builds a manual page from the program's --help output. The titles of its option groups become the
+# headings of the page.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/CommandTest.cmake)
 
@@ -9,7 +10,7 @@ command_after_dashes(program)
 execute_process(COMMAND ${program} --help OUTPUT_VARIABLE help COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE "\n\\[Option Group: ([^]]*)\\]\n  Options:" "\n\\1:" help "${help}")
 string(REGEX REPLACE "\n    (-[^\n]*)" "\n  \\1" help "${help}")
-string(REGEX REPLACE " \\.\\.\\. ([A-Z])" " ...  \\1" help "${help}")  # an option, what it does
+string(REGEX REPLACE " \\.\\.\\. ([A-Z])" " ...  \\1" help "${help}")  # option, text
 
 set(folder ${OUTPUT}.d)
 file(WRITE ${folder}/help "${help}")

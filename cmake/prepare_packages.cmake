@@ -1,6 +1,6 @@
-# For cpack, when all is in the folders that packages are made of.
+# Runs in cpack after the packages' folders are filled.
 
-# What was not built is missed here, and not by who installs an empty package.
+# Fails if a component was not built, instead of creating an empty package.
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   file(GLOB_RECURSE files "${CPACK_TEMPORARY_DIRECTORY}/${component}/usr/*")
   if(NOT files)
@@ -8,7 +8,7 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   endif()
 endforeach()
 
-# Debian's Python looks for packages here, and not in share/hcomp/python.
+# Debian's Python searches this folder for packages, and not share/hcomp/python.
 set(root ${CPACK_TEMPORARY_DIRECTORY}/python/usr)
 file(MAKE_DIRECTORY ${root}/lib/python3/dist-packages)
 file(CREATE_LINK ../../../share/hcomp/python/hcomp ${root}/lib/python3/dist-packages/hcomp SYMBOLIC)

@@ -1,5 +1,5 @@
-# Links of our pages as Doxygen knows them: to pages without their headings; others, such as to a program, are
-# text. Marks for our tests are left out.
+# Converts links of our pages for Doxygen. Removes headings from links to pages, and turns links to
+# other files, for example programs, into text. Removes marks for our tests.
 /^<!-- .* -->$/d
 s/\]\(([^):]*\.md)#[^)]*\)/](\1)/g
 s/([^!]|^)\[([^]]*)\]\(#[^)]*\)/\1\2/g

@@ -1,5 +1,5 @@
-# Finds UCX: by its own CMake package, or by pkg-config where that is missing (UCX before 1.11).
-# Either way: ucx_FOUND and the targets ucx::ucp, ucx::ucs.
+# Finds UCX with its CMake package, or with pkg-config if that is missing (UCX before 1.11). Sets
+# ucx_FOUND and the targets ucx::ucp and ucx::ucs.
 
 find_package(ucx CONFIG QUIET)
 if(NOT TARGET ucx::ucp)

@@ -1,4 +1,4 @@
-# A recipe for Spack 1.0 or newer, which installs what is committed in the checkout that it is in:
+# A recipe for Spack 1.0 or newer. It installs the committed state of the checkout that contains it:
 #
 #     spack repo add cmake/spack_repo/hcomp && spack install hcomp
 
@@ -10,8 +10,9 @@ from spack.package import *
 
 
 class Hcomp(CMakePackage):
-    """Sums vectors across machines without decompressing them on the way: headers for C++20, and
-    libraries for programs in C, Fortran and Python and for those that nobody recompiles."""
+    """Compressed all-reduce across nodes, without decompression on the way: C++20 headers, and
+    libraries for C, Fortran, Python and existing MPI binaries.
+    """
 
     git = pathlib.Path(__file__).resolve().parents[5].as_uri()
 
@@ -49,7 +50,7 @@ class Hcomp(CMakePackage):
             self.define_from_variant("HCOMP_WITH_UCX", "ucx"),
             self.define_from_variant("HCOMP_WITH_GPU", "cuda"),
             self.define_from_variant("HCOMP_BUILD_PLUGINS", "plugins"),
-            self.define("HCOMP_MPIS", mpis),  # and no other that this machine has
+            self.define("HCOMP_MPIS", mpis),  # ignore other MPIs of this machine
             self.define("HCOMP_BUILD_TESTS", False),
             self.define("HCOMP_BUILD_EXAMPLES", False),
             self.define("HCOMP_BUILD_BENCHMARKS", False),
