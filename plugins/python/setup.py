@@ -1,8 +1,8 @@
-"""What pyproject.toml cannot say: the version, which stands in one place, and the libraries.
+"""Build steps that pyproject.toml cannot express: the version from its header, and the libraries.
 
-A wheel holds libhcomp_ucx.so and libhcomp.so of every MPI that was found. They are taken from build/ of
-the checkout, or the folder that HCOMP_BUILD names, if any of them was built there; otherwise CMake
-builds them. A source distribution holds what is built from.
+A wheel contains libhcomp_ucx.so, and libhcomp.so of every MPI that CMake finds. It takes them from
+build/ of the checkout, or from the folder in HCOMP_BUILD, if that contains any of them. Otherwise
+CMake builds them. A source distribution contains the sources of the libraries.
 """
 
 import os
@@ -18,7 +18,7 @@ from setuptools.dist import Distribution
 
 try:
     from setuptools.command.bdist_wheel import bdist_wheel
-except ImportError:  # of setuptools before 70.1
+except ImportError:  # setuptools before 70.1
     from wheel.bdist_wheel import bdist_wheel
 
 here = Path(__file__).resolve().parent
@@ -32,7 +32,7 @@ packages = "g++ cmake ninja-build pkg-config libucx-dev nlohmann-json3-dev libfm
 
 
 def run(*command: str) -> str:
-    """Its standard output. What it says besides is shown."""
+    """Run a command and return its standard output. Its standard error is shown."""
     try:
         return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     except FileNotFoundError:
@@ -48,7 +48,7 @@ def run(*command: str) -> str:
 
 
 def build_libraries(folder: Path) -> None:
-    """Those of what CMake finds, in folder/plugins/."""
+    """Build the libraries that CMake has the dependencies for, in folder/plugins/."""
     configure = ["cmake", "-S", str(root), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release"]
     for what in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "INSTALL"):
         configure.append(f"-DHCOMP_{what}=OFF")
@@ -66,7 +66,7 @@ def build_libraries(folder: Path) -> None:
 
 
 def built_in(folder: Path) -> dict[str, Path]:
-    """The libraries that are there, by the folder that they have in the package."""
+    """The existing libraries in a build folder, by their folder in the package."""
     files = {name: folder / "plugins" / name / file for name, file in libraries.items()}
     return {name: file for name, file in files.items() if file.exists()}
 
@@ -103,7 +103,7 @@ class sdist_with_source(sdist):
 
 class with_libraries(Distribution):
     def has_ext_modules(self) -> bool:
-        return True  # a wheel of this machine's kind
+        return True  # the wheel is specific to this platform
 
 
 class wheel_of_any_python(bdist_wheel):

@@ -1,6 +1,6 @@
-"""Sums of arrays over ranks in few bytes, by hcomp's C API.
+"""Compressed all-reduce of NumPy arrays, on top of hcomp's C API.
 
-Over MPI, by libhcomp.so of the MPI that mpi4py uses:
+Over MPI, with libhcomp.so of the MPI that mpi4py uses:
 
     from mpi4py import MPI
     import hcomp
@@ -8,16 +8,17 @@ Over MPI, by libhcomp.so of the MPI that mpi4py uses:
     with hcomp.Plan(MPI.COMM_WORLD, gradient.size, gradient.dtype, "thc:bits=4") as mean:
         mean.all_reduce(gradient, mean=True)
 
-or without MPI, by libhcomp_ucx.so:
+Without MPI, with libhcomp_ucx.so:
 
     with hcomp.Group.from_directory("/shared/run-17", rank, size) as group:
         with hcomp.Plan(group, gradient.size, gradient.dtype, "thc:bits=4") as mean:
             mean.all_reduce(gradient, mean=True)
 
-ElasticGroup is for ranks of which some may be lost meanwhile, and others come.
+ElasticGroup is fault-tolerant: ranks may fail, and new ranks may join.
 
-In PyTorch: ``torch.distributed.init_process_group("cpu:hcomp")``, see hcomp.torch. MPI programs that
-call ``comm.Allreduce`` themselves need none of this: see libhcomp_pmpi.so and HCOMP_CONFIG.
+PyTorch uses hcomp through ``torch.distributed.init_process_group("cpu:hcomp")``, see hcomp.torch.
+MPI programs that call ``comm.Allreduce`` need no changes: preload libhcomp_pmpi.so and set
+HCOMP_CONFIG.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class Version(NamedTuple):
 
 
 def version() -> Version:
-    """Of the library."""
+    """Version of the loaded library."""
     numbers = [ctypes.c_int() for _ in Version._fields]
     _library.any_of_both().call("hcomp_version", *(ctypes.byref(one) for one in numbers))
     return Version(*(one.value for one in numbers))
@@ -68,7 +69,7 @@ def __getattr__(name: str) -> str:
 
 
 def library_path(over: str = "mpi") -> str:
-    """The file of the library over "mpi" or "ucx", which is loaded if it was not."""
+    """Path of the library over "mpi" or "ucx". Loads the library if necessary."""
     return {"mpi": _library.of_mpi, "ucx": _library.of_ucx}[over]().file
 
 

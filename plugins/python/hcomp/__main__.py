@@ -1,4 +1,4 @@
-"""python -m hcomp: what is there, and what is missing."""
+"""python -m hcomp: shows which libraries are available and which are missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks of which some may be lost and others come, without MPI."""
+"""Fault-tolerant groups of ranks, without MPI."""
 
 from __future__ import annotations
 
@@ -27,10 +27,23 @@ class _State(ctypes.Structure):
 
 
 class ElasticGroup(_library.Handle):
-    """Ranks that go on when some of them are lost, and let newcomers in. Without MPI, over UCX.
+    """A fault-tolerant group: continues when ranks fail, and admits new ranks. Uses UCX, not MPI.
 
-    They find each other by a directory that all see, on one host or on NFS 4; every run needs one
-    of its own. This starts four ranks and a newcomer; kill any of them meanwhile::
+    Ranks find each other through a shared directory, on one node or on NFS 4. Every run needs a
+    directory of its own.
+
+    If a rank fails during an all-reduce, the remaining ranks repeat the all-reduce. If some of them
+    already have its result, the remaining ranks receive that result instead. All see the same bits.
+    All ranks make collective calls in the same order, including those of Plans over the group.
+
+    A rank has failed when it ends, or when the other ranks have waited ``timeout`` seconds for it.
+    If it returns, its calls raise an HcompError with code TRANSPORT and its own name as ``rank``.
+    The remaining ranks get no error. Only one thread at a time may use the group.
+
+    rank, size:  of a new job, in which all ranks take part; their names are 0 to size - 1
+    timeout:     seconds; longer than any computation between two calls. 0: no limit
+
+    This example starts four ranks and a newcomer. Any of them may be killed::
 
         import sys, time, numpy, hcomp
 
@@ -42,25 +55,16 @@ class ElasticGroup(_library.Handle):
             group = hcomp.ElasticGroup.join(place)
         with group, hcomp.Plan(group, 1000, numpy.float32, "thc:bits=4") as mean:
             if rank < 0:
-                group.share(parameters, step)            # takes what the others have
+                group.share(parameters, step)            # receives the members' state
             while step < 2000:
                 gradient = numpy.random.rand(1000).astype(numpy.float32)
-                report = mean.all_reduce(gradient, mean=True)      # of report.weight ranks
+                report = mean.all_reduce(gradient, mean=True)      # over report.weight ranks
                 parameters += gradient
                 step += 1
-                time.sleep(0.01)                         # a gradient takes its time
-                if step % 10 == 0 and group.admit():     # somebody has come
+                time.sleep(0.01)                         # time to compute a gradient
+                if step % 10 == 0 and group.admit():     # a newcomer has joined
                     group.share(parameters, step)
             print(group, "lost", group.lost, parameters.sum())
-
-    A sum in which a rank is lost is made again by those who are left, or they get its result if
-    some of them have it: all see the same bits. Collective calls, and those of Sums over the group,
-    are made in the same order on all ranks. A rank is lost when it ends, or when the others have
-    waited for ``timeout`` seconds. If it comes back its calls are an HcompError of code TRANSPORT,
-    whose ``rank`` is its name; nobody else has an error. Used by one thread at a time.
-
-    rank, size:  of a new job, whose ranks all come; its members are called 0 to size - 1
-    timeout:    seconds; more than any computation between two calls. 0: for ever
     """
 
     def __init__(
@@ -72,9 +76,10 @@ class ElasticGroup(_library.Handle):
     def join(
         cls, path: Union[str, os.PathLike[str]], timeout: float = 30.0
     ) -> ElasticGroup:
-        """A newcomer to a job that goes on: waits until its members ``admit`` it.
+        """Join a running job: waits until its members call ``admit``.
 
-        Then it calls ``share``, as they do. An HcompError if nobody admits it.
+        Then the newcomer calls ``share``, like the members. Raises an HcompError if nobody admits
+        it.
         """
         group = cls.__new__(cls)
         group._enter("hcomp_elastic_join", path, timeout)
@@ -95,62 +100,63 @@ class ElasticGroup(_library.Handle):
             except BaseException as error:
                 trouble.append(error)
 
-        # In a thread of its own: others may take long to come, and Ctrl-C shall end the waiting.
+        # A separate thread, because other ranks may arrive late and Ctrl-C must end the wait.
         waiting = threading.Thread(target=enter, daemon=True)
         waiting.start()
-        while waiting.is_alive():  # a signal just before a wait does not end it
+        while waiting.is_alive():  # a signal just before join() does not end it
             waiting.join(0.2)
         if trouble:
             raise trouble[0]
 
-    # ---- Who is there, of the calls so far -----------------------------------------------------
+    # ---- Members, as of the last call ------------------------------------------------------------
 
     @property
     def name(self) -> int:
-        """Of this rank. It stays, and nobody else has it."""
+        """Name of this rank. Unique, and constant for the lifetime of the rank."""
         return self._now().name
 
     @property
     def rank(self) -> int:
-        """0 to size - 1 among those who are there: changes when others are lost."""
+        """Index among the current members, 0 to size - 1. Changes when other ranks fail."""
         return self._now().rank
 
     @property
     def size(self) -> int:
-        """How many are there."""
+        """Number of current members."""
         return self._now().size
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Names of those who are there, by ranks."""
+        """Names of the current members, ordered by rank."""
         return self._names("hcomp_elastic_members", self.size)
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """Names of those who were lost since this rank is there, the first one first."""
+        """Names of the ranks that failed since this rank joined, in order of their failure."""
         return self._names("hcomp_elastic_lost", self._now().lost)
 
     @property
     def generation(self) -> int:
-        """Grows whenever somebody is lost or comes."""
+        """Counter that grows whenever a rank fails or joins."""
         return self._now().generation
 
-    # ---- Newcomers -----------------------------------------------------------------------------
+    # ---- Newcomers -------------------------------------------------------------------------------
 
     def admit(self) -> bool:
-        """Let those in who wait to join. Collective of the members, between two sums.
+        """Admit the ranks that wait to join. Collective over the members, between two all-reduces.
 
-        True on all ranks where somebody has come who needs the state: then all call ``share``.
+        Returns True on all ranks if a newcomer needs the state. All ranks then call ``share``.
         """
         needed = ctypes.c_int()
         self._library.call("hcomp_elastic_admit", self.handle, ctypes.byref(needed))
         return bool(needed.value)
 
     def share(self, *arrays: NDArray[Any]) -> None:
-        """Give newcomers, in their arrays, what a member that was there before has in its own.
+        """Copy the arrays of a member into the arrays of the newcomers.
 
-        Collective; as many bytes on all ranks, otherwise an HcompError on all. Arrays of any type,
-        in any number of dimensions, C-contiguous.
+        Collective. The total size in bytes must be equal on all ranks; otherwise all ranks raise an
+        HcompError. Arrays may have any type and any number of dimensions. They must be
+        C-contiguous.
         """
         wrong = ""
         for x in arrays:
@@ -158,7 +164,7 @@ class ElasticGroup(_library.Handle):
                 wrong = f"share: {type(x).__name__} is no C-contiguous numpy.ndarray to write to"
             elif x.dtype.hasobject:
                 wrong = f"share: an array of {x.dtype} has no bytes of its own"
-        # with what is wrong here the others are told, by a size that none of them has
+        # Invalid arguments: a size that no other rank has reports the error to the other ranks.
         parts = [] if wrong else [x.reshape(-1).view(numpy.uint8) for x in arrays]
         state = numpy.concatenate([numpy.empty(0, numpy.uint8), *parts])
         code = self._library.code_of(
@@ -173,9 +179,9 @@ class ElasticGroup(_library.Handle):
             begin += part.size
 
     def share_bytes(self, state: Optional[bytes]) -> bytes:
-        """The same for bytes whose number newcomers do not know: they pass None.
+        """Like ``share``, for bytes of a length that newcomers do not know. Newcomers pass None.
 
-        Gives them what some other one passes, and all others what they pass themselves.
+        Returns a member's bytes to newcomers. Every other rank gets its own bytes back.
         """
         shared, count = ctypes.c_void_p(), ctypes.c_size_t()
         self._library.call(
@@ -189,16 +195,15 @@ class ElasticGroup(_library.Handle):
         return ctypes.string_at(shared, count.value) if count.value else b""
 
     def forget(self) -> None:
-        """This rank needs the state by the next ``share``, as a newcomer does.
+        """Mark this rank as one that needs the state from the next ``share``, like a newcomer.
 
-        Such as all but one at the start. Not collective.
+        For example, all ranks but one do so at the start. Not collective.
         """
         self._library.call("hcomp_elastic_forget", self.handle)
 
-    # --------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Free it. Collective: nobody is gone while others need its results."""
+        """Free the group. Collective: a rank stays until the other ranks have its results."""
         super().close()
 
     def __repr__(self) -> str:

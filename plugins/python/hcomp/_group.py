@@ -1,4 +1,4 @@
-"""Ranks that are connected without MPI, and the ways in which they find each other."""
+"""Groups of ranks without MPI, and how their ranks find each other."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from ._request import Request
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-#: Gives every rank the bytes of all ranks, in the order of the ranks. All have as many.
+#: All-gathers bytes in rank order. All ranks pass the same length.
 Exchange = Callable[[bytes], "list[bytes]"]
 
 
 class Store(Protocol):
-    """Values by name that all ranks see, such as a torch.distributed.Store."""
+    """A key-value store that all ranks share, for example a torch.distributed.Store."""
 
     def set(self, key: str, value: bytes) -> None: ...
 
     def get(self, key: str) -> bytes:
-        """Waits until another rank has set it."""
+        """Wait until another rank has set the key, and return its value."""
         ...
 
 
 class DirectoryStore:
-    """A Store in a directory that all ranks see: a file for each value.
+    """A Store in a shared directory, with one file per value.
 
-    path:     a directory of this run alone; it is made if it is not there
-    timeout:  seconds that ``get`` waits
+    path:     a directory for this run only; created if it does not exist
+    timeout:  limit of ``get`` in seconds
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]], timeout: float = 30.0) -> None:
@@ -46,7 +46,7 @@ class DirectoryStore:
         draft = self.path / f".{key}.{os.getpid()}"
         draft.write_bytes(value)
         try:
-            os.link(draft, self.path / key)  # whole, and never over another one
+            os.link(draft, self.path / key)  # complete, and never over an existing file
         except FileExistsError:
             raise FileExistsError(
                 f"{self.path / key} is there already, of an earlier run or of a second rank of this "
@@ -69,14 +69,14 @@ class DirectoryStore:
 class Group(_library.Handle):
     """Ranks 0 to size - 1, connected by UCX, without MPI. Creation is collective.
 
-    A rank that dies or says nothing for ``timeout`` seconds is an HcompError of code TRANSPORT on
-    all others, with its number in the text; the group can only be closed then. Used by one thread
-    at a time, with its sums.
+    If a rank fails or is silent for ``timeout`` seconds, all other ranks raise an HcompError with
+    code TRANSPORT and its number in the text. The group can then only be closed. Only one thread at
+    a time may use the group and its Plans.
 
-    exchange:  an all-gather by any means; called twice, and not afterwards
-    timeout:   seconds that connecting, one message, and the end may take; 0: for ever
-    id:        which ranks of a job these are, by any number that all of them have: groups with
-               different ones draw different random numbers; 0 for all ranks of a job
+    exchange:  an all-gather over any channel; called twice, during creation only
+    timeout:   limit in seconds for connecting, for one message, and for closing; 0: no limit
+    id:        a number for this set of ranks, equal on its ranks. Groups with different numbers use
+               different random draws. 0: all ranks of a job
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Group(_library.Handle):
                         f"expected are {size} of {count}"
                     )
                 ctypes.memmove(together, b"".join(parts), count * size)
-            except BaseException as error:  # it must not leave a function that C calls
+            except BaseException as error:  # it must not propagate into C code
                 raised.append(error)
                 return 1
             return 0
@@ -125,9 +125,9 @@ class Group(_library.Handle):
         prefix: str = "hcomp",
         id: int = 0,
     ) -> Group:
-        """Ranks that find each other by a store, such as a torch.distributed.Store.
+        """Create a group whose ranks meet in a store, for example a torch.distributed.Store.
 
-        prefix:  of the keys; another one for every group that uses the same store
+        prefix:  of the keys; unique for every group that uses the same store
         """
         rounds = iter(range(2**31))
 
@@ -145,16 +145,17 @@ class Group(_library.Handle):
     def from_directory(
         cls, path: Union[str, os.PathLike[str]], rank: int, size: int, timeout: float = 30.0
     ) -> Group:
-        """Ranks that find each other by files in a directory, which is of this run alone."""
+        """Create a group whose ranks meet in a directory, which must belong to this run only."""
         return cls.from_store(DirectoryStore(path, timeout or float("inf")), rank, size, timeout)
 
     @classmethod
     def from_mpi(cls, comm: MPI.Comm, timeout: float = 30.0) -> Group:
-        """The ranks of a communicator of mpi4py, of whatever MPI, which only introduces them."""
+        """Create a group of an mpi4py communicator's ranks. Any MPI; it only exchanges addresses.
+        """
         return cls(comm.rank, comm.size, comm.allgather, timeout)
 
     def configure(self, settings: Optional[str]) -> None:
-        """Rules, as in HCOMP_CONFIG, for sums that are not made by a Plan. None: full precision.
+        """Set rules, as in HCOMP_CONFIG, for reductions without a Plan. None: full precision.
 
         Collective, equal on all ranks.
         """
@@ -162,15 +163,15 @@ class Group(_library.Handle):
         self._library.call("hcomp_group_set", self.handle, text)
 
     def close(self) -> None:
-        """Free it, and end its connections when its last Plan is closed, too. Collective."""
+        """Free the group. Connections end after its last Plan is closed, too. Collective."""
         super().close()
 
     def __repr__(self) -> str:
         return f"hcomp.Group(rank {self.rank} of {self.size})"
 
-    # ---- On memory, for other packages such as hcomp.torch -------------------------------------
+    # ---- Collectives on memory addresses, for packages like hcomp.torch --------------------------
 
-    #: Types of values, by name; bytes each
+    #: Value types by name: number in the C API, and bytes per value
     types = {
         "float32": (0, 4),
         "float64": (1, 8),
@@ -181,7 +182,7 @@ class Group(_library.Handle):
     }
 
     def all_reduce_at(self, x: int, values: int, type: str, mean: bool = False) -> CReport:
-        """Plan the values at address ``x`` over all ranks, in place."""
+        """All-reduce the ``values`` values at address ``x``, in place."""
         report = CReport()
         self._library.call(
             "hcomp_group_all_reduce",
@@ -197,7 +198,8 @@ class Group(_library.Handle):
     def reduce_scatter_at(
         self, x: int, part: int, values: int, type: str, mean: bool = False
     ) -> CReport:
-        """Plan ``size * values`` values at ``x``; rank r gets the r-th part of them at ``part``."""
+        """Reduce ``size * values`` values at ``x``, and write the r-th part to ``part`` on rank r.
+        """
         report = CReport()
         self._library.call(
             "hcomp_group_reduce_scatter",
@@ -212,15 +214,15 @@ class Group(_library.Handle):
         return report
 
     def all_gather_at(self, mine: int, count: int, together: int) -> None:
-        """Put ``count`` bytes of every rank one after the other to ``together``."""
+        """All-gather ``count`` bytes of every rank to ``together``, in rank order."""
         self._library.call("hcomp_group_all_gather", self.handle, mine, count, together)
 
     def broadcast_at(self, x: int, count: int, root: int) -> None:
-        """Put the ``count`` bytes at ``x`` of rank ``root`` there on all ranks."""
+        """Broadcast the ``count`` bytes at ``x`` of rank ``root``, in place."""
         self._library.call("hcomp_group_broadcast", self.handle, x, count, root)
 
-    # The same, started, see Plan.start_all_reduce; `keep` must stay in memory until it is done, as what
-    # the addresses are of.
+    # Nonblocking versions, see Plan.start_all_reduce. The buffers and `keep` must stay in memory
+    # until the call is done.
 
     def start_all_reduce_at(
         self, x: int, values: int, type: str, mean: bool = False, keep: object = None

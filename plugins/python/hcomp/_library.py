@@ -1,6 +1,6 @@
-"""The C libraries: where they are, how they are loaded, what their functions take.
+"""The C libraries: search, loading, and argument types of their functions.
 
-There is one of every MPI, libhcomp.so, and one that needs no MPI, libhcomp_ucx.so.
+Each MPI has its own libhcomp.so. libhcomp_ucx.so needs no MPI.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Self = TypeVar("Self", bound="Handle")
 
 
 class HcompError(RuntimeError):
-    """What went wrong, in the library's words; ``code`` is its kind, as in hcomp/plan.h.
+    """An error of the library. The message is its text, ``code`` is its kind, as in hcomp/plan.h.
 
-    ``rank`` is the one that an error of code TRANSPORT blames, or None.
+    ``rank`` is the rank that caused an error with code TRANSPORT, or None.
     """
 
     INVALID_ARGUMENT = 1
@@ -53,15 +53,15 @@ class CReport(ctypes.Structure):
 
 @dataclass(frozen=True)
 class Report:
-    """What one call did on this rank."""
+    """Statistics of one call on this rank."""
 
     bytes_sent: int  #: headers included
-    weight: int  #: summands of the result: the number of ranks
-    seconds: float  #: all of the call
-    seconds_codec: float  #: of them encoding, merging and decoding
-    error: float  #: no value of the sum is off by more; 0 too where the codec has no bound
-    #: 1/16 to 1, near 1 where one value of some makes those beside it noise; 0 with codecs whose
-    #: unit does not follow the values
+    weight: int  #: number of ranks in the result
+    seconds: float  #: of the call
+    seconds_codec: float  #: of that: encoding, merging and decoding
+    error: float  #: upper bound on the error of any value; 0 also for codecs without one
+    #: 1/16 to 1. Near 1, one large value in a block turns the values beside it into noise. 0 with
+    #: codecs whose quantization step does not depend on the values
     dominance: float
 
     @classmethod
@@ -85,11 +85,11 @@ class Library:
         self._c.hcomp_last_error.restype = ctypes.c_char_p
 
     def built_for(self) -> str:
-        """What moves the bytes: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI"."""
+        """Communication library in use: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI"."""
         return self._c.hcomp_built_for().decode()
 
     def code_of(self, function: str, *arguments: object) -> int:
-        """Call, and give the code."""
+        """Call the function and return its error code."""
         called = getattr(self._c, function)
         called.argtypes = _argument_types[function]
         return called(*arguments)
@@ -105,7 +105,7 @@ class Library:
 
 
 class Handle:
-    """Something that a library made and frees: the end of a ``with`` block does it, nothing else."""
+    """An object that a library creates and frees. Only a ``with`` block or close() frees it."""
 
     def __init__(self, library: Library, free: str) -> None:
         self._library = library
@@ -114,7 +114,7 @@ class Handle:
 
     @property
     def handle(self) -> ctypes.c_void_p:
-        """For the C API."""
+        """Pointer for the C API."""
         if not self._pointer:
             raise HcompError(HcompError.INVALID_ARGUMENT, f"{self!r} is closed")
         return self._pointer
@@ -131,7 +131,7 @@ class Handle:
         error: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        # Where one rank has failed, the others may never come here.
+        # After an error on this rank, the other ranks may never reach a collective close.
         if kind is None or issubclass(kind, HcompError):
             self.close()
 
@@ -190,7 +190,7 @@ _argument_types = _types()
 def of_mpi() -> Library:
     """libhcomp.so of the MPI that mpi4py uses.
 
-    HCOMP_LIBRARY, the one that a preloaded libhcomp_pmpi.so has brought, or the first that is found.
+    HCOMP_LIBRARY, else the library that a preloaded libhcomp_pmpi.so loaded, else the first found.
     """
     mpi = _mpi_of_mpi4py()
     named = os.environ.get("HCOMP_LIBRARY")
@@ -210,7 +210,7 @@ def of_mpi() -> Library:
 
 @functools.lru_cache(maxsize=None)
 def of_ucx() -> Library:
-    """libhcomp_ucx.so: HCOMP_GROUP_LIBRARY, or the first that is found."""
+    """libhcomp_ucx.so: HCOMP_GROUP_LIBRARY, else the first found."""
     file = os.environ.get("HCOMP_GROUP_LIBRARY") or _found(
         candidates("ucx", "libhcomp_ucx.so"),
         "there is no libhcomp_ucx.so. It is built where CMake finds UCX (Debian: libucx-dev). Set "
@@ -224,7 +224,7 @@ def of_ucx() -> Library:
 
 
 def any_of_both() -> Library:
-    """For what is the same in all of them: one that is loaded, if there is one."""
+    """Any library, for functions that all libraries share. Prefers a loaded one."""
     if of_mpi.cache_info().currsize > 0:
         return of_mpi()
     try:
@@ -237,13 +237,13 @@ def any_of_both() -> Library:
 
 
 def candidates(folder: str, name: str) -> list[Path]:
-    """Where a library can be.
+    """Paths where a library can be.
 
-    folder: "openmpi", "mpich" or "ucx", as in plugins/ of a build
+    folder:  "openmpi", "mpich" or "ucx", as in plugins/ of a build
     """
     here = Path(__file__).resolve().parent
     places = [here, here / folder]
-    # In a checkout this is plugins/python/hcomp/ and the builds are beside plugins/.
+    # In a checkout this is plugins/python/hcomp/, and the builds are beside plugins/.
     if len(here.parents) > 2 and here.parents[1].name == "plugins":
         root = here.parents[2]
         builds = [root / "build", *sorted(root.glob("build-*"))]
@@ -267,7 +267,7 @@ def _found(files: list[Path], otherwise: str) -> str:
 
 
 def _mpi_of_mpi4py() -> str:
-    """Its name as in the folders of plugins: "openmpi", "mpich"."""
+    """Name of mpi4py's MPI, as in the folders of plugins: "openmpi", "mpich"."""
     from mpi4py import MPI
 
     text = MPI.Get_library_version()

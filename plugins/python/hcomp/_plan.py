@@ -1,4 +1,4 @@
-"""Sums of arrays of one size and type."""
+"""Plans: compressed collectives on arrays of one size and type."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ Array = NDArray[Any]
 
 
 class Plan(_library.Handle):
-    """Sums of arrays of one size and type by one codec.
+    """All-reduce, reduce-scatter and all-gather of arrays of one size and type with one codec.
 
-    Creation is collective; so are all methods but ``shard``. Arrays are summed in place. They have
-    ``values`` values of ``dtype``, in any number of dimensions, C-contiguous. What is wrong on one
-    rank is an HcompError on all.
+    Creation is collective, and so are all methods except ``shard``. Collectives work in place.
+    Arrays have ``values`` values of ``dtype``, in any number of dimensions, and are C-contiguous.
+    An invalid argument on one rank raises an HcompError on all ranks.
 
-    over:    a communicator of mpi4py, not an intercommunicator; or a Group; or an ElasticGroup, where
-             only all_reduce is to be had, creation is not collective, and ``report.weight`` says of
-             how many ranks a sum is
-    values:  of every array, such as ``x.size``
+    Over an ElasticGroup a Plan supports only all_reduce, creation is not collective, and
+    ``report.weight`` is the number of ranks in the result.
+
+    over:    an mpi4py communicator (no intercommunicator), a Group, or an ElasticGroup
+    values:  number of values of every array, for example ``x.size``
     dtype:   float32 or float64
-    codec:  codec and keys as in a rule of HCOMP_CONFIG: "thc:bits=4", "error_bounded:1e-4"
+    codec:   codec and keys as in a rule of HCOMP_CONFIG: "thc:bits=4", "error_bounded:1e-4"
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Plan(_library.Handle):
         self.dtype = numpy.dtype(dtype)
         self.values = int(values)
         self.codec = codec
-        # Types and sizes that cannot be are the library's to refuse, on all ranks together.
+        # The library refuses invalid types and sizes, on all ranks together.
         size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
         end = (size, self._type(), codec.encode(), ctypes.byref(self._pointer))
         if isinstance(over, Group):
@@ -60,55 +61,57 @@ class Plan(_library.Handle):
             self._library.call("hcomp_plan_create_f", over.py2f(), *end)
 
     def all_reduce(self, x: Array, mean: bool = False) -> Report:
-        """Plan ``x`` over all ranks, in place: the same bits on all of them.
+        """All-reduce ``x`` in place. The result has the same bits on all ranks.
 
-        With mean=True divide by the number of ranks. Methods with feedback add what this lost to
-        the x of the next call.
+        mean=True divides by the number of ranks. Codecs with error feedback add the residual of
+        this call to the x of the next call.
         """
         return self._call("hcomp_all_reduce_sized", x, mean)
 
     def reduce_scatter(self, x: Array, mean: bool = False) -> Report:
-        """The same, but leave each rank only its part of the sum in ``x``, see ``shard``."""
+        """Reduce-scatter in place: each rank keeps only its part of the result, see ``shard``."""
         return self._call("hcomp_reduce_scatter_sized", x, mean)
 
     def all_gather(self, x: Array) -> Report:
-        """Give every rank all ranks' parts of ``x``, encoded once."""
+        """All-gather the parts of all ranks in place. Each part is encoded once."""
         return self._call("hcomp_all_gather_sized", x, False)
 
     def start_all_reduce(self, x: Array, mean: bool = False) -> Request:
-        """Start ``all_reduce``, whose report ``wait()`` of the handle gives. Over a Group only.
+        """Start a nonblocking ``all_reduce``. ``wait()`` of the Request returns its report. Group
+        only.
 
-            started = [total.start_all_reduce(x) for total, x in zip(sums, arrays)]
+            requests = [plan.start_all_reduce(x) for plan, x in zip(plans, arrays)]
             compute()
-            reports = [one.wait() for one in started]
+            reports = [one.wait() for one in requests]
 
-        All ranks start the same calls in the same order, over one Group among all of its sums. Several
-        are under way at a time: where a network has much latency, many short sums take little longer than
-        one. Those of one Plan follow each other. A call that is not started begins when all that was
-        started is done.
+        All ranks start the same calls in the same order, across all Plans of one Group. Calls of
+        different Plans overlap, so on networks with high latency many short all-reduces take little
+        longer than one. Calls of one Plan run one after the other. A blocking call begins after all
+        started calls are done.
         """
         return self._start("hcomp_all_reduce_start_sized", x, mean)
 
     def start_reduce_scatter(self, x: Array, mean: bool = False) -> Request:
-        """Start ``reduce_scatter``, as ``start_all_reduce`` does."""
+        """Start a nonblocking ``reduce_scatter``, as with ``start_all_reduce``."""
         return self._start("hcomp_reduce_scatter_start_sized", x, mean)
 
     def start_all_gather(self, x: Array) -> Request:
-        """Start ``all_gather``, as ``start_all_reduce`` does."""
+        """Start a nonblocking ``all_gather``, as with ``start_all_reduce``."""
         return self._start("hcomp_all_gather_start_sized", x, False)
 
     @property
     def shard(self) -> slice:
-        """Where this rank's part is after reduce_scatter: ``x.ravel()[sum.shard]``."""
+        """This rank's part after reduce_scatter: ``x.ravel()[plan.shard]``."""
         first, count = ctypes.c_size_t(), ctypes.c_size_t()
         self._library.call("hcomp_plan_shard", self.handle, ctypes.byref(first), ctypes.byref(count))
         return slice(first.value, first.value + count.value)
 
     @property
     def shard_alignment(self) -> int:
-        """All ranks own as many values where this times the ranks divides ``values``.
+        """Alignment of parts: all ranks have parts of equal length if ranks * this divides
+        ``values``.
 
-        0 where they never do. The same for a sum of 0 values.
+        0 if the parts are never equal. Plans of 0 values return the same number.
         """
         unit = ctypes.c_size_t()
         self._library.call("hcomp_plan_shard_alignment", self.handle, ctypes.byref(unit))
@@ -116,9 +119,9 @@ class Plan(_library.Handle):
 
     @property
     def residual(self) -> Array:
-        """What this rank's encoding has lost and the next call adds, for a checkpoint: a copy.
+        """This rank's residual, which the next call adds, as a copy for a checkpoint.
 
-        An HcompError where the codec has no feedback. May be set. Each rank has its own.
+        Differs between ranks. May be set. Raises an HcompError for codecs without error feedback.
         """
         lost = numpy.empty(self.values, self.dtype)
         self._library.call("hcomp_plan_get_residual", self.handle, lost.ctypes.data)
@@ -135,22 +138,24 @@ class Plan(_library.Handle):
         self._library.call("hcomp_plan_set_residual", self.handle, lost.ctypes.data)
 
     def set_draws(self, vector: int, step: int) -> None:
-        """Let the next call draw the random numbers of ``step`` of ``vector``, and so on.
+        """Set the random draws: the next call uses those of ``step`` of ``vector``.
 
-        A run that goes on from a checkpoint draws what it would have drawn. Equal on all ranks. Not
-        over an ElasticGroup, which draws by the number of its call.
+        Later calls use the following steps. A run that resumes from a checkpoint then draws the
+        same numbers. Must be equal on all ranks. Not for an ElasticGroup, which numbers its calls
+        itself.
         """
         self._library.call("hcomp_plan_set_draws", self.handle, vector, step)
 
     def close(self) -> None:
-        """Free it. Collective over a communicator. The end of a ``with`` block does it; nothing else."""
+        """Free the plan. Collective over a communicator. Only a ``with`` block calls it by itself.
+        """
         super().close()
 
     def __repr__(self) -> str:
         return f"hcomp.Plan({self.values} of {self.dtype} by {self.codec!r})"
 
     def _type(self) -> int:
-        """As the create of the library takes it; one that cannot be where there is none."""
+        """Type number for the C API; an invalid number for an unsupported type."""
         known = [numpy.dtype(numpy.float32), numpy.dtype(numpy.float64)]
         if self.dtype not in known:
             return -1
@@ -172,9 +177,9 @@ class Plan(_library.Handle):
         return started
 
     def _arguments(self, x: Array, mean: bool) -> tuple[str, list[object]]:
-        """What is wrong with x, or nothing; and what the library gets."""
-        # What the library cannot see is told as an array of a size that cannot be, so that the
-        # other ranks, which are in this call already, come back from it.
+        """Return a description of an invalid x, or "", and the arguments for the library."""
+        # The library cannot see this error. An invalid size reports it to the other ranks, which
+        # already wait in this call.
         wrong = ""
         if not isinstance(x, numpy.ndarray):
             wrong = f"x is a {type(x).__name__}, not a numpy.ndarray"
@@ -191,10 +196,10 @@ class Plan(_library.Handle):
 
 
 def comm_set(comm: MPI.Comm, settings: Optional[str]) -> None:
-    """Settings for MPI's own sums on this communicator, in place of the program's HCOMP_CONFIG.
+    """Replace the program's HCOMP_CONFIG on this communicator, for MPI's own reductions.
 
-    Where libhcomp_pmpi.so is preloaded, otherwise an HcompError of code NOT_RUNNING. None: the
-    program's again. Collective.
+    Needs a preloaded libhcomp_pmpi.so; otherwise raises an HcompError with code NOT_RUNNING. None
+    restores the program's settings. Collective.
     """
     text = None if settings is None else settings.encode()
     _library.of_mpi().call("hcomp_comm_set_f", comm.py2f(), text)

@@ -1,4 +1,4 @@
-"""Calls that were started: the library makes them while the program goes on."""
+"""Nonblocking calls: the library runs them while the program continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ._library import CReport, HcompError, Library, Report
 
 
 class _Call:
-    """A request of the library, and what must stay in memory until it is done."""
+    """A request of the library, and the objects that must stay in memory until it is done."""
 
     def __init__(self, library: Library, keep: object) -> None:
         self.library = library
@@ -25,7 +25,7 @@ class _Call:
         return done.value != 0
 
     def free(self, report: Optional[CReport]) -> int:
-        """The code of the call, when it is done."""
+        """Free a finished request and return its error code."""
         to = None if report is None else ctypes.byref(report)
         return self.library.code_of("hcomp_wait", ctypes.byref(self.request), to)
 
@@ -34,29 +34,30 @@ class _Call:
             self.free(None)
 
 
-#: Calls whose handles the program has dropped, and that were not done then
+#: Unfinished calls whose Request the program has dropped
 _dropped: set[_Call] = set()
 
 
 class Request:
-    """A call that was started. Arrays that it works on are not to be touched until ``wait`` returns.
+    """A started nonblocking call. Do not use its arrays until ``wait`` returns.
 
-    Where the handle is dropped, the call is made all the same, and its errors are lost.
+    If the program drops the Request, the call still runs, but its errors are not reported.
     """
 
     def __init__(self, library: Library, function: str, *arguments: object, keep: object) -> None:
+        """Start a call.
+
+        function:  of the library; takes the arguments and the address of a request
+        keep:      objects that must stay in memory until the call is done
         """
-        function:  of the library, which takes the arguments and where to write the request
-        keep:      what must stay in memory until the call is done
-        """
-        for one in list(_dropped):  # a copy: other threads change it
+        for one in list(_dropped):  # a copy: other threads change the set
             if one.is_done(0):
                 _dropped.discard(one)
         self._call = _Call(library, keep)
-        self._lock = threading.Lock()  # of what follows
+        self._lock = threading.Lock()  # protects the members below
         self._report: Optional[Report] = None
         self._error: Optional[HcompError] = None
-        #: in place of the words of an HcompError that says what is wrong with an argument
+        #: replaces the text of an HcompError if an argument was invalid
         self._wrong = ""
         library.call(function, *arguments, ctypes.byref(self._call.request))
 
@@ -65,7 +66,7 @@ class Request:
             _dropped.add(self._call)
 
     def test(self) -> bool:
-        """Whether it is done: ``wait`` returns at once then."""
+        """True if the call is done. ``wait`` then returns at once."""
         if not self._lock.acquire(blocking=False):
             return False  # another thread waits for it
         try:
@@ -74,9 +75,9 @@ class Request:
             self._lock.release()
 
     def wait(self) -> Report:
-        """What the call that is not started returns, or raises, when it is done.
+        """Wait for the call, and return the report or raise the error of the blocking call.
 
-        Any number of times. Where it is interrupted, as by Ctrl-C, the call goes on.
+        May be called repeatedly. After an interrupt, for example Ctrl-C, the call continues.
         """
         with self._lock:
             if self._report is None and self._error is None:
@@ -88,7 +89,7 @@ class Request:
 
     def _finish(self) -> None:
         call = self._call
-        while not call.is_done(100):  # Python hears of signals in between
+        while not call.is_done(100):  # short waits let Python handle signals
             pass
         report = CReport()
         code = call.free(report)

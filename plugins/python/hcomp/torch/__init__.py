@@ -1,20 +1,21 @@
-"""hcomp as a back end of torch.distributed, for tensors in the memory of the host.
+"""hcomp as a back end of torch.distributed, for tensors in host memory.
 
     torch.distributed.init_process_group("cpu:hcomp")
 
-started by torchrun. all_reduce (sum and average), reduce_scatter_tensor, all_gather, broadcast and
-barrier are hcomp's, in full precision; the rest is an inner Gloo group's. Gradients in few bits:
+Works with torchrun. hcomp runs all_reduce (sum and average), reduce_scatter_tensor, all_gather,
+broadcast and barrier, by default in full precision. An inner Gloo group runs everything else. This
+call compresses gradients:
 
     hcomp.torch.compress(None, "thc:bits=4", min_bytes=1 << 20)
 
-or HCOMP_CONFIG, with the rules of the drop-in library. What is lost of a tensor in one sum is added
-to the next tensor of the same size at the same address, as buckets of DistributedDataParallel are.
+HCOMP_CONFIG does the same, with the rules of the drop-in library. Error feedback identifies a
+tensor by address and size, because DistributedDataParallel reuses its buckets.
 
-ElasticTraining is for ranks of which some may be lost meanwhile, and others come; it needs no
+ElasticTraining is fault-tolerant: ranks may fail, and new ranks may join. It does not need
 torch.distributed.
 
-Hooks for gradients, HookState, work with PyTorch from 1.13 on, the back end with 2.15. Where hcomp
-was not installed by pip, ``import hcomp.torch`` makes the back end known.
+The gradient hooks (HookState) work with PyTorch 1.13 and newer, the back end with 2.15. ``import
+hcomp.torch`` registers the back end if hcomp was not installed by pip.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from ._marsit import Marsit
 from ._shards import ShardState
 from ._state import HookReport
 
-#: PyTorch 1 has hooks, and no back ends but its own
+#: PyTorch 1 has hooks, but no external back ends
 _has_back_ends = hasattr(torch._C._distributed_c10d, "Backend")
 if _has_back_ends:
     from ._backend import HcompBackend
@@ -50,7 +51,7 @@ __all__ = [
 
 
 def register() -> None:
-    """Make the back end known to torch.distributed, which calls it by an entry point."""
+    """Register the back end with torch.distributed. PyTorch calls this through an entry point."""
     if _has_back_ends and not hasattr(dist.Backend, "HCOMP"):
         dist.Backend.register_backend(
             "hcomp", HcompBackend.create, extended_api=True, devices=["cpu"]
@@ -58,7 +59,7 @@ def register() -> None:
 
 
 def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
-    """The back end of a group, or of all ranks."""
+    """The back end of a group. None: of the default group."""
     if not _has_back_ends:
         raise RuntimeError(
             f"hcomp.torch: PyTorch {torch.__version__} has no back ends but its own; hcomp has hooks "
@@ -79,12 +80,13 @@ def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
 def compress(
     group: Optional[dist.ProcessGroup], codec: Optional[str], min_bytes: int = 64 * 1024
 ) -> None:
-    """How the group sums float32 tensors, and float64 where the codec can, from now on.
+    """Compress the group's reductions of float32, and of float64 if the codec supports it.
 
-    Collective, equal on all ranks. Other tensors and smaller ones are summed in full precision.
-    group:   None for that of all ranks
-    codec:  codec and keys, "thc:bits=4" or as in HCOMP_CONFIG "thc:bits=4 feedback=no"; None: full
-             precision for all
+    Collective, equal on all ranks. Other and smaller tensors stay in full precision.
+
+    group:   None: the default group
+    codec:   codec and keys, "thc:bits=4", or as in HCOMP_CONFIG "thc:bits=4 feedback=no"; None:
+             full precision for all tensors
     """
     rule = None
     if codec is not None:

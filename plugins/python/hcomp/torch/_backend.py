@@ -1,4 +1,4 @@
-"""The back end: which collectives are hcomp's, and which are passed on."""
+"""The back end: which collectives hcomp runs, and which it forwards to Gloo."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Tensor = torch.Tensor
 
 
 class _Call(NamedTuple):
-    """A call of a Group: all_reduce_at and so on."""
+    """A call of a Group, for example all_reduce_at."""
 
     name: str
     arguments: tuple[Any, ...]
-    keep: tuple[Tensor, ...]  #: what it works on
+    keep: tuple[Tensor, ...]  #: tensors that the call uses
 
 
-#: Types that hcomp sums; others are summed by Gloo
+#: Types that hcomp reduces; Gloo reduces all other types
 _types = {
     torch.float32: "float32",
     torch.float64: "float64",
@@ -40,14 +40,14 @@ _types = {
 class HcompBackend(Backend):
     """Collectives of one group of ranks, over one set of connections.
 
-    Those with async_op=True are started in the order of the calls and go on together; a thread waits
-    for them, the oldest first, unless somebody waits for a later one. Others are done in the caller's
-    thread, after all that was started.
+    Calls with async_op=True start in call order and overlap. A thread waits for them in order,
+    unless a caller waits for a later one. Blocking calls run in the caller's thread after all
+    started calls.
     """
 
     @classmethod
     def create(cls, how: Any, _: Any) -> HcompBackend:
-        """how: torch's DistributedBackendOptions"""
+        """Create the back end. how: torch's DistributedBackendOptions."""
         # no ranks: all of them
         ranks = list(how.global_ranks_in_group)
         id = zlib.crc32(repr(ranks).encode()) if ranks else 0
@@ -65,7 +65,7 @@ class HcompBackend(Backend):
         self, store: Store, rank: int, size: int, timeout: timedelta, id: int = 0
     ) -> None:
         super().__init__(rank, size)
-        #: of the last sum, as hcomp_report of the C API has them; None before
+        #: of the last reduction, like hcomp_report of the C API; None before
         self.last_report: Optional[Any] = None
         self._inner = ProcessGroupGloo(PrefixStore("gloo", store), rank, size, timeout)
         self._group = Group.from_store(store, rank, size, timeout.total_seconds(), id=id)
@@ -77,10 +77,10 @@ class HcompBackend(Backend):
         return "hcomp"
 
     def configure(self, settings: Optional[str]) -> None:
-        """Rules as in HCOMP_CONFIG; None: full precision. Collective."""
+        """Set rules as in HCOMP_CONFIG; None: full precision. Collective."""
         self._group.configure(settings)
 
-    # ---- Sums ----------------------------------------------------------------------------------
+    # ---- Reductions ------------------------------------------------------------------------------
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Work:
         opts = opts or dist.AllreduceOptions()
@@ -108,7 +108,7 @@ class HcompBackend(Backend):
         call = _Call("reduce_scatter", arguments, (whole, part))
         return self._made(opts, [call], lambda: _copied_back([part], [output]))
 
-    # ---- Bytes ---------------------------------------------------------------------------------
+    # ---- All-gather, broadcast, barrier ----------------------------------------------------------
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Work:
         _require_parts("all_gather", output, input, self.size())
@@ -144,19 +144,20 @@ class HcompBackend(Backend):
         marks = torch.zeros(self.size() + 1, dtype=torch.uint8)
         return self._made(opts, [_gathering(marks[-1:], marks)], lambda: [])
 
-    # ---- The end -------------------------------------------------------------------------------
+    # ---- Shutdown --------------------------------------------------------------------------------
 
     def shutdown(self) -> None:
         self._queue.close()
         self._group.close()
         self._inner.shutdown()
 
-    # ---- Everything else -----------------------------------------------------------------------
+    # ---- Helpers, and collectives of Gloo --------------------------------------------------------
 
     def _made(self, opts: Any, calls: list[_Call], finish: Callable[[], list[Tensor]]) -> Work:
-        """
+        """Run or start the calls.
+
         opts:    of the collective: whether the caller waits at once
-        finish:  gives the tensors, when all calls are done
+        finish:  returns the tensors after all calls are done
         """
         if not getattr(opts, "asyncOp", True):
             for call in calls:
@@ -210,7 +211,7 @@ for _name in (
     "send",
 ):
     _pass_on(_name)
-# Before PyTorch 2.15
+# Names before PyTorch 2.15
 HcompBackend._allgather_base = HcompBackend.all_gather_single
 HcompBackend._reduce_scatter_base = HcompBackend.reduce_scatter_single
 
@@ -221,7 +222,7 @@ def _gathering(mine: Tensor, together: Tensor) -> _Call:
 
 
 def _copied_back(flats: list[Tensor], tensors: list[Tensor]) -> list[Tensor]:
-    """The tensors, with the values of others that are contiguous, or the same."""
+    """Copy contiguous temporaries back to their tensors, and return the tensors."""
     for flat, x in zip(flats, tensors):
         if flat is not x:
             x.copy_(flat)

@@ -1,4 +1,4 @@
-"""Training by ranks of which some may be lost, and others come."""
+"""Fault-tolerant data-parallel training."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Tensor = torch.Tensor
 
 
 class ElasticTraining:
-    """Means of gradients over an ElasticGroup, and the state of the training for newcomers.
+    """Averages gradients over an ElasticGroup, and sends the training state to newcomers.
 
-    Ranks are plain processes: neither torch.distributed, whose groups keep their size, nor torchrun,
-    which starts all ranks again, has a part in it.
+    Ranks are plain processes. torch.distributed is not used, because its groups have a fixed size.
+    torchrun is not used, because it restarts all ranks.
 
         group = hcomp.ElasticGroup(directory, rank, ranks)   # a newcomer: .join(directory)
         training = hcomp.torch.ElasticTraining(group, model, optimizer, codec="thc:bits=4")
@@ -31,20 +31,19 @@ class ElasticTraining:
         training.close()
         group.close()
 
-    All who are there have the same parameters, bit by bit, whoever is lost, and when; whoever comes
-    has them, too. Creation is collective: rank 0 of a new job gives the others its state, newcomers
-    get that of a member. What compression lost of gradients is added to the next ones of the same
-    rank; newcomers have lost nothing.
+    All members have bit-identical parameters, whenever ranks fail or join. Creation is collective:
+    in a new job all ranks get the state of rank 0, a newcomer gets that of a member. With error
+    feedback, each rank keeps its own residual; a newcomer starts with zero.
 
-    group:       whose ranks all train the same model
-    model:       in host memory; parameters with a gradient are float32, float16 or bfloat16
-    others:      what else belongs to the state, such as optimizer and learning-rate scheduler: all
-                 that have state_dict and load_state_dict, in the same order on all ranks
-    codec:      codec and keys, as of HookState
-    min_values:  of parameters that are compressed; the others are averaged in full precision
+    `group`:       all its ranks train the same model
+    `model`:       in host memory; parameters with a gradient are float32, float16 or bfloat16
+    `others`:      further state, for example optimizer and learning-rate scheduler: objects with
+                   state_dict and load_state_dict, in the same order on all ranks
+    `codec`:       codec and keys, as in HookState
+    `min_values`:  parameters with fewer values are averaged in full precision
 
-    Memory: per value of the gradients 12 bytes, 8 more where the codec keeps what was lost, and the
-    codec's.
+    Memory: 12 bytes per value of the gradients, 8 more for codecs with error feedback, and the
+    codec's own buffers.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class ElasticTraining:
         min_values: int = 4096,
     ) -> None:
         self.group = group
-        self.step = 0  #: how often gradients were averaged; newcomers go on from that of the others
+        self.step = 0  #: number of averaged steps; newcomers take that of a member
         self._model = model
         self._others = others
         parameters = [p for p in model.parameters() if p.requires_grad]
@@ -73,11 +72,11 @@ class ElasticTraining:
         self._share(group.rank == 0)
 
     def average_gradients(self) -> Report:
-        """Replace gradients by their means over all who are there. Collective.
+        """Replace gradients by their means over all members. Collective.
 
-        Parameters without a gradient count as zeros. Where NaN or infinity is in one and the codec
-        cannot carry it, all compressed gradients become NaN on all ranks. ``report.weight`` says of
-        how many ranks the mean is.
+        A parameter without a gradient counts as zeros. If a gradient contains NaN or infinity and
+        the codec cannot encode it, all compressed gradients become NaN on all ranks.
+        ``report.weight`` is the number of ranks in the mean.
         """
         reports = [mean.make() for mean in self._means]
         self.step += 1
@@ -91,9 +90,10 @@ class ElasticTraining:
         )
 
     def admit(self) -> bool:
-        """Let in those who wait to join, and give them the state. Collective, between two steps.
+        """Admit the ranks that wait to join, and send them the state. Collective, between two
+        steps.
 
-        True on all ranks where somebody has come.
+        Returns True on all ranks if a newcomer has joined.
         """
         if not self.group.admit():
             return False
@@ -101,7 +101,7 @@ class ElasticTraining:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """What newcomers get: the step, and the states of the model and of the others."""
+        """State for newcomers: step, model, and the further objects."""
         return {
             "step": self.step,
             "model": self._model.state_dict(),
@@ -109,7 +109,7 @@ class ElasticTraining:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from it, such as from a checkpoint. On all ranks."""
+        """Restore the state, for example from a checkpoint. Must be called on all ranks."""
         if len(state["others"]) != len(self._others):
             raise ValueError(
                 f"hcomp.torch: a state of {len(state['others'])} objects beside the model, here are "
@@ -121,12 +121,12 @@ class ElasticTraining:
             one.load_state_dict(its_state)
 
     def close(self) -> None:
-        """Free what it needs beside the group. Not collective."""
+        """Free the resources of this object, but not the group. Not collective."""
         for mean in self._means:
             mean.total.close()
 
     def _share(self, has_state: bool) -> None:
-        """Give this rank's state, if it is needed, or take that of another one."""
+        """Provide this rank's state if another rank needs it, or load the state of another rank."""
         mine: Optional[bytes] = None
         if has_state:
             file = io.BytesIO()
@@ -134,12 +134,12 @@ class ElasticTraining:
             mine = file.getvalue()
         given = self.group.share_bytes(mine)
         if given != mine:
-            is_new = torch.__version__ >= "2"  # before, weights_only had no numbers
+            is_new = torch.__version__ >= "2"  # older versions reject numbers with weights_only
             self.load_state_dict(torch.load(io.BytesIO(given), weights_only=is_new))
 
 
 class _Mean:
-    """Of the gradients of some parameters, in one vector."""
+    """Mean of the gradients of some parameters, as one vector."""
 
     def __init__(self, group: ElasticGroup, parameters: list[Tensor], words: str) -> None:
         self._group = group

@@ -1,6 +1,6 @@
-"""Gradients of DistributedDataParallel in few bits, with what was lost kept by parameter."""
+"""Compressed gradients for DistributedDataParallel, with residuals keyed by parameter name."""
 
-# annotations are not postponed: DDP looks at those of the hook
+# Annotations are not postponed, because DDP inspects those of the hook.
 
 import time
 import zlib
@@ -17,36 +17,40 @@ Tensor = torch.Tensor
 
 
 class HookState(SumState):
-    """How gradients are averaged, and what was lost, by the names of parameters.
+    """Codec settings, connections and residuals of the gradient hook.
 
         state = hcomp.torch.HookState(model, "thc:bits=4")
         ddp = DistributedDataParallel(model)
         ddp.register_comm_hook(state, hcomp.torch.hook)
 
-    Every parameter of ``min_values`` and more is a sum of its own: what it becomes does not depend
-    on how DDP fills its buckets. The rest, such as norms and biases, is summed in full precision,
-    and so are gradients that are sparse tensors, of which only what is not zero travels. Sums are
-    started in the order of the buckets and made while backward goes on, over connections of their
-    own. Where NaN or infinity is in a gradient, it becomes NaN on all ranks, and what was lost before
-    stays. Creation is collective; equal arguments on all ranks.
+    Every parameter of at least ``min_values`` values is reduced by a Plan of its own, so results do
+    not depend on DDP's buckets. Smaller parameters, for example norms and biases, stay in full
+    precision. So do sparse gradients, whose zeros are not sent. Reductions start in the order of
+    the buckets and overlap with backward, over separate connections.
 
-    module:      whose parameters are trained, in host memory; or DDP with it
-    codec:      codec and keys: "thc:bits=4", "sign", "bf16", or as in HCOMP_CONFIG; with feedback
-                 where the codec wants it ("feedback=no": without)
-    group:       of torch.distributed, of any back end; None: all ranks
-    min_values:  of parameters that are compressed
-    exclude:     patterns of names, such as "*.bias", that are summed in full precision
-    warm_up:     first steps in full precision
-    full_every:  every so manieth step is in full precision, too, with all that was lost before; 0: none
-    timeout:     seconds that connecting and one message may take; a rank that is silent for so long is
-                 an HcompError that names it, on all others
-    callback:    called with the report after every step, by a thread that waits for sums
-    at_a_time:   sums that are under way at most, over the same connections. What they become does not
-                 depend on it. More than 1 saves time where there are many parameters of some 100 kB and
-                 the network has latency
+    If a gradient contains NaN or infinity, it becomes NaN on all ranks, and its residual is
+    unchanged.
 
-    Memory: per compressed value 8 bytes of what was lost and the codec's; a sparse gradient is a dense
-    one meanwhile.
+    Creation is collective, with equal arguments on all ranks.
+
+    module:      module with the trained parameters in host memory, or DDP around it
+    codec:       codec and keys: "thc:bits=4", "sign", "bf16", or as in HCOMP_CONFIG. Error feedback
+                 follows the codec's default; "feedback=no" turns it off
+    group:       of torch.distributed, with any back end; None: all ranks
+    min_values:  smallest number of values of a compressed parameter
+    exclude:     patterns of parameter names that stay in full precision, for example "*.bias"
+    warm_up:     number of first steps in full precision
+    full_every:  every n-th step runs in full precision and includes the residuals; 0: none
+
+    timeout:     limit in seconds for connecting and for one message. If a rank is silent for
+                 longer, all other ranks raise an HcompError that names it
+    callback:    called with the report after every step, in the thread that waits for reductions
+    at_a_time:   largest number of overlapping reductions on the same connections. Results do not
+                 depend on it. Values over 1 save time for many parameters of about 100 kB on
+                 networks with latency
+
+    Memory: 8 bytes per compressed value for residuals, and the codec's own buffers. A sparse
+    gradient temporarily becomes dense.
     """
 
     def __init__(
@@ -72,10 +76,10 @@ class HookState(SumState):
         super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
-        """Has a bucket averaged."""
+        """Start the average of a bucket."""
         buffer, is_last, called = bucket.buffer(), bucket.is_last(), time.monotonic()
         require_host(buffer)
-        # of a sparse gradient, which has a bucket of its own, there are no pieces
+        # a sparse gradient has a bucket of its own, without pieces
         gradients = [buffer] if buffer.is_sparse else bucket.gradients()
         pieces = [(self._name(p), g) for p, g in zip(bucket.parameters(), gradients)]
         step = self.steps
@@ -83,12 +87,12 @@ class HookState(SumState):
             self.steps += 1
 
         errors: List[BaseException] = []
-        sparse: List[Tensor] = []  # in the place of the bucket
+        sparse: List[Tensor] = []  # replaces the bucket
 
         def finish() -> Tensor:
             if errors:
                 raise errors[0]
-            if is_last:  # all of the step before is done, too
+            if is_last:  # the previous step is completely done, too
                 self._finish(time.monotonic() - called, 2 * (self.size - 1) / self.size)
             return sparse[0] if sparse else buffer
 
@@ -123,7 +127,7 @@ class HookState(SumState):
         errors: List[BaseException],
         sparse: List[Tensor],
     ) -> None:
-        """Sums in place; of a gradient that is sparse `sparse` gets the one that takes its place."""
+        """Reduce the pieces in place. For a sparse gradient, append its replacement to `sparse`."""
         with self._lock:
             self._now.values += sum(g.numel() for _, g in pieces)
         if pieces and pieces[0][1].is_sparse:
@@ -159,7 +163,7 @@ class HookState(SumState):
             for g, averaged in zip(gradients, flat.split([g.numel() for g in gradients])):
                 g.copy_(averaged.view_as(g))
 
-        # `flat` is kept by `finish`.
+        # `finish` keeps `flat` in memory.
         arguments = (flat.data_ptr(), flat.numel(), "float32", True)
         self._start(self._group, "all_reduce_at", arguments, finish, errors)
 
@@ -171,7 +175,7 @@ class HookState(SumState):
         errors: List[BaseException],
         sparse: List[Tensor],
     ) -> None:
-        """Rows of zeros are left out of the result."""
+        """Reduce a sparse gradient. The result omits rows of zeros."""
         dense = gradient.to_dense().to(torch.float32).contiguous()
         flat = dense.view(-1)
         total = self._sum(name, flat.numel(), "lossless_sparse")

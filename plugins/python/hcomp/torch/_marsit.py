@@ -1,4 +1,4 @@
-"""Marsit: one bit per value in almost every round, full precision in every K-th."""
+"""Marsit: one bit per value in most rounds, full precision in every K-th."""
 
 from __future__ import annotations
 
@@ -10,25 +10,28 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from ._state import HookReport, SumState
 
-_name = "update"  #: of the one vector that is summed
+_name = "update"  #: of the one reduced vector
 
 
 class Marsit(SumState):
-    """Steps of an optimizer, of which ranks exchange one bit per value.
+    """Optimizer steps that ranks exchange with one bit per value.
 
         ranks = hcomp.torch.Marsit(model.parameters(), optimizer, period=100)
         loss.backward()   # the gradients of this rank: no DistributedDataParallel
         ranks.step()      # in place of optimizer.step()
 
-    Each rank makes its own step u, and all then make the common one g instead, the same bits on all:
-    g has in every value the sign of one rank's u + c, drawn anew, times the mean of all magnitudes
-    over all ranks; c, what this rank wanted and did not get, becomes u + c - g. In the first
-    ``warm_up`` rounds and every ``period``-th one g is the mean of u + c, and c becomes 0. Models must
-    be equal before the first step: ``broadcast``. The optimizer's own state (momentum) stays each
-    rank's own. Creation is collective; other arguments as of HookState.
+    Each rank computes its own step u. All ranks then apply a common step g, bit-identical on all
+    ranks. The sign of each value of g is the sign of u + c on one rank, drawn anew for each value.
+    Its magnitude is the mean magnitude over all values and ranks. Each rank keeps its residual c,
+    which becomes u + c - g.
 
-    Source: Wu et al., Marsit, DAC 2022, Algorithm 2; there the worth of a sign is a constant, the
-    global step size, and there is no warm-up.
+    In the first ``warm_up`` rounds and in every ``period``-th round, g is the mean of u + c, and c
+    becomes 0. Models must be equal before the first step: call ``broadcast``. The optimizer's
+    state, for example momentum, stays local. Creation is collective; further arguments as in
+    HookState.
+
+    Source: Wu et al., Marsit, DAC 2022, Algorithm 2. There the magnitude is a constant, the global
+    step size, and no warm-up exists.
     """
 
     def __init__(
@@ -50,14 +53,14 @@ class Marsit(SumState):
 
     @torch.no_grad()
     def broadcast(self, root: int = 0) -> None:
-        """Gives all ranks the parameters of one. Collective."""
+        """Broadcast the parameters of rank ``root``. Collective."""
         flat = self._flat()
         self._queue.call(lambda: self._group.broadcast_at(flat.data_ptr(), flat.numpy().nbytes, root))
         vector_to_parameters(flat, self.parameters)
 
     @torch.no_grad()
     def step(self, closure: Optional[Callable[[], float]] = None) -> Optional[float]:
-        """One round. Collective. If it raises, parameters and c are as before."""
+        """Run one round. Collective. If it raises, parameters and residual are unchanged."""
         before = self._flat()
         loss = self.optimizer.step(closure)
         wanted = before - self._flat() + self._lost[_name]

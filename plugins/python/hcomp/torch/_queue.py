@@ -1,4 +1,4 @@
-"""Work that is done by one thread in the order in which it was given, or by who waits for it."""
+"""Operations that run in submission order in one thread, or in the thread that waits for them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any, Callable, Optional
 from torch._C._distributed_c10d import Work
 from torch.futures import Future
 
-#: Gives the tensors of a collective, or whatever the caller waits for
+#: Returns the tensors of a collective, or another result for the caller
 Operation = Callable[[], Any]
 
 
 class HcompWork(Work):
-    """An operation, with what it gives or raises.
+    """An operation with its result or exception.
 
-    PyTorch 2.15 hides what it does not know of a Work in Python: is_completed() is always False for
-    the caller of a collective, get_future().done() is right.
+    PyTorch 2.15 hides subclass methods of Work: for the caller of a collective is_completed() is
+    always False. get_future().done() is correct.
 
-    anywhere:  whoever waits for it does it, where the thread of the queue has not begun to
+    anywhere:  a waiting thread may run the operation if the queue's thread has not started it
     """
 
     def __init__(self, operation: Operation, anywhere: bool = False) -> None:
         super().__init__()
         self._operation = operation
         self._anywhere = anywhere
-        self._begun = threading.Lock()  # taken for good by who does it
+        self._begun = threading.Lock()  # held forever by the thread that runs it
         self._done = threading.Event()
         self._error: Optional[BaseException] = None
         self._start: Future = Future()
-        # A future that a callback fails has failed for DistributedDataParallel's C++, too.
+        # If a callback raises, this future has failed for DistributedDataParallel's C++ code, too.
         self._future = self._start.then(lambda _: self._run())
 
     def start(self) -> None:
-        """Do it in this thread, unless another one has begun to."""
+        """Run the operation in this thread, unless another thread has started it."""
         if self._begun.acquire(blocking=False):
             self._start.set_result(None)
 
@@ -47,7 +47,7 @@ class HcompWork(Work):
         try:
             self._future.wait()
         except Exception:
-            raise self._error from None  # as it was raised, not wrapped
+            raise self._error from None  # the original exception, not wrapped
         return True
 
     def get_future(self) -> Future:
@@ -64,7 +64,7 @@ class HcompWork(Work):
 
 
 class DoneWork(Work):
-    """What a collective gave that is done already."""
+    """Result of a finished collective."""
 
     def __init__(self, result: Any) -> None:
         super().__init__()
@@ -96,13 +96,13 @@ class WorkQueue:
         self._works.put(work)
 
     def call(self, operation: Operation) -> Any:
-        """What it gives, after all that was given before."""
+        """Run an operation after all earlier ones, and return its result."""
         work = self.put(operation)
         work.wait()
         return work.get_future().value()
 
     def close(self) -> None:
-        """After all that was given."""
+        """Finish all operations and end the thread."""
         self._works.put(None)
         self._thread.join()
 

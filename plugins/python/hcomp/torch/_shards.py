@@ -1,4 +1,4 @@
-"""Gradients of FSDP2 in few bits: a reduce-scatter of hcomp's in place of PyTorch's."""
+"""Compressed gradients for FSDP2: hcomp's reduce-scatter replaces PyTorch's."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ Tensor = torch.Tensor
 
 
 class ShardState(SumState):
-    """How the gradients of a model under fully_shard (FSDP2) are averaged, and what was lost.
+    """Codec settings, connections and residuals for a model under fully_shard (FSDP2).
 
         model = fully_shard(model)
         state = hcomp.torch.ShardState(model, "thc:bits=4")
 
-    From then on every module of the model that fully_shard was called on sums its gradients by
-    hcomp, as one vector, whose name is the module's; those with less than ``min_values`` values for
-    each rank, and those of which filling up the parts to whole blocks would take a quarter more, by
-    PyTorch. Sums are made one after the other, since FSDP2 uses each result at once. What was lost
-    goes on in runs of as many ranks only. Arguments and creation as of HookState.
+    From then on hcomp reduces the gradients of every module with fully_shard as one vector, named
+    after the module. PyTorch reduces a module's gradients if they have less than ``min_values``
+    values per rank, or if padding to complete blocks would add more than 25 %. Reductions run one
+    after the other, because FSDP2 uses each result at once. A checkpoint can only be resumed with
+    the same number of ranks. Arguments and creation as in HookState.
     """
 
     def __init__(
@@ -49,17 +49,17 @@ class ShardState(SumState):
         if not modules:
             raise TypeError("hcomp.torch: fully_shard was not called on the model or any part of it")
         super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
-        # Parts must be whole blocks of full steps, too.
+        # Parts must be complete blocks in full-precision steps, too.
         with Plan(self._group, 0, numpy.float32, "identity") as exact:
             self._part_unit = math.lcm(self._part_unit, exact.shard_alignment)
         self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
-        self._left = set(modules)  #: whose gradients have not come in this step
+        self._left = set(modules)  #: modules without gradients so far in this step
         for name, module in modules.items():
             module.set_custom_reduce_scatter(_ReduceScatter(self, name))
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
-        """Goes on from this rank's state; not with another number of ranks."""
+        """Restore this rank's state. The number of ranks must be the same."""
         for one in [state] if isinstance(state, dict) else state:
             if one.get("ranks", self.size) != self.size:
                 raise ValueError(
@@ -111,7 +111,7 @@ class ShardState(SumState):
         output.copy_(flat[used.shard][:part].view_as(output))
 
     def _slots_of(self, total: Plan, name: str, words: str, padded: int) -> Tensor:
-        """Where the parts of ranks are."""
+        """Index of each rank's part."""
         if (name, words) not in self._slots:
             mine = torch.tensor([total.shard.start // padded])
             slots = torch.empty(self.size, dtype=mine.dtype)
@@ -121,7 +121,7 @@ class ShardState(SumState):
 
 
 class _ReduceScatter:
-    """What FSDP2 calls."""
+    """Reduce-scatter object for FSDP2."""
 
     def __init__(self, state: ShardState, name: str) -> None:
         self._state = state

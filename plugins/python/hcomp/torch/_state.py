@@ -1,4 +1,4 @@
-"""What hooks of gradients have in common: sums by name, what they lost, and figures."""
+"""Common parts of the gradient hooks: Plans and residuals by name, and statistics."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ Tensor = torch.Tensor
 
 @dataclass(frozen=True)
 class HookReport:
-    """What the sums of a state did on this rank so far."""
+    """Statistics of a state on this rank so far."""
 
-    steps: int  #: that were summed to their end
+    steps: int  #: completed steps
     values: int  #: of the last step's gradients
     bytes_sent: int  #: headers included
-    ratio: float  #: bytes that float32 gradients take in a ring, divided by bytes_sent
-    seconds: float  #: in which sums were made
-    hidden: float  #: the share of them in which backward went on
-    error: float  #: no value of the last step's sums is off by more; 0 too where codecs have no bound
-    dominance: float  #: of the last step's, see Report
-    nonfinite: int  #: parameters whose gradients became NaN on all ranks, since one had NaN or infinity
+    ratio: float  #: bytes of float32 gradients in a ring, divided by bytes_sent
+    seconds: float  #: spent in reductions
+    hidden: float  #: share of that time that overlaps with backward
+    error: float  #: bound on any value's error in the last step; 0 also for codecs without one
+    dominance: float  #: of the last step, see Report
+    nonfinite: int  #: parameters that became NaN on all ranks because of NaN or infinity
 
 
 @dataclass
 class _Figures:
-    """What a report is made of; values, busy, error and dominance of one step."""
+    """Data of a report; values, busy, error and dominance are of one step."""
 
     steps: int = 0
     values: int = 0
@@ -45,14 +45,14 @@ class _Figures:
     float_bytes: float = 0.0
     seconds: float = 0.0
     busy: float = 0.0  #: seconds
-    exposed: float = 0.0  #: seconds in which nothing else went on
+    exposed: float = 0.0  #: seconds without other work
     error: float = 0.0
     dominance: float = 0.0
     nonfinite: int = 0
 
 
 def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
-    """Connections of hcomp between the ranks of a group of torch.distributed, which introduces them."""
+    """Create a Group with the ranks of a torch.distributed group, which exchanges the addresses."""
     size = dist.get_world_size(group)
 
     def exchange(mine: bytes) -> list[bytes]:
@@ -66,7 +66,7 @@ def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
 
 
 def residual_of(total: Plan) -> Optional[Tensor]:
-    """None: the codec has no feedback."""
+    """Residual of a plan; None without error feedback."""
     try:
         return torch.from_numpy(total.residual)
     except HcompError:
@@ -74,10 +74,10 @@ def residual_of(total: Plan) -> Optional[Tensor]:
 
 
 class SumState:
-    """Sums by name, over one set of connections. Arguments as of HookState.
+    """Plans by name, over one set of connections. Arguments as in HookState.
 
-    A thread makes them in the order in which they are asked for. Where ``at_a_time`` is more than 1, it
-    starts so many before the first is done, and another one waits for them in that order.
+    One thread runs the reductions in submission order. If ``at_a_time`` is more than 1, it starts
+    that number before the first is done, and a second thread waits for them in order.
     """
 
     def __init__(
@@ -98,36 +98,37 @@ class SumState:
         self.codec = codec
         self.warm_up = warm_up
         self.full_every = full_every
-        self.steps = 0  #: that were asked for
+        self.steps = 0  #: submitted
         self._words = codec
         self._names = set(names)
         self._callback = callback
-        self._lost: dict[str, Tensor] = {}  #: of a checkpoint, until its name's first sum
+        self._lost: dict[str, Tensor] = {}  #: from a checkpoint, until the first use of the name
         self._now = _Figures()
-        self._working = 0  #: sums under way
-        self._lock = threading.Lock()  #: of both
+        self._working = 0  #: reductions in progress
+        self._lock = threading.Lock()  #: protects both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
         self._sums: dict[tuple[str, str], Plan] = {}  #: by name and codec
         self._group = connect(group, timeout)
         _require_at_a_time(self._group, at_a_time)
-        # Of all orders of adding, the same for every value, wherever it is.
+        # The order of additions is the same for every value, wherever it is in the vector.
         self._group.configure("all: identity algorithm=recursive_doubling min=0")
         self._at_a_time = at_a_time
-        self._room = threading.Semaphore(at_a_time)  #: for sums that may be started
+        self._room = threading.Semaphore(at_a_time)  #: free places for reductions
         self._queue = WorkQueue("hcomp.torch")
         self._finishing = WorkQueue("hcomp.torch, waiting")
         self.size = self._group.size
-        # Wrong methods are refused now, on all ranks.
+        # Refuses invalid codecs now, on all ranks.
         with Plan(self._group, 0, numpy.float32, self._words) as nothing:
             self._part_unit = nothing.shard_alignment
 
-    # ---- What is kept --------------------------------------------------------------------------
+    # ---- State and report ------------------------------------------------------------------------
 
     def report(self) -> HookReport:
         return self._done
 
     def state_dict(self) -> dict[str, Any]:
-        """Of this rank: the step, and what was lost, by name. After all sums that were asked for."""
+        """State of this rank: the step, and the residuals by name. Waits for submitted reductions.
+        """
 
         lost: dict[str, Tensor] = {}
 
@@ -140,11 +141,11 @@ class SumState:
         return {"step": self.steps, "ranks": self.size, "lost": {**self._lost, **lost}}
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
-        """Goes on from this rank's state, or from a list of the states of all ranks of the run before.
+        """Restore this rank's state, or the states of all ranks of a previous run from a list.
 
-        The list is for another number of ranks than before: each rank then begins with the mean of
-        what all had lost, so that the mean over the ranks is what it was. What is of no name here
-        is left out, with a warning.
+        The list allows another number of ranks. Each rank then starts with the mean of all
+        residuals, which preserves their mean over the ranks. Residuals of unknown names are dropped
+        with a warning.
         """
         states = [state] if isinstance(state, dict) else list(state)
         if not states or any({"step", "ranks", "lost"} - set(one) for one in states):
@@ -179,11 +180,11 @@ class SumState:
         self.steps = states[0]["step"]
 
     def is_full(self, step: int) -> bool:
-        """Whether a step is summed in full precision."""
+        """True if the step runs in full precision."""
         return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
 
     def close(self) -> None:
-        """Ends the connections. Collective; after all sums that were asked for."""
+        """Close the connections after all submitted reductions. Collective."""
         self._queue.close()
         self._finishing.close()
         self._close_sums()
@@ -197,7 +198,7 @@ class SumState:
             total.close()
         self._sums.clear()
 
-    # ---- For the threads -----------------------------------------------------------------------
+    # ---- For the threads -------------------------------------------------------------------------
 
     def _sum(self, name: str, values: int, words: str) -> Plan:
         if (name, words) not in self._sums:
@@ -215,9 +216,10 @@ class SumState:
         return self._sums[name, words]
 
     def _prepared(self, name: str, flat: Tensor, step: int) -> tuple[Plan, Optional[Plan]]:
-        """The sum by which `flat` is to be summed: of the state's codec, or exact where the step is full.
+        """The plan for `flat`: with the state's codec, or with `identity` in a full-precision step.
 
-        In a full step what was lost is added to `flat`, and the second is whose residual it was.
+        In a full-precision step it adds the residual to `flat`, and the second result is the plan
+        that the residual belongs to.
         """
         total = self._sum(name, flat.numel(), self._words)
         lost = residual_of(total) if self.is_full(step) else None
@@ -228,10 +230,10 @@ class SumState:
         return used, None if lost is None else total
 
     def _finished(self, report: Callable[[], Any], flat: Tensor, given: Optional[Plan] = None) -> None:
-        """A sum is done.
+        """Complete a reduction.
 
-        report:  gives it, or raises
-        given:   whose residual was added to `flat`
+        report:  returns the report, or raises
+        given:   plan whose residual was added to `flat`
         """
         try:
             self._add(report())
@@ -252,11 +254,11 @@ class SumState:
         finish: Callable[[Callable[[], Any]], None],
         errors: list[BaseException],
     ) -> None:
-        """Starts a sum when there is room for it; makes it at once where it is the only one.
+        """Start a reduction as soon as a place is free. With at_a_time=1 it runs at once.
 
-        call:    what makes it, such as "all_reduce": start_all_reduce starts it
-        finish:  (a function that gives the report or raises), is called when the sum is done
-        errors:  where what is raised goes
+        call:    method that runs it, for example "all_reduce"; start_all_reduce starts it
+        finish:  (a function that returns the report or raises) is called when the reduction is done
+        errors:  receives exceptions
         """
         if self._at_a_time == 1:
             try:
@@ -314,9 +316,9 @@ class SumState:
             now.dominance = max(now.dominance, made.dominance)
 
     def _finish(self, exposed: float, ring: float) -> None:
-        """All sums of a step are done.
+        """Complete a step after all its reductions.
 
-        exposed:  seconds since the last of them was asked for
+        exposed:  seconds since the last of them was submitted
         ring:     how often float32 values travel, per rank
         """
         now = self._now
@@ -341,7 +343,7 @@ class SumState:
 
 
 def _require_at_a_time(group: Group, at_a_time: int) -> None:
-    """Raises on all ranks alike, and closes the group then."""
+    """Raise on all ranks alike if `at_a_time` is invalid or differs, and close the group."""
     mine = numpy.array([at_a_time], numpy.int64)
     all = numpy.empty(group.size, numpy.int64)
     group.all_gather_at(mine.ctypes.data, mine.nbytes, all.ctypes.data)
