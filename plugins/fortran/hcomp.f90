@@ -44,10 +44,10 @@ module hcomp
   !> Statistics of one call on this rank.
   type, bind(C) :: hcomp_report
     integer(c_int64_t) :: bytes_sent  !< headers included
-    integer(c_int64_t) :: weight      !< number of summands of the result: of ranks
+    integer(c_int64_t) :: weight      !< number of ranks in the result
     real(c_double) :: seconds         !< of the call
     real(c_double) :: seconds_codec   !< of that: encoding, merging, decoding
-    real(c_double) :: error           !< largest error of a value; 0 also if the codec has no bound
+    real(c_double) :: error           !< bound on any value's error; 0 also if the codec has none
     real(c_double) :: dominance       !< 1/16 to 1; near 1, one value turns the rest to noise; or 0
   end type hcomp_report
 
