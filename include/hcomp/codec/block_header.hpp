@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// The 32 bytes in front of every encoded block. They make a block self-describing: an MPI library
-/// may cut a message between any two blocks, and a block of another version, codec, step or place
-/// is noticed where it meets the first block it cannot be merged with.
+/// The 32-byte header of every encoded block. It makes a block self-describing: an MPI library may
+/// cut a message between any two blocks. A merge detects a block of another version, codec, step or
+/// place.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,49 +14,48 @@
 
 namespace hcomp {
 
-/// What a block says about itself beside its values: bits that merging ORs together, so that in the
-/// end all ranks see what any rank saw.
+/// Flags of a block. Merging combines them by OR, so all ranks finally see the flags of every rank.
 enum block_flag : std::uint8_t {
   block_has_nonfinite = 1,  ///< some rank encoded a NaN or an infinity here
-  block_is_damaged = 2,     ///< two blocks met that must not be merged; `fault` says why
+  block_is_damaged = 2,     ///< two blocks met that must not be merged; `fault` has the reason
   block_has_checksum = 4,   ///< `checksum` is valid
 };
 
-/// Why two blocks could not be merged.
+/// The reason why two blocks could not be merged.
 enum class block_fault : std::uint8_t {
   none,
   format,    ///< not a block of this wire-format version
-  codec,     ///< another codec or other values
+  codec,     ///< another codec or value type
   length,    ///< another number of values
   place,     ///< another block of the vector
   key,       ///< another seed, step or tensor
   ranks,     ///< both hold the same rank
   weight,    ///< more summands than the block has room for
-  checksum,  ///< bytes changed on the way, or one of two blocks has none
-  scale,     ///< in units of different size
+  checksum,  ///< bytes changed in transit, or only one of the two blocks has a checksum
+  scale,     ///< the blocks have different units
 };
 
-/// First bytes of an encoded block, little-endian. Layout fixed by `wire_version`.
+/// The first bytes of an encoded block, little-endian. `wire_version` fixes the layout.
 struct block_header {
   std::uint16_t magic = 0x4368;  ///< "hC"
   std::uint8_t version = static_cast<std::uint8_t>(wire_version);
   std::uint8_t codec = 0;    ///< Codec::codec_id
-  std::uint16_t values = 0;  ///< 1 .. block_values, fewer than block_values only in the last
-  std::uint8_t flags = 0;    ///< of block_flag
+  std::uint16_t values = 0;  ///< 1 to block_values; fewer than block_values only in the last block
+  std::uint8_t flags = 0;    ///< bits of block_flag
   block_fault fault = block_fault::none;
-  std::uint32_t weight = 0;       ///< summed over the ranks this block already holds
-  std::uint32_t lowest_rank = 0;  ///< of the ranks this block already holds
+  std::uint32_t weight = 0;       ///< total weight of the ranks that this block holds
+  std::uint32_t lowest_rank = 0;  ///< lowest of the ranks that this block holds
   std::uint32_t index = 0;        ///< place of the block in the vector
-  std::uint32_t checksum = 0;     ///< of the whole block with this field 0
+  std::uint32_t checksum = 0;     ///< of the whole block, computed with this field set to 0
   std::uint64_t key = 0;          ///< philox_key(seed, step, tensor)
 };
 static_assert(sizeof(block_header) == 32);
 
-/// Bytes in front of the payload; a multiple of 8, so payload words keep the block's alignment.
+/// Size of the header in bytes. It is a multiple of 8, so payload words keep the block's alignment.
 inline constexpr std::size_t block_header_bytes = sizeof(block_header);
 
-/// The header of a block, by whole words, on devices two at once where it is at a multiple of 16: of its
-/// members, one by one, a device loads the same bytes as often as there are members.
+/// Loads the header of a block in 8-byte words, on devices in pairs if the block is at a multiple
+/// of 16. Loading each member separately would make a device load the same bytes once per member.
 HCOMP_HD inline block_header load_header(std::byte const* block) {
   constexpr std::size_t count = block_header_bytes / 8;
   std::uint64_t words[count];
@@ -76,18 +75,18 @@ HCOMP_HD inline block_header load_header(std::byte const* block) {
   return header;
 }
 
-/// Who encodes which block of which call.
+/// The identity of a block at encoding: call, rank and place.
 struct block_origin {
   std::uint64_t key = 0;  ///< philox_key(draw_key), equal on all ranks
   std::uint32_t rank = 0;
-  std::uint32_t weight = 1;  ///< share of this rank in the sum, e.g. its number of samples
+  std::uint32_t weight = 1;  ///< weight of this rank in the sum, for example its number of samples
   std::uint32_t index = 0;   ///< place of the block in the vector
-  /// What all ranks agreed on about this block, for codecs that are Calibrated.
+  /// Units of this block on which all ranks agreed, for Calibrated codecs.
   std::uint32_t const* statistics = nullptr;
-  bool checksum = false;  ///< the block will be sealed, and must not be read without its checksum
+  bool checksum = false;  ///< the block will be sealed; it must not be read without its checksum
 };
 
-/// The header of a block just encoded by one rank.
+/// Returns the header of a block that one rank has just encoded.
 HCOMP_HD inline block_header make_header(std::uint8_t codec, int values, bool nonfinite,
                                          block_origin const& origin) {
   block_header header;
@@ -102,7 +101,8 @@ HCOMP_HD inline block_header make_header(std::uint8_t codec, int values, bool no
   return header;
 }
 
-/// Why `a` and `b` are not blocks of one place in one sum, or none. Ranks and weights may differ.
+/// Returns why `a` and `b` do not belong to the same place of the same sum, or none. Ranks and
+/// weights may differ.
 HCOMP_HD inline block_fault mismatch(block_header const& a, block_header const& b) {
   block_header const expected;
   if (a.magic != expected.magic || b.magic != expected.magic || a.version != expected.version ||
@@ -116,7 +116,8 @@ HCOMP_HD inline block_fault mismatch(block_header const& a, block_header const& 
   return block_fault::none;
 }
 
-/// Why `a` and `b` must not be merged, or none. `max_weight` is what the codec has room for.
+/// Returns why `a` and `b` must not be merged, or none. `max_weight` is the codec's largest total
+/// weight.
 HCOMP_HD inline block_fault merge_fault(block_header const& a, block_header const& b,
                                         std::uint32_t max_weight) {
   if (auto const fault = mismatch(a, b); fault != block_fault::none) return fault;
@@ -125,7 +126,7 @@ HCOMP_HD inline block_fault merge_fault(block_header const& a, block_header cons
   return block_fault::none;
 }
 
-/// The header of the merged block; sticky flags of both survive.
+/// Returns the header of the merged block. Flags and faults of both blocks persist.
 HCOMP_HD inline block_header merged_header(block_header const& a, block_header const& b) {
   block_header header = a;
   header.flags = static_cast<std::uint8_t>(a.flags | b.flags);
@@ -135,7 +136,7 @@ HCOMP_HD inline block_header merged_header(block_header const& a, block_header c
   return header;
 }
 
-/// Text for people: what `fault` means.
+/// Returns a description of `fault` for error messages.
 inline char const* to_text(block_fault fault) {
   switch (fault) {
     case block_fault::none: return "no fault";

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a codec is: the concepts all of hcomp is written against.
+/// The concepts that every codec of hcomp models.
 
 #include <concepts>
 #include <cstddef>
@@ -12,31 +12,34 @@
 
 namespace hcomp {
 
-/// What decoding gives: the weighted sum over the ranks, or that sum divided by the total weight.
+/// The result of decoding: the weighted sum over the ranks, or that sum divided by the total
+/// weight.
 enum class reduce_op { sum, mean };
 
-/// What happens when some rank puts NaN or infinity in, or a sum of finite values overflows. The
-/// same on all ranks, always.
+/// The effect of NaN or infinity in the input of some rank, and of a sum of finite values that
+/// overflows. The effect is the same on all ranks.
 enum class nonfinite_policy {
-  throw_error,  ///< nonfinite_error on every rank; x and all compensation stay as they were
-  propagate,    ///< the values concerned are NaN on every rank; with codecs that cannot carry NaN
-                ///< all values of the encoded block concerned
-  ignore,       ///< the codec's documented encoding of NaN and infinity stands
+  throw_error,  ///< nonfinite_error on every rank; x and every residual stay unchanged
+  propagate,    ///< the affected values are NaN on every rank; if the codec cannot carry NaN, all
+                ///< values of the affected block are NaN
+  ignore,       ///< the result follows the codec's documented encoding of NaN and infinity
 };
 
-/// A codec is a small value: its parameters, equal on all ranks, and what to do with one block.
+/// A codec: a small value that holds its parameters, equal on all ranks, and encodes and decodes
+/// one block at a time.
 ///
-/// A block holds `block_header` and payload. Values come from anything with `x[i]` (a pointer, or a
-/// sum of two vectors that is never stored). Blocks may lie at any address.
+/// A block is a `block_header` and a payload, and may lie at any address. The source of the values
+/// is anything with `x[i]`: a pointer, or the sum of two vectors that is never stored.
 /// `encode_block` writes exactly `block_bytes(n)` bytes, sets the header, and reports NaN and
-/// infinity in the header's flags. All functions are templates over the group that executes them
-/// and give the same bytes for every group. `decode_block` may write any arithmetic type.
-/// A codec that cannot carry NaN and infinity to the result says so in `passes_nonfinite`.
+/// infinity in its flags. `decode_block` may write any arithmetic type.
+///
+/// All functions are templates over the group that executes them, and give the same bytes for every
+/// group. `passes_nonfinite` is false for a codec that cannot carry NaN and infinity to the result.
 template <class C>
 concept Compressor = std::is_trivially_copyable_v<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
              block_origin origin, reduce_op r) {
-  { C::name } -> std::convertible_to<std::string_view>;  // registry and messages
+  { C::name } -> std::convertible_to<std::string_view>;  // for the registry and messages
   { C::codec_id } -> std::convertible_to<std::uint8_t>;  // on the wire
   { C::block_values } -> std::convertible_to<int>;       // values in a full block
   { C::passes_nonfinite } -> std::convertible_to<bool>;
@@ -48,9 +51,10 @@ concept Compressor = std::is_trivially_copyable_v<C> &&
 
 /// A codec whose encoded blocks can be added without decoding them.
 ///
-/// `merge_block(group, acc, in)` makes `acc` the sum of both; the two hold disjoint sets of ranks.
-/// It gives the same bytes when the two change places. Blocks that must not be merged leave `acc`
-/// marked block_is_damaged, which survives all later merges and makes decoding fail on every rank.
+/// `merge_block(group, acc, in)` replaces `acc` by the sum of both blocks, which hold disjoint sets
+/// of ranks. The result has the same bytes when `acc` and `in` are exchanged. If the blocks must
+/// not be merged, it marks `acc` block_is_damaged. This mark survives all later merges and makes
+/// decoding fail on every rank.
 template <class C>
 concept HomomorphicSum = Compressor<C> &&
     requires(C const c, serial_group g, std::byte* acc, std::byte const* in) {
@@ -59,17 +63,21 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
-/// A codec whose blocks consist of pieces that groups can encode and decode apart from each other, of
-/// `piece_values()` values each, but for the last one: so a device has work for all of it where a vector
-/// has few blocks.
+/// A codec whose blocks consist of pieces that groups encode and decode independently. Each piece
+/// has `piece_values()` values, the last one possibly fewer. Pieces give a device enough parallel
+/// work when a vector has few blocks.
 ///
-/// `encode_piece(group, x, n, block, origin, k)` writes what `encode_block` writes of piece k, which may have
-/// no values, and returns in every worker whether NaN or infinity was met. When all pieces are there,
-/// `close_block(group, n, block, nonfinite, origin)` writes the header, and the block is that of `encode_block`.
-/// `decode_piece(group, block, n, origin, x, r, k)` needs no header: `origin` has what it would say. Of a piece
-/// alone are `x`, and `largest_of_piece`, as largest_decoded of MayOverflow.
-/// A group of `piece_workers` needs piece_scratch_bytes(sizeof(source[i])) if the source TracksResidual, otherwise
-/// piece_scratch_bytes(0).
+/// `encode_piece(group, x, n, block, origin, k)` writes the part of `encode_block` that belongs to
+/// piece k, which may be empty. In every worker it returns whether it met NaN or infinity. After
+/// all pieces, `close_block(group, n, block, nonfinite, origin)` writes the header; the block then
+/// equals that of `encode_block`.
+///
+/// `decode_piece(group, block, n, origin, x, r, k)` takes the header's values from `origin` and
+/// does not read the header. Its `x` holds only the values of the piece. `largest_of_piece` is
+/// largest_decoded of MayOverflow for one piece.
+///
+/// A group of `piece_workers` needs piece_scratch_bytes(sizeof(source[i])) if the source
+/// TracksResidual, otherwise piece_scratch_bytes(0).
 template <class C>
 concept Piecewise = Compressor<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::byte* block, int n,
@@ -83,53 +91,56 @@ concept Piecewise = Compressor<C> &&
   { c.largest_of_piece(block, n, origin, r, n) } -> std::same_as<double>;
 };
 
-/// A codec whose values are encoded one by one, so that what is lost of each is known at once.
+/// A codec that encodes values independently, so the error of each value is known at once.
 ///
-/// By workers in warps `encode_block` calls source.note(i, source[i]) for all i < n, where the source
-/// has such a function. `decoded_alone(value, weight)` is what the value decodes to, as a mean, when
-/// nothing is added to it.
+/// With workers in warps, `encode_block` calls source.note(i, source[i]) for all i < n if the
+/// source has this function. `decoded_alone(value, weight)` is the decoded mean of a value to which
+/// nothing was added.
 template <class C>
 concept ElementwiseEncode = Compressor<C> &&
     requires(C const c, typename C::value_type value, std::uint32_t weight) {
   {c.decoded_alone(value, weight)};
 };
 
-/// A source that wants to know what encoding loses of its values.
+/// A source that receives the encoding error of each value in `losses`.
 template <class Source>
 concept TracksResidual = requires(Source const& x) {
   x.losses[0] = x[0];
 };
 
-/// A codec that has its values at hand when it knows what they decode to.
+/// A codec that knows the decoded values while it still holds the source values.
 ///
-/// By workers in warps `encode_block` writes source.losses[i] for all i < n, if the source TracksResidual:
-/// source[i] minus what value i decodes to, as a mean, when nothing is added to it. For that it needs
-/// scratch_bytes(sizeof(source[i])).
+/// With workers in warps, `encode_block` writes source.losses[i] for all i < n if the source
+/// TracksResidual: source[i] minus the decoded mean of value i when nothing was added to it. This
+/// needs scratch_bytes(sizeof(source[i])).
 template <class C>
 concept ReportsResidual = Compressor<C> && requires(C const c, std::size_t value_bytes) {
   { c.scratch_bytes(value_bytes) } -> std::same_as<std::size_t>;
 };
 
-/// A codec that workers in warps decode value by value: `decode_each(group, block, n, r, put)` calls
-/// put(i, value i) for all i < n, as accumulator_t of its values; put(i, value i, put.look(i)) if there is
-/// such a function, which is called for several values before the first is put.
+/// A codec that workers in warps decode value by value.
+///
+/// `decode_each(group, block, n, r, put)` calls put(i, value i) for all i < n, with the value as
+/// accumulator_t. If `put.look` exists, it calls put(i, value i, put.look(i)) instead, and calls
+/// `look` for several values before the first `put`.
 template <class C, class Group, class Put>
 concept ElementwiseDecode = HasWarps<Group> && Compressor<C> &&
     requires(C const c, Group group, std::byte const* block, int n, reduce_op r, Put put) {
   c.decode_each(group, block, n, r, put);
 };
 
-/// A codec of one bit per value, whose merged bit is that of one rank, drawn with the probability
-/// of its weight by the draws of `sign`: algorithm `sampled` can send that rank's bits alone.
+/// A codec of one bit per value that merges by sampling: each merged bit is the bit of one rank,
+/// drawn with probability proportional to its weight by the draws of `sign`. Algorithm `sampled`
+/// can therefore send only the bits of the drawn rank.
 template <class C>
 concept SampledSign = HomomorphicSum<C> && C::takes_one_ranks_bit;
 
-/// A codec that encodes in units which all ranks agree on first, such as a norm.
+/// A codec whose ranks agree on units, such as a norm, before they encode.
 ///
-/// `measure_block` writes `statistics_in(n)` words about one block of n values; the largest of all
-/// ranks' words, word by word, is what `encode_block` finds in `block_origin::statistics`. Floats
-/// that are not negative keep their order as words. NaN and infinity in x must not spoil the words:
-/// they are reported in the block's flags, as ever.
+/// `measure_block` writes `statistics_in(n)` words about one block of n values. `encode_block`
+/// finds the element-wise maximum of these words over all ranks in `block_origin::statistics`.
+/// Floats that are not negative keep their order when compared as words. NaN and infinity in x must
+/// not affect the words; the block's flags report them.
 template <class C>
 concept Calibrated = Compressor<C> &&
     requires(C const c, serial_group g, typename C::value_type* x, std::uint32_t* words, int n) {
@@ -137,9 +148,9 @@ concept Calibrated = Compressor<C> &&
   { c.measure_block(g, x, n, words) } -> std::same_as<void>;
 };
 
-/// A Calibrated codec that can tell where few values decide the unit of many.
+/// A Calibrated codec that detects blocks in which few values determine the unit of many.
 ///
-/// `measure_block(group, x, n, words, dominances)` also writes a float per word, from 0 to 1; see
+/// `measure_block(group, x, n, words, dominances)` also writes one float per word, from 0 to 1; see
 /// report::dominance.
 template <class C>
 concept MeasuresDominance = Calibrated<C> &&
@@ -148,15 +159,15 @@ concept MeasuresDominance = Calibrated<C> &&
   { c.measure_block(g, x, n, words, dominances) } -> std::same_as<void>;
 };
 
-/// A codec whose blocks travel in fewer bytes than they have in memory, where merging wants room.
+/// A codec whose blocks are shorter on the wire than in memory, where merging needs wider lanes.
 ///
 /// `narrow_block(group, block, out)` writes narrow_bytes(header) bytes, at most block_bytes(n),
-/// that begin with the header; `widen_block(group, in, block)` makes the same block of them, byte
-/// for byte, unless the codec HopRounding. A block marked block_is_damaged keeps only its header.
-/// Headers may say anything: no more is read or written than they, limited to a full block, have
-/// room for.
-/// A value has a lane of `lane_bits()` in memory and of `narrow_bits(weight)` in a sum of that
-/// weight, to which no rank of weight 1 adds more than `granularity()`.
+/// that begin with the header. `widen_block(group, in, block)` restores the block byte for byte,
+/// except with HopRounding. A block marked block_is_damaged keeps only its header. Headers are not
+/// trusted: neither function accesses more bytes than the header implies, limited to a full block.
+///
+/// In memory each value has a lane of `lane_bits()`. On the wire it has `narrow_bits(weight)` in a
+/// sum of this weight. A rank of weight 1 adds at most `granularity()` to a lane.
 template <class C>
 concept Narrowable = Compressor<C> &&
     requires(C const c, serial_group g, block_header header, std::byte const* in, std::byte* out) {
@@ -168,13 +179,13 @@ concept Narrowable = Compressor<C> &&
   { c.granularity() } -> std::same_as<int>;
 };
 
-/// A Narrowable codec that can be set to round sums on their way: if `hop_bits()` is not 0, no sum
-/// has more bits than that there. `hop_variance(weight)` is what rounding one adds to a value's
-/// lane, always right on average.
+/// A Narrowable codec that can round sums before each hop. If `hop_bits()` is not 0, every lane on
+/// the wire has at most this number of bits. `hop_variance(weight)` is the variance that one
+/// rounding adds to a value's lane; the rounding is unbiased.
 ///
-/// `round_block(group, block)` makes the block what narrow_block and widen_block would make of it,
-/// all but its checksum. A rounded block is narrowed without loss, so that who passes it on changes
-/// nothing. Blocks of different ranks or weights are rounded independently of each other.
+/// `round_block(group, block)` has the effect of narrow_block followed by widen_block, except for
+/// the checksum. Narrowing a rounded block is lossless, so a rank that forwards it changes nothing.
+/// Blocks of different ranks or weights are rounded independently.
 template <class C>
 concept HopRounding = Narrowable<C> && requires(C const c, serial_group g, std::byte* block) {
   { c.hop_bits() } -> std::same_as<int>;
@@ -182,10 +193,11 @@ concept HopRounding = Narrowable<C> && requires(C const c, serial_group g, std::
   { c.round_block(g, block) } -> std::same_as<void>;
 };
 
-/// A codec that may decode finite values to infinity: their sum overflows, or their rounding does.
+/// A codec that may decode finite inputs to infinity, because their sum or its rounding overflows.
 ///
-/// `largest_decoded(block, n, r)`: no value of a sound block of n values decodes to more; cheap.
-/// `stays_finite(group, block, n, r)`: in every worker, whether all decode to finite `value_type`s.
+/// `largest_decoded(block, n, r)` is a cheap upper bound on the decoded values of a valid block of
+/// n values. `stays_finite(group, block, n, r)` returns in every worker whether all values decode
+/// to finite `value_type`s.
 template <class C>
 concept MayOverflow = Compressor<C> &&
     requires(C const c, serial_group g, std::byte const* block, int n, reduce_op r) {
@@ -193,13 +205,13 @@ concept MayOverflow = Compressor<C> &&
   { c.stays_finite(g, block, n, r) } -> std::same_as<bool>;
 };
 
-/// Settings of a codec that depend on how many ranks are summed, where it has such settings.
+/// A codec with settings that depend on the total weight of a sum.
 template <class C>
 concept FitsRanks = requires(C const c, std::uint32_t total_weight) {
   { c.fitted(total_weight) } -> std::same_as<C>;
 };
 
-/// `codec` with room for a total weight of `total_weight`, where it can make room.
+/// Returns `codec` with capacity for a total weight of `total_weight`, if it has such a setting.
 template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weight) {
   if constexpr (FitsRanks<C>)
     return codec.fitted(total_weight);
@@ -207,10 +219,11 @@ template <Compressor C> constexpr C fit(C const& codec, std::uint32_t total_weig
     return codec;
 }
 
-/// The part of every merge of C's blocks that is the same for all codecs: check, merge the payload,
-/// then the header. `payload(acc_header, in_header)` merges the payloads; it may return a
-/// block_fault, the same in every worker, if it found that they must not be merged and left `acc`
-/// as it was.
+/// The codec-independent part of merging blocks of C: checks both headers, merges the payloads,
+/// then the headers.
+///
+/// `payload(acc_header, in_header)` merges the payloads. It may return a block_fault, the same in
+/// every worker, if the payloads must not be merged; it then leaves `acc` unchanged.
 template <class C, class Group, class Payload>
 HCOMP_HD void merge_checked(Group group, std::byte* acc, std::byte const* in,
                             std::uint32_t max_weight, Payload const& payload) {

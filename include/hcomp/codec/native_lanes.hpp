@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What built-in reductions do, as codecs: lanes that hcomp's own collectives add or OR together,
-/// over any transport.
+/// Built-in reductions as codecs: hcomp's own collectives add lanes or combine them by OR, over any
+/// transport.
 
 #include <array>
 #include <concepts>
@@ -16,13 +16,15 @@
 
 namespace hcomp {
 
-/// Unsigned integers sent as they are; merging adds them, modulo 2^bits, or takes their bitwise OR.
+/// Unsigned integers sent unchanged. Merging adds them modulo 2^bits, or combines them by bitwise
+/// OR.
 ///
 ///     hcomp::plan sum(count, hcomp::native_lanes<std::uint32_t>{}, transport, executor);
 ///     sum.all_reduce(lanes);
 ///
-/// A sum multiplies lanes by the rank's weight; its mean is divided by the total weight and rounded
-/// down, where sums did not wrap. An OR minds no weight, and its mean is the OR.
+/// A sum multiplies the lanes by the rank's weight. Its mean is the sum divided by the total
+/// weight, rounded down; it is wrong if a sum wrapped around. An OR ignores the weight, and its
+/// mean is the OR.
 /// Size: sizeof(T) per lane and 32 bytes per 16 KiB.
 /// @tparam T  std::uint32_t or std::uint64_t
 template <class T, native_operation Operation = native_operation::sum>
@@ -37,7 +39,7 @@ struct native_lanes {
                      : (is_sum ? codec_ids::sum_of_64 : codec_ids::or_of_64);
   static constexpr int block_values = 16384 / sizeof(T);
   static constexpr bool sum_is_exact = true;
-  static constexpr bool passes_nonfinite = true;  // there are none
+  static constexpr bool passes_nonfinite = true;  // integers have no NaN or infinity
 
   static constexpr std::array<double, 0> parameters() { return {}; }
   static constexpr std::size_t block_bytes(int n = block_values) {
@@ -87,7 +89,7 @@ template <class Lane> struct codec_of_lanes { using type = native_lanes<Lane>; }
 template <> struct codec_of_lanes<float> { using type = identity<float>; };
 }  // namespace detail
 
-/// The codec that adds lanes of this type: float, std::uint32_t or std::uint64_t.
+/// The codec that adds lanes of type float, std::uint32_t or std::uint64_t.
 template <class Lane> using lane_sum = typename detail::codec_of_lanes<Lane>::type;
 
 static_assert(HomomorphicSum<native_lanes<std::uint64_t, native_operation::bit_or>>);

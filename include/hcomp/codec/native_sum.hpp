@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Codes that any adder can reduce: arrays of integers merged by a built-in reduction of MPI, of
-/// another library, or of a switch.
+/// Concepts for codecs whose encoded vector is an array of integers or floats that a built-in
+/// reduction of MPI, of another library or of a switch can merge.
 
 #include <concepts>
 #include <cstddef>
@@ -13,13 +13,14 @@
 
 namespace hcomp {
 
-/// The built-in reductions a NativeSum may ask for.
+/// The built-in reductions that a NativeSum may use.
 enum class native_operation { bit_or, sum };
 
-/// A codec whose code is an array of lanes and whose merge is a built-in reduction of them.
+/// A codec whose encoded vector is an array of lanes, and whose merge is a built-in reduction of
+/// them.
 ///
-/// `encode_lanes` writes `lanes(x.size())` lanes; after the reduction over all ranks, in any order,
-/// `decode_lanes` with the same key gives the result, the same bits everywhere.
+/// `encode_lanes` writes `lanes(x.size())` lanes. After the reduction over all ranks, in any order,
+/// `decode_lanes` with the same key gives the result, with the same bits on every rank.
 template <class C>
 concept NativeSum = requires(C const c, std::span<typename C::value_type const> x,
                              std::span<typename C::value_type> out,
@@ -32,8 +33,8 @@ concept NativeSum = requires(C const c, std::span<typename C::value_type const> 
   { c.decode_lanes(reduced, out, key) } -> std::same_as<void>;
 };
 
-/// One whose ranks agree on units first: of the words that `measure` gives, the largest over all
-/// ranks are put in by `calibrate`, before anything is encoded.
+/// A NativeSum whose ranks agree on units first. `measure` returns words; the caller reduces them
+/// by an element-wise maximum over all ranks and passes the result to `calibrate` before encoding.
 template <class C>
 concept CalibratedNativeSum = NativeSum<C> &&
     requires(C c, std::span<typename C::value_type const> x, std::vector<std::uint32_t> words) {
@@ -41,8 +42,8 @@ concept CalibratedNativeSum = NativeSum<C> &&
   { c.calibrate(words) } -> std::same_as<void>;
 };
 
-/// One whose ranks agree first on which values are not zero: of the words that `mark` gives, the
-/// bitwise OR over all ranks is put in their place, and `unite` called, before anything is encoded.
+/// A NativeSum whose ranks agree first on which values are not zero. `mark` returns words; the
+/// caller replaces them by their bitwise OR over all ranks and calls `unite` before encoding.
 /// `lanes` depends on the union, not only on the number of values.
 template <class C>
 concept IndexedNativeSum = NativeSum<C> &&

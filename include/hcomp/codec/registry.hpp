@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Types of the codecs of blocks that hcomp has, for tests and for programs that make typed plans,
-/// such as those on devices. Codecs are chosen by name at run time from registered_codecs.
+/// The types of hcomp's block codecs, for tests and for programs with typed plans, for example on
+/// devices. To select a codec by name at run time, use registered_codecs.
 
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
@@ -16,13 +16,13 @@
 
 namespace hcomp {
 
-/// A list of codec types that can be visited one by one or by name.
+/// A list of codec types, visited in order or by name.
 template <class... Codecs> struct codec_list {
   /// Calls `f.template operator()<C>()` for every codec.
   template <class F> static void for_each(F&& f) { (f.template operator()<Codecs>(), ...); }
 
   /// Calls `f.template operator()<C>()` for the codec called `name`.
-  /// @throws std::invalid_argument  no such codec; the text lists those that exist
+  /// @throws std::invalid_argument  no codec has this name; the text lists all names
   template <class F> static void with(std::string_view name, F&& f) {
     bool found = false;
     ((!found && Codecs::name == name ? (f.template operator()<Codecs>(), found = true) : false),
@@ -35,7 +35,7 @@ template <class... Codecs> struct codec_list {
   }
 };
 
-/// Every codec, for values of type T. Each line's order is free; names are unique.
+/// All block codecs for values of type T. The order is free; names are unique.
 template <class T = float>
 using builtin_codecs = codec_list<  //
     identity<T>,                    //

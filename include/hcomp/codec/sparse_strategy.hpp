@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The ways in which a sum of sparse vectors can travel, and the choice between them.
+/// The strategies of a sparse all-reduce, and the choice between them.
 
 #include <cstddef>
 #include <limits>
@@ -8,11 +8,11 @@
 
 namespace hcomp {
 
-/// How values travel once it is known which are not zero.
+/// The encoding of the values, once all ranks know which values are not zero.
 enum class sparse_strategy {
-  dense,     ///< all of them
-  packed,    ///< as sparse_union
-  sketched,  ///< as lhc
+  dense,     ///< all values, zeros included
+  packed,    ///< only nonzero values, like sparse_union
+  sketched,  ///< a sketch of the nonzero values, like lhc
 };
 inline char const* to_text(sparse_strategy strategy) {
   return strategy == sparse_strategy::dense    ? "dense"
@@ -20,22 +20,24 @@ inline char const* to_text(sparse_strategy strategy) {
                                                : "lhc";
 }
 
-/// Which ways may be chosen; equal on all ranks.
+/// The permitted strategies; equal on all ranks.
 struct sparse_strategies {
   bool dense = true, packed = true, sketched = true;
-  /// Packing has a price of its own: dense, unless another way takes less than this share of it.
+  /// Packing has a cost of its own: another strategy replaces `dense` only if it needs less than
+  /// this fraction of its bytes.
   double worthwhile = 0.8;
 };
 
-/// What was chosen, and why.
+/// The chosen strategy and the sizes that decided it.
 struct sparse_choice {
   sparse_strategy strategy = sparse_strategy::dense;
-  std::size_t values = 0, marked = 0;  ///< of the vector, and not zero on some rank
-  std::size_t index_bytes = 0;         ///< sent by a rank before the choice
-  std::size_t dense_bytes = 0, packed_bytes = 0, sketched_bytes = 0;  ///< after it, by each way
+  std::size_t values = 0, marked = 0;  ///< of the vector; of these, not zero on some rank
+  std::size_t index_bytes = 0;         ///< sent by each rank before the choice
+  std::size_t dense_bytes = 0, packed_bytes = 0, sketched_bytes = 0;  ///< sent after the choice,
+                                                                      ///< per strategy
 
-  /// "sparse_union: 5000 of 100000 values are not zero on some rank; bytes: dense 400000,
-  /// sparse_union 20000, lhc 26112"; without lhc where that was no choice.
+  /// Returns for example "sparse_union: 5000 of 100000 values are not zero on some rank; bytes:
+  /// dense 400000, sparse_union 20000, lhc 26112". Omits lhc if it was not a candidate.
   std::string text() const {
     return std::string(to_text(strategy)) + ": " + std::to_string(marked) + " of " +
            std::to_string(values) + " values are not zero on some rank; bytes: dense " +
@@ -44,8 +46,8 @@ struct sparse_choice {
   }
 };
 
-/// Of the ways that are allowed the one that takes fewest bytes.
-/// @param sizes  all but the way
+/// Returns the permitted strategy that needs the fewest bytes.
+/// @param sizes  all members but `strategy`
 inline sparse_choice choose_strategy(sparse_strategies const& strategies,
                                      sparse_choice const& sizes) {
   auto choice = sizes;

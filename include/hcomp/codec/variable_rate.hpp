@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a codec is whose codes have a length that depends on the data.
+/// The concept VariableRate: codecs whose encoded length depends on the data.
 
 #include <concepts>
 #include <cstddef>
@@ -10,42 +10,46 @@
 
 namespace hcomp {
 
-/// A codec of vectors of floats, doubles or integers whose code has a length that depends on the
-/// data: a small value, its parameters, equal on all ranks. Of integers there are no means.
+/// A codec of vectors of floats, doubles or integers whose encoded length depends on the data: a
+/// small value that holds its parameters, equal on all ranks. Integers have no means.
 ///
-/// A code is a header, a table of where every chunk begins, and the chunks (codec/detail/
-/// chunked_code.hpp). `capacity(n)` is the most bytes that n values can take, known without them.
-/// Values are encoded one by one: what becomes of a value depends on no other but those of its
-/// chunk, and not at all on where a vector is cut. NaN and infinity come out as NaN or infinity.
+/// An encoded vector is a header, a table of chunk offsets, and the chunks
+/// (codec/detail/chunked_code.hpp). `capacity(n)` is an upper bound on its bytes for n values,
+/// independent of the data. The result for a value depends only on the values of its chunk, not on
+/// how the vector is divided. NaN and infinity decode to NaN or infinity.
 ///
-/// `coder()` works on single chunks, with a group of any number of workers, on CPUs and GPUs alike;
-/// overloads for simd_group are as fast as a CPU can. It is copied to devices.
-/// - `encode_chunk(group, from, i, out, room, note)` returns its bytes and adds to `note` what the
-///   end of the code has to know; a group of several workers overwrites it. Workers that share memory
-///   take a function for `out`, too, which they call together when they know the bytes: out(bytes) is
-///   the place.
-/// - `finish(group, from, notes, count, bytes, out, outcome)` makes the rest of the header of them.
-/// - Where `joins_notes` is there and true, `joined(group, notes, count)` is one note for many.
-/// - `decode_chunk(group, in, i, values, addends, divided_by, out)`, of sound codes
-/// - `nonfinite_in_chunk(group, in, i, values)`: a bit for every 64 values
-/// - `is_chunk(group, chunk, bytes, n)` reads only those bytes, whatever they say.
-/// - `scratch_bytes(codes)` of memory workers share while so many chunks are read or made.
-/// - Where warps of a group are to work on a chunk each: `chunks_at_once`, of a block, and
-///   `planned_chunk<Warp>(coder, warp, chunk)`, which puts one together at `chunk`, in the scratch
-///   memory: `plan(from, i)` returns its bytes, then `put()` makes it; no note is taken.
-/// - `blocks_at_once(codes)`, if it is there, goes to the executor.
+/// `coder()` encodes and decodes single chunks, with a group of any number of workers, on CPUs and
+/// GPUs alike; overloads for simd_group are vectorized. It is copied to devices.
+/// - `encode_chunk(group, from, i, out, room, note)` returns the chunk's bytes and adds to `note`
+///   the information that `finish` needs. A group of several workers overwrites `note`. With
+///   workers that share memory, `out` may also be a function: all workers call out(bytes) once the
+///   size is known, and it returns the destination.
+/// - `finish(group, from, notes, count, bytes, out, outcome)` completes the header from the notes.
+/// - `joined(group, notes, count)` combines many notes into one, if `joins_notes` exists and is
+///   true.
+/// - `decode_chunk(group, in, i, values, addends, divided_by, out)` requires a valid encoded
+///   vector.
+/// - `nonfinite_in_chunk(group, in, i, values)` returns one bit per 64 values.
+/// - `is_chunk(group, chunk, bytes, n)` validates a chunk and reads only its bytes, whatever they
+///   contain.
+/// - `scratch_bytes(codes)` is the shared memory that workers need to read or write this number of
+///   chunks.
+/// - `chunks_at_once` (optional) is the number of chunks of a thread block, one per warp.
+///   `planned_chunk<Warp>(coder, warp, chunk)` then assembles a chunk at `chunk` in scratch memory:
+///   `plan(from, i)` returns its bytes, `put()` writes it. It takes no note.
+/// - `blocks_at_once(codes)` (optional) is passed to the executor.
 ///
-/// `header_type::of(options(), values)` is a header without its length. One that came is `checked`
-/// by itself, and `require(options, values)` throws wire_error if it is not of the same parameters
-/// and as many values. `bytes_of(outcome)` says how long a code is, or throws wire_error if there
-/// is none. Codecs inherit variable_rate_codec, which does whole vectors in the calling thread:
-/// `check(in, n)` and others. variable_rate_coder does them with an executor.
+/// `header_type::of(options(), values)` is a header without its length. `checked` validates a
+/// received header by itself; `require(options, values)` throws wire_error if its parameters or its
+/// number of values differ. `bytes_of(outcome)` returns the encoded length, or throws wire_error if
+/// encoding failed. Codecs inherit variable_rate_codec, which processes complete vectors in the
+/// calling thread, for example `check(in, n)`. variable_rate_coder does the same with an executor.
 template <class C>
 concept VariableRate = std::copyable<C> &&
     requires(C const c, typename C::header_type header, typename C::coder_type::outcome made,
              std::span<std::byte const> in, std::size_t n) {
   requires std::floating_point<typename C::value_type> || std::integral<typename C::value_type>;
-  { C::name } -> std::convertible_to<std::string_view>;           // messages
+  { C::name } -> std::convertible_to<std::string_view>;           // for messages
   { C::codec_id } -> std::convertible_to<std::uint8_t>;           // on the wire
   { c.parameters().size() } -> std::convertible_to<std::size_t>;  // doubles, at most 4
   { C::capacity(n) } -> std::same_as<std::size_t>;
@@ -57,13 +61,14 @@ concept VariableRate = std::copyable<C> &&
   { c.check(in, n) } -> std::same_as<void>;
 };
 
-/// A codec that can be fitted to how large values are.
+/// A codec that can be fitted to the magnitude of the values.
 ///
-/// The largest of all ranks' `measure(x)` is what `fitted(largest, ranks)` makes a codec of, for
-/// sums over so many ranks. NaN and infinity must not spoil it. A plan does so in every call if
-/// `fits_calls()`. `measure_work{values, chunks per block, x, found}` measures for an executor: of
-/// every block what `measure` says of its chunks. Of a BoundedVariableRate, `needs_fine_for(
-/// largest)` says of what was fitted to it that it needs fine().
+/// The caller reduces `measure(x)` to its maximum over all ranks and passes it to `fitted(largest,
+/// ranks)`, which returns a codec for a sum over `ranks` ranks. NaN and infinity must not affect
+/// the measure. A plan does this in every call if `fits_calls()`. `measure_work{values, chunks per
+/// block, x, found}` is the same for an executor: it writes one measure per block of chunks. For a
+/// BoundedVariableRate, `needs_fallback_for(largest)` returns whether the codec fitted to `largest`
+/// needs fallback().
 template <class C>
 concept FittedVariableRate = VariableRate<C> &&
     requires(C const c, std::span<typename C::value_type const> x, std::uint32_t largest,
@@ -74,7 +79,8 @@ concept FittedVariableRate = VariableRate<C> &&
   { c.fits_calls() } -> std::same_as<bool>;
 };
 
-/// A codec whose codes are added as they are: its coder encodes sums of two codes, too.
+/// A codec whose encoded vectors can be added: its coder also encodes the sum of two encoded
+/// vectors.
 template <class C>
 concept MergingVariableRate = VariableRate<C> &&
     requires(C const c, std::span<std::byte const> a, std::span<std::byte const> b,
@@ -82,13 +88,13 @@ concept MergingVariableRate = VariableRate<C> &&
   { c.merge(a, b, out) } -> std::same_as<std::size_t>;
 };
 
-/// A codec of sums that are off by no more than a bound, which the ranks share.
+/// A codec whose sums have an error bound that all ranks share.
 ///
-/// `fitted(ranks)` has the same `bound()` for the sum of so many; `error_of(in, parts)` is how far
-/// off the values of a code are at most, the rounding to float included, divided by `parts` unless
-/// that is 0. Where `needs_fine(in)`, some value of some rank was not of a size that the bound
-/// holds for, as `needs_fine(value)` says of one, and what `fine()` encodes is to be summed
-/// instead; it has `error_of`, too.
+/// `fitted(ranks)` has the same `bound()` for a sum over this number of ranks. `error_of(in,
+/// parts)` is an upper bound on the error of the decoded values, rounding to float included; it is
+/// divided by `parts` unless that is 0. `needs_fallback(value)` returns whether the bound cannot
+/// hold for a value of this magnitude. `needs_fallback(in)` returns whether some rank had such a
+/// value; the sum must then use the codec `fallback()`, which has `error_of` as well.
 template <class C>
 concept BoundedVariableRate = MergingVariableRate<C> &&
     MergingVariableRate<typename C::fallback_type> &&
