@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Signs counted exactly: what majority votes and signSGD need, and what one bit per hop saves.
+/// Codec `sign_count`: exact counts of signs, for majority votes and signSGD.
 
 #include <array>
 #include <cstddef>
@@ -14,14 +14,16 @@
 
 namespace hcomp {
 
-/// The exact sum of signs: per value, how many ranks (by weight) had x >= 0, in as many bits as the
-/// largest total weight needs.
+/// The exact sum of signs. For each value it counts the ranks (by weight) with x >= 0, in the
+/// number of bits that the largest total weight needs.
 ///
-/// Counters lie in bit planes, so a merge adds 64 of them at once, with a carry from plane to
+/// Counters are stored in bit planes. A merge adds 64 counters at once, with a carry from plane to
 /// plane. Decoding gives magnitude * (ranks with x >= 0 minus ranks with x < 0), divided by the
-/// total weight for the mean; its sign is the majority vote (a tie gives 0). NaN counts as
-/// negative; a block with NaN or infinity is flagged. Size in memory: bit_width(summands) bits per
-/// value and 32 bytes per 8192 values; on the way bit_width(weight) bits of a sum of that weight.
+/// total weight for the mean. Its sign is the majority vote; a tie gives 0. NaN counts as negative;
+/// the header flags a block with NaN or infinity.
+///
+/// Size in memory: bit_width(summands) bits per value and 32 bytes per 8192 values. Size on the
+/// wire: bit_width(weight) bits per value for a sum of this weight.
 /// Source: signSGD with majority vote; Bernstein et al., ICLR 2019.
 template <class T = float> struct sign_count {
   using value_type = detail::value_t<T>;
@@ -31,8 +33,8 @@ template <class T = float> struct sign_count {
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
 
-  accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
-  std::uint32_t summands = 255;    ///< largest total weight, >= 1; decides the size
+  accumulator_t<T> magnitude = 1;  ///< decoded magnitude of one sign; > 0
+  std::uint32_t summands = 255;    ///< largest total weight, >= 1; determines the size
 
   std::array<double, 2> parameters() const {
     return {static_cast<double>(magnitude), static_cast<double>(summands)};
@@ -46,7 +48,7 @@ template <class T = float> struct sign_count {
 
   int lane_bits() const { return planes(); }
   static constexpr int granularity() { return 1; }
-  /// Planes that a sum of total weight `weight` needs; a block has room for no more than planes().
+  /// Bit planes of a sum of total weight `weight`; at most planes(), the capacity of a block.
   HCOMP_HD int narrow_bits(std::uint32_t weight) const {
     return detail::bit_length(weight < summands ? weight : summands);
   }
@@ -86,7 +88,7 @@ template <class T = float> struct sign_count {
       std::byte* const a = acc + block_header_bytes;
       std::byte const* const b = in + block_header_bytes;
       for (int w = group.worker(); w < words_of(mine.values); w += Group::workers) {
-        constexpr int at_once = 4;  // planes that are loaded before one of them is stored
+        constexpr int at_once = 4;  // planes loaded before the first is stored
         std::uint64_t carry = 0;
         for (int some = 0; some < planes(); some += at_once) {
           std::uint64_t p[at_once] = {}, q[at_once] = {};
@@ -104,7 +106,7 @@ template <class T = float> struct sign_count {
     });
   }
 
-  /// The block without its upper planes, which are zero.
+  /// Copies the block without its upper planes, which are zero.
   template <class Group>
   HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
     copy_bytes(group, out, block, narrow_bytes(load_aligned<block_header>(block)));
@@ -146,7 +148,8 @@ template <class T = float> struct sign_count {
       detail::for_counts(group, block + block_header_bytes, planes(), 2 * word_at(n, 1, 0), n,
                          worth_of, put);
     };
-    if (planes() <= 5) {  // every lane works out one count's, instead of a division for every value
+    if (planes() <= 5) {  // each lane computes one count's value; this avoids one division per
+                          // value
       auto const mine = worth(static_cast<std::uint32_t>(group.worker() % 32), weight, r);
       decode([&](std::uint32_t count) { return group.lane_value(mine, static_cast<int>(count)); });
     } else {
@@ -158,7 +161,7 @@ template <class T = float> struct sign_count {
   }
 
  private:
-  /// Of as many ranks of all with x >= 0.
+  /// Decoded value of `count` ranks with x >= 0 among `all`.
   HCOMP_HD accumulator_t<T> worth(std::uint32_t count, std::uint32_t all, reduce_op r) const {
     auto const more = 2 * static_cast<std::int64_t>(count) - static_cast<std::int64_t>(all);
     auto const sum = magnitude * static_cast<accumulator_t<T>>(more);
@@ -168,7 +171,7 @@ template <class T = float> struct sign_count {
   HCOMP_HD static constexpr std::size_t bytes_of(int n, int planes) {
     return block_header_bytes + static_cast<std::size_t>(words_of(n) * planes) * 8;
   }
-  /// The planes of one block follow each other.
+  /// Words are ordered by plane: each plane of a block is contiguous.
   HCOMP_HD static constexpr std::size_t word_at(int n, int plane, int word) {
     return static_cast<std::size_t>(plane * words_of(n) + word);
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Marsit's one-bit sum as a bitwise OR: for any MPI library, and for switches that reduce.
+/// Marsit's one-bit all-reduce as a bitwise OR, for any MPI library and for switches with
+/// in-network reduction.
 
 #include <algorithm>
 #include <array>
@@ -19,15 +20,17 @@
 
 namespace hcomp {
 
-/// Every rank keeps only the sign bits that the shared draws give to it; OR over all ranks is then
+/// Every rank keeps only the sign bits that the shared draws assign to it. The OR over all ranks is
 /// one rank's sign per value, drawn with probability weight / total weight.
 ///
-/// The same distribution as codec `sign`, with up to 10 ranks the
-/// same bits as `sign` merged along the balanced tree of ranks. But the reduction is exact in any order, without headers and without a user op:
+/// The distribution equals that of codec `sign`. With up to 10 ranks, the bits equal those of
+/// `sign` merged along the balanced tree of ranks. The reduction is exact in any order and needs
+/// neither headers nor a user-defined op:
 /// `MPI_Allreduce(MPI_IN_PLACE, lanes, n, MPI_UINT64_T, MPI_BOR, comm)`.
+///
 /// NaN counts as negative. Size: 1 bit per value, rounded up to 64.
-/// Source: by induction over the merges of Wu et al., Marsit, DAC 2022, the surviving bit of any
-/// merge tree is that of one rank drawn by weight.
+/// Source: Wu et al., Marsit, DAC 2022. By induction over its merges, the surviving bit of any
+/// merge tree is the bit of one rank drawn by weight.
 template <class T = float> struct sampled_sign {
   using value_type = detail::value_t<T>;
   using lane_type = std::uint64_t;
@@ -36,12 +39,12 @@ template <class T = float> struct sampled_sign {
 
   std::uint32_t rank = 0;              ///< this rank
   std::vector<std::uint32_t> weights;  ///< of all ranks, each >= 1; equal on all ranks
-  accumulator_t<T> magnitude = 1;      ///< what one sign is worth after decoding (mean)
+  accumulator_t<T> magnitude = 1;      ///< decoded magnitude of one sign (mean)
 
   static constexpr std::size_t lanes(std::size_t values) { return (values + 63) / 64; }
 
   /// @param key  philox_key(draw_key), equal on all ranks
-  /// @throws std::invalid_argument  lanes of the wrong size, rank without weight, over 1024 ranks
+  /// @throws std::invalid_argument  wrong number of lanes, rank without weight, over 1024 ranks
   void encode_lanes(std::span<T const> x, std::span<lane_type> out, std::uint64_t key) const {
     require_lanes(x.size(), out.size());
     detail::sampling::require_ranks(name, weights.size());
@@ -68,7 +71,7 @@ template <class T = float> struct sampled_sign {
     }
   }
 
-  /// x = +magnitude or -magnitude.
+  /// Decodes to x = +magnitude or -magnitude.
   void decode_lanes(std::span<lane_type const> reduced, std::span<T> x,
                     std::uint64_t /*key*/ = 0) const {
     require_lanes(x.size(), reduced.size());

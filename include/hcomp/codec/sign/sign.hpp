@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// One bit per value on every hop: Marsit's signs and their unbiased merge.
+/// Codec `sign`: one bit per value on every hop, with Marsit's signs and their unbiased merge.
 
 #include <array>
 #include <cstddef>
@@ -15,17 +15,20 @@
 
 namespace hcomp {
 
-/// Signs of the values; merged blocks hold, for every value, the sign of one rank drawn at random.
+/// Signs of the values. A merged block holds, for every value, the sign of one rank drawn at
+/// random.
 ///
-/// bit = 1 where x >= 0 (so +0 and -0 give 1), 0 otherwise. Merging blocks of weights a and b takes
-/// the bit of the first with probability a / (a + b), independently per value, so that over any
-/// tree of merges each rank is drawn with probability weight / total weight: right on average as a
-/// mean of signs, which is not the sign of the mean.
-/// Decoding gives +magnitude or -magnitude (mean), or that times the total weight (sum).
+/// Encoding sets bit = 1 where x >= 0 (+0 and -0 included), otherwise 0. A merge of blocks with
+/// weights a and b takes the first block's bit with probability a / (a + b), independently per
+/// value. Over any tree of merges, each rank is therefore drawn with probability weight / total
+/// weight. The result is an unbiased mean of signs, not the sign of the mean.
 ///
-/// The draws come from the block headers (key, place, weights, lowest ranks) in canonical order
-/// of the ranks: whoever performs a merge, in whichever order of arguments, gets the same bits.
-/// NaN encodes as 0; a block with NaN or infinity is flagged (see `nonfinite_policy`).
+/// Decoding gives +magnitude or -magnitude for the mean, and that times the total weight for the
+/// sum.
+///
+/// The draws depend on the block headers (key, place, weights, lowest ranks) in canonical rank
+/// order. Every rank that performs a merge gets the same bits, in either order of arguments. NaN
+/// encodes as 0; the header flags a block with NaN or infinity (see `nonfinite_policy`).
 /// Size: 1 bit per value and 32 bytes per 32768 values. At most 2^32 - 1 summands.
 /// Source: Wu et al., Marsit, DAC 2022, Algorithm 1; the merge is its operator for any weights.
 template <class T = float> struct sign {
@@ -36,13 +39,14 @@ template <class T = float> struct sign {
   static constexpr bool sum_is_exact = false;
   static constexpr bool passes_nonfinite = false;
   static constexpr bool takes_one_ranks_bit = true;
-  /// On devices, to encode a block that long, and to decode it: of some million values there are few
-  /// blocks, and memory is faster where those that are at work write one stretch of it.
+  /// Device threads that encode one block, and that decode it. A vector of some million values has
+  /// few blocks, and memory is faster when the active threads write one contiguous range.
   static constexpr int workers = 256, decode_workers = 1024;
-  /// On a multiprocessor: the most for which all that a worker needs has room in registers.
+  /// Concurrent merges per multiprocessor: the maximum at which all variables of a worker fit in
+  /// registers.
   static constexpr int merges_at_once = 8;
 
-  accumulator_t<T> magnitude = 1;  ///< what one sign is worth after decoding; > 0
+  accumulator_t<T> magnitude = 1;  ///< decoded magnitude of one sign; > 0
 
   std::array<double, 1> parameters() const { return {static_cast<double>(magnitude)}; }
 
@@ -81,7 +85,7 @@ template <class T = float> struct sign {
                              reduce_op r) const {
     decode_part(group, block, 0, n, x, r);
   }
-  /// Values [first, first + n) of a block; `first` is a multiple of 64.
+  /// Decodes the values [first, first + n) of a block; `first` is a multiple of 64.
   template <class Group, class Out>
   HCOMP_HD void decode_part(Group group, std::byte const* block, int first, int n, Out* x,
                             reduce_op r) const {
@@ -102,7 +106,7 @@ template <class T = float> struct sign {
         put);
   }
 
-  /// Number of a block's first word in the whole vector: the place its draws belong to.
+  /// Index of a block's first word in the complete vector, which selects its draws.
   HCOMP_HD static constexpr std::uint64_t first_word(std::uint32_t block_index) {
     return std::uint64_t{block_index} * (block_values / 64);
   }

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Packing, merging, splitting and unpacking sign bits: for any group, one definition each. Word w,
-/// bit j belongs to the value 64 w + j. The fast paths of simd_group are in simd.hpp.
+/// Packing, merging, splitting and unpacking of sign bits: one definition for all groups. Bit j of
+/// word w belongs to value 64 w + j. The fast paths of simd_group are in simd.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,16 @@
 
 namespace hcomp::detail::sign {
 
-/// The mask with which two blocks of signs are merged: where it is set, the bit of the block with
-/// the lower lowest rank survives.
+/// Key of the mask that merges two blocks of signs. Where the mask is set, the bit of the block
+/// with the lower lowest rank survives.
 ///
-/// A sum is unbiased as long as the merges on the way of a bit draw independently. They differ in
-/// total weight, but the draws see 32 bits that are hashed from it and from the ranks: two merges
-/// share their draws with chance 2^-32, some two of the P - 1 on one way with chance P^2 / 2^33.
-/// Which do does not depend on the key, so it would be the same at every step. With equal weights
-/// none do on rings of up to 256 ranks (tested).
+/// A sum is unbiased if all merges of a bit draw independently. The merges differ in total weight,
+/// but the draws see only 32 bits hashed from it and from the ranks. Two merges share their draws
+/// with probability 2^-32; among the P - 1 merges of one bit, some two share them with probability
+/// P^2 / 2^33.
+///
+/// This does not depend on the key, so a collision repeats at every step. With equal weights, rings
+/// of up to 256 ranks have no collision (tested).
 HCOMP_HD inline mask_key merge_key(std::uint64_t key, std::uint32_t lower_rank,
                                    std::uint32_t upper_rank, std::uint32_t lower_weight,
                                    std::uint32_t total_weight) {
@@ -43,13 +45,13 @@ HCOMP_HD std::uint64_t word_of_signs(Source const& x, int w, int count, bool& fi
   return bits;
 }
 
-/// put(h, bits) for all halves h of words of signs. Returns whether this worker saw NaN or
-/// infinity. A source that takes notes gets every value.
+/// Calls put(h, bits) for all 32-bit halves h of the words of signs. Returns whether this worker
+/// met NaN or infinity. Calls x.note for every value if the source has this function.
 template <HasWarps Group, class Source, class Put>
 HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put) {
   using number = decltype(x[0] + 0.0f);
   using bits = std::conditional_t<sizeof(number) == 8, std::uint64_t, std::uint32_t>;
-  bits largest = 0;  // magnitude: it takes less than to ask of each value whether it is finite
+  bits largest = 0;  // maximum magnitude: cheaper than a finite test per value
   auto const look = [&](int i) { return static_cast<number>(x[static_cast<std::size_t>(i)]); };
   auto const is_positive = [&](int i, number value) {
     bits const magnitude = same_bits<bits>(value) & (~bits{0} >> 1);
@@ -62,7 +64,7 @@ HCOMP_HD bool vote_on_signs(Group group, Source const& x, int n, Put const& put)
   return !is_finite(same_bits<number>(largest));
 }
 
-/// Returns whether this worker saw NaN or infinity.
+/// Packs n signs into `out`. Returns whether this worker met NaN or infinity.
 template <class Group, class Source>
 HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   if constexpr (HasWarps<Group>)
@@ -79,8 +81,8 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// acc = bit by bit that of the lower-ranked block where the mask says so, else the other's.
-/// Only bits that differ need a decision.
+/// Replaces `acc` by the merged word: a set mask bit selects the bit of the lower-ranked block, a
+/// clear one that of the other block. Only differing bits need a draw.
 [[gnu::always_inline]] HCOMP_HD inline void merge_sign_word(std::byte* acc, std::byte const* in,
                                                             std::uint64_t place, bool acc_is_lower,
                                                             mask_key const& key) {
@@ -91,7 +93,8 @@ HCOMP_HD bool pack_signs(Group group, Source const& x, int n, std::byte* out) {
   store_word(acc, 0, mine ^ (acc_is_lower ? differ & ~from_lower : from_lower));
 }
 
-/// The same of two words that are `Apart` words apart, whose draws are made together.
+/// As merge_sign_word, for two words at a distance of `Apart` words, which share their draws'
+/// computation.
 template <int Apart>
 [[gnu::always_inline]] HCOMP_HD inline void merge_two_words(std::byte* acc, std::byte const* in,
                                                             std::uint64_t place, bool acc_is_lower,
@@ -110,7 +113,7 @@ template <int Apart>
                mine[k] ^ (acc_is_lower ? differ[k] & ~from_lower[k] : from_lower[k]));
 }
 
-/// lower keeps each of its bits where the mask says so, upper gets the others.
+/// `lower` keeps the bits that the mask selects; `upper` receives the remaining bits.
 [[gnu::always_inline]] HCOMP_HD inline void split_owner_word(std::byte* lower, std::byte* upper,
                                                              std::uint64_t place,
                                                              mask_key const& key) {
@@ -143,7 +146,7 @@ HCOMP_HD void split_owners(Group group, std::byte* lower, std::byte* upper, int 
     split_owner_word(lower + w * 8, upper + w * 8, first_word + static_cast<unsigned>(w), key);
 }
 
-/// x = +size where the bit is 1, -size where it is 0.
+/// Sets x = +size where the bit is 1, -size where it is 0.
 template <class Group, class Out>
 HCOMP_HD void unpack_signs(Group group, std::byte const* in, int n, Out size, Out* x) {
   Out const other = static_cast<Out>(-size);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Bits chosen by masks, packed one behind the other and spread out again.
+/// Packs the bits that masks select contiguously, and scatters them again.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace hcomp::detail::sign {
 
-/// The bits of `word` under `mask`, moved together; and back. What PEXT and PDEP do.
+/// Moves the bits of `word` under `mask` together, like PEXT. deposit_bits is the inverse, like
+/// PDEP.
 HCOMP_HD inline std::uint64_t extract_bits(std::uint64_t word, std::uint64_t mask) {
   std::uint64_t bits = 0;
   for (std::uint64_t bit = 1; mask != 0; mask &= mask - 1, bit <<= 1)
@@ -25,7 +26,8 @@ HCOMP_HD inline std::uint64_t deposit_bits(std::uint64_t bits, std::uint64_t mas
   return word;
 }
 
-/// Packs chosen bits from `bytes` on; may follow close behind the reader of the same memory.
+/// Packs selected bits from `bytes` on. The output may overwrite memory that the same loop has
+/// already read.
 struct bit_writer {
   std::byte* bytes;
   std::uint64_t pending = 0;
@@ -43,13 +45,13 @@ struct bit_writer {
     }
     pending_bits += count;
   }
-  /// Writes what is pending, whole bytes.
+  /// Writes the pending bits, rounded up to bytes.
   void flush() {
     std::memcpy(bytes + words * 8, &pending, static_cast<std::size_t>(pending_bits + 7) / 8);
   }
 };
 
-/// 64 bits from bit `at` of packed bits; these must be followed by 8 bytes that may be read.
+/// Loads 64 bits from bit `at` on. The 8 bytes behind the packed bits must be readable.
 [[gnu::always_inline]] HCOMP_HD inline std::uint64_t bits_at(std::byte const* packed,
                                                              std::size_t at) {
   std::uint64_t const low = load<std::uint64_t>(packed + at / 8) >> (at % 8);
@@ -108,14 +110,14 @@ inline std::size_t count_bits_plain(std::byte const* words, int count) {
 }
 #endif
 
-/// Bits that are 1 in `count` words.
+/// Number of 1 bits in `count` words.
 inline std::size_t count_bits(std::byte const* words, int count) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (best_simd_level() >= simd_level::avx2) return count_bits_popcnt(words, count);
 #endif
   return count_bits_plain(words, count);
 }
-/// Append the bits of `count` words that their masks choose.
+/// Appends the bits of `count` words that their masks select.
 inline void gather_bits(std::byte const* words, std::byte const* masks, int count,
                         bit_writer& out) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
@@ -123,8 +125,8 @@ inline void gather_bits(std::byte const* words, std::byte const* masks, int coun
 #endif
   gather_bits_plain(words, masks, count, out);
 }
-/// OR the bits of `packed` from bit `at` on into `count` words, where their masks choose; returns
-/// the place of the next bit.
+/// Combines the packed bits from bit `at` on with `count` words by OR, where their masks select.
+/// Returns the position of the next bit.
 inline std::size_t scatter_bits(std::byte const* packed, std::size_t at, std::byte const* masks,
                                 int count, std::byte* words) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

@@ -1,7 +1,8 @@
 #pragma once
 /// @file
-/// Which rank's sign survives where ranks are many, drawn without any message: one lot for each value.
-/// Takes the same time for any number of ranks, where the masks of sampling_tree.hpp take it for each.
+/// Selects the rank whose sign survives, without communication: one random draw per value. The time
+/// is independent of the number of ranks, whereas the masks of sampling_tree.hpp take time per
+/// rank.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,20 +16,21 @@
 
 namespace hcomp::detail::sampling {
 
-/// Up to so many ranks are chosen among by masks: with more, lots take less time.
+/// Largest number of ranks for which masks are used: with more ranks, draws take less time.
 inline constexpr std::size_t most_by_masks = 10;
 
-/// A cell of Walker's table: which rank has it, up to where, and which has the rest.
+/// A cell of Walker's alias table: rank `number` owns it below `kept`, rank `other` owns the rest.
 struct alias_cell {
   std::uint32_t kept, other;
 };
 
-/// Draws a rank of `ranks` by 32 random bits u: floor(u ranks / 2^32) is a cell, and what is left of the
-/// product decides within it. Probabilities are weight / whole to within ranks / 2^32.
+/// Draws a rank of `ranks` with 32 random bits u. floor(u ranks / 2^32) selects a cell; the
+/// fraction of the product decides within the cell. Probabilities equal weight / total weight to
+/// within ranks / 2^32.
 /// Source: A. J. Walker, ACM Trans. Math. Softw. 3 (1977) 253-256.
 struct lots {
   alias_cell const*
-      cells;  ///< one for each rank; null: weights are the same, and cells are the ranks
+      cells;  ///< one per rank; null if all weights are equal: the cell number is then the rank
   std::uint32_t ranks;
 
   HCOMP_HD std::uint32_t owner_of(std::uint32_t random) const {
@@ -40,8 +42,8 @@ struct lots {
   }
 };
 
-/// The cells for ranks of these weights; none where all are the same. In whole numbers, so that all ranks
-/// have the same.
+/// Returns the alias table for ranks of these weights, or none if all weights are equal. Integer
+/// arithmetic gives the same table on all ranks.
 /// @param weights  their sum is below 2^32
 inline std::vector<alias_cell> cells_of(std::span<std::uint32_t const> weights) {
   std::uint64_t whole = 0;
@@ -52,8 +54,8 @@ inline std::vector<alias_cell> cells_of(std::span<std::uint32_t const> weights) 
   }
   if (equal) return {};
   std::vector<alias_cell> cells(weights.size());
-  std::vector<std::uint64_t> left;            // of each rank; a cell holds `whole`
-  std::vector<std::uint32_t> little, enough;  // ranks that have less than a cell, and others
+  std::vector<std::uint64_t> left;            // weight left per rank; a cell holds `whole`
+  std::vector<std::uint32_t> little, enough;  // ranks with less than a cell, and with at least one
   for (std::uint32_t r = 0; r < weights.size(); ++r) {
     left.push_back(std::uint64_t{weights[r]} * weights.size());
     (left[r] < whole ? little : enough).push_back(r);
@@ -71,15 +73,16 @@ inline std::vector<alias_cell> cells_of(std::span<std::uint32_t const> weights) 
   }
   return cells;
 }
-/// @param cells  of so many ranks, or none
+/// @param cells  the table of `ranks` ranks, or none
 inline lots lots_of(std::span<alias_cell const> cells, std::size_t ranks) {
   return {cells.empty() ? nullptr : cells.data(), static_cast<std::uint32_t>(ranks)};
 }
 
-/// The owners of the 64 values of word `place` of the whole vector. The masks' counters end with 0.
+/// Draws the owners of the 64 values of word `place` of the complete vector. The last counter word
+/// is 1; that of the masks is 0.
 HCOMP_HD inline void draw_owners_of_word(lots const& of, std::uint64_t place, std::uint64_t key,
                                          std::uint16_t* owners) {
-  for (std::uint32_t call = 0; call < 16; ++call) {  // which has the bits of four values
+  for (std::uint32_t call = 0; call < 16; ++call) {  // each call gives the bits of four values
     auto const low = static_cast<std::uint32_t>(place),
                high = static_cast<std::uint32_t>(place >> 32);
     philox_words<std::uint32_t> random[1] = {{low, high | call << 24, 0, 1}};
@@ -92,7 +95,7 @@ HCOMP_HD inline void draw_owners_of_word(lots const& of, std::uint64_t place, st
   }
 }
 
-/// The owners of the values of `count` words from `first_word` on.
+/// Draws the owners of the values of `count` words from `first_word` on.
 inline void draw_owners(serial_group, lots const& of, std::uint64_t first_word, int count,
                         std::uint64_t key, std::uint16_t* owners) {
   for (int w = 0; w < count; ++w)
@@ -103,7 +106,7 @@ inline void draw_owners(serial_group, lots const& of, std::uint64_t first_word, 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// For run_at: the same on 64-bit lanes, each of which makes a call.
+/// The same for run_at, on 64-bit lanes; each lane makes one call.
 struct draw_owners_work {
   lots of;
   std::uint64_t first_word;
@@ -122,7 +125,7 @@ struct draw_owners_work {
     for (int w = 0; w < count; ++w) {
       std::uint64_t const place = first_word + static_cast<unsigned>(w);
       Word low;
-      repeat(low, place);  // of its upper halves nobody takes notice
+      repeat(low, place);  // only the lower half of each lane counts
       repeat(high, place >> 32);
       for (int call = 0; call < 16; call += together * lanes) {
         philox_words<Word> random[together];
@@ -139,7 +142,7 @@ struct draw_owners_work {
       }
     }
   }
-  /// The four owners of a call are its lane's 64 bits in memory.
+  /// The 64 bits of a lane in memory are the four owners of its call.
   template <class Word>
   [[gnu::always_inline]] void multiply(philox_words<Word> const& random, std::uint16_t* out) const {
     Word owner, four, product;
@@ -168,7 +171,7 @@ struct draw_owners_work {
 };
 #pragma GCC diagnostic pop
 
-/// @param level  not above best_simd_level(); every level gives the same owners
+/// @param level  at most best_simd_level(); every level gives the same owners
 inline void draw_owners(lots const& of, std::uint64_t first_word, int count, std::uint64_t key,
                         std::uint16_t* owners, simd_level level) {
   run_at(level, draw_owners_work{of, first_word, count, key, owners});

@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Which rank's sign survives, drawn without any message: the canonical balanced tree of merges,
-/// walked from the root. A bit belongs to the lower half of the ranks where the mask of that merge
-/// says so, else to the upper half; and so on down to one rank.
+/// Selects the rank whose sign survives, without communication. It walks the canonical balanced
+/// tree of merges from the root. At each merge, the mask assigns a bit to the lower half of the
+/// ranks or to the upper half, down to a single rank.
 
 #include <array>
 #include <cstddef>
@@ -30,7 +30,7 @@ struct node {
   }
 };
 
-/// The merges of `weights.size()` ranks, from the root, every node before those below it.
+/// The merges of `weights.size()` ranks in pre-order: every node precedes its descendants.
 inline std::vector<node> tree_of(std::span<std::uint32_t const> weights) {
   std::vector<node> nodes;
   auto const weigh = [&](std::uint32_t from, std::uint32_t to) {
@@ -49,9 +49,9 @@ inline std::vector<node> tree_of(std::span<std::uint32_t const> weights) {
   return nodes;
 }
 
-/// Calls f(word, count, masks) for consecutive tiles of `words` words; masks(rank) points to
-/// `count` words: the bits of the tile that belong to that rank. Their union is all bits, no two
-/// share one. Needs no memory but 64 KiB of stack.
+/// Calls f(word, count, masks) for consecutive tiles of `words` words. masks(rank) points to
+/// `count` words: the bits of the tile that this rank owns. Every bit has exactly one owner. Uses
+/// 64 KiB of stack and no heap.
 template <class Group, class F>
 void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int words,
                std::uint64_t first_word, std::uint64_t key, F const& f) {
@@ -72,14 +72,14 @@ void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int w
 }
 inline constexpr std::size_t max_ranks = 1024;
 
-/// Calls f(rank, mask) for every rank with those of `bits`, which are of word `place` of the whole
-/// vector, that belong to it: what for_tiles does, for one worker's word. Ranks come in the
-/// same order for every word.
+/// As for_tiles, for one word and one worker: calls f(rank, mask) for every rank with the bits of
+/// `bits` that it owns. `place` is the index of the word in the complete vector. The order of the
+/// ranks is the same for every word.
 template <class F>
 HCOMP_HD void for_ranks_of_word(node const* tree, std::size_t ranks, std::uint64_t bits,
                                 std::uint64_t place, std::uint64_t key, F const& f) {
   if (ranks == 1) return f(std::size_t{0}, bits);
-  std::uint64_t left[12];  // bits of subtrees still to be visited: one for each level, and the next
+  std::uint64_t left[12];  // bits of pending subtrees: one per level, and one more
   int last = 0;
   left[0] = bits;
   for (std::size_t i = 0; i + 1 < ranks; ++i) {

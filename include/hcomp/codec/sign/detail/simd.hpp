@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Fast paths of the sign kernels for simd_group, chosen by the processor at run time. The same
-/// bits as kernels.hpp, whose word templates they run on several words at once; only packing
-/// needs instructions of its own (movemask and its kin).
+/// Fast paths of the sign kernels for simd_group, selected at run time by processor. They give the
+/// same bits as kernels.hpp and run its word templates on several words at once. Only packing uses
+/// intrinsics (movemask and similar).
 
 #include <algorithm>
 #include <cstddef>
@@ -23,8 +23,8 @@ namespace hcomp::detail::sign {
 
 // ---- merging and splitting, a tile at a time
 
-/// bernoulli_masks for a processor; not inlined, since merging and splitting share it. The key comes
-/// by value: no store can change it, so that its rounds are made once.
+/// bernoulli_masks for one processor; not inlined, because merging and splitting share it. The key
+/// is passed by value: no store can alias it, so its rounds are computed once.
 using masks_function = void (*)(mask_tile& mask, mask_tile const& wanted, int count,
                                 std::uint64_t first_word, mask_key key);
 
@@ -110,7 +110,8 @@ template <int Lanes>
 
 // ---- packing: compare 64 values and gather the outcomes
 
-/// Full words of x + c (of x where c is null); returns whether NaN or infinity was met.
+/// Packs full words of signs of x + c, or of x if c is null. Returns whether NaN or infinity was
+/// met.
 using pack_function = bool (*)(float const* x, float const* c, int words, std::byte* out);
 
 inline bool pack_floats_plain(float const* x, float const* c, int words, std::byte* out) {
@@ -122,7 +123,7 @@ inline bool pack_floats_plain(float const* x, float const* c, int words, std::by
 #if defined(HCOMP_TARGET_AVX2)
 
 inline bool pack_floats_sse2(float const* x, float const* c, int words, std::byte* out) {
-  __m128i const magnitude = _mm_set1_epi32(0x7fff0000);  // of it, the upper half tells
+  __m128i const magnitude = _mm_set1_epi32(0x7fff0000);  // the upper half of each lane decides
   __m128i largest = _mm_setzero_si128();
   for (int w = 0; w < words; ++w) {
     std::uint64_t bits = 0;
@@ -216,7 +217,7 @@ HCOMP_TARGET_AVX512 inline void unpack_signs_avx512(std::byte const* in, int n, 
 inline constexpr auto pack_floats_sse2 = pack_floats_plain;
 #endif
 
-/// @param level  not above best_simd_level(); every level gives the same bits
+/// @param level  at most best_simd_level(); every level gives the same bits
 inline bool pack_floats(float const* x, float const* c, int n, std::byte* out,
                         [[maybe_unused]] simd_level level) {
   pack_function const pack = HCOMP_PICK(level, pack_floats_sse2, pack_floats);
@@ -253,7 +254,7 @@ inline void unpack_signs(std::byte const* in, int n, float size, float* x,
 
 #undef HCOMP_PICK
 
-// ---- what simd_group calls: overloads of the templates in kernels.hpp
+// ---- overloads of the templates in kernels.hpp for simd_group
 
 inline bool pack_signs(simd_group, float const* const& x, int n, std::byte* out) {
   return pack_floats(x, nullptr, n, out, best_simd_level());
