@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Values sent as they are or in a narrower float: the exact baseline and the 2x codec.
+/// Codec `float_cast`: values sent unchanged or as a narrower float, the exact baseline and the 2x
+/// codec.
 
 #include <array>
 #include <cstddef>
@@ -40,12 +41,15 @@ template <> struct wire_float<bfloat16> {
 
 }  // namespace detail
 
-/// Values of type T sent as Wire; merging adds in float (double for double) and rounds to Wire.
+/// Values of type T sent as Wire. Merging adds in float (double for double) and rounds to Wire.
 ///
-/// Error of one value: half a unit in the last place of Wire, and as much again per merge; none if
-/// Wire is T and one rank holds all. Not exact in sum: float addition depends on the order.
-/// fp16 overflows to infinity above 65504, in input or sum; such blocks count as non-finite.
-/// NaN and infinity pass through as in plain addition, whatever the policy says of other codecs.
+/// Error of one value: half a unit in the last place of Wire, plus the same per merge. The error is
+/// zero if Wire is T and one rank holds all values. `sum_is_exact` is false: float addition depends
+/// on the order. fp16 overflows to infinity above 65504, in input or sum; such blocks count as
+/// non-finite.
+///
+/// NaN and infinity propagate as in plain addition, independent of the nonfinite_policy of other
+/// codecs.
 /// Size: sizeof(Wire) per value and 32 bytes per 4096 values.
 template <class Wire, class T = float> struct float_cast {
   using value_type = detail::value_t<T>;
@@ -152,8 +156,8 @@ template <class Wire, class T = float> struct float_cast {
 
  private:
   using sum_type = accumulator_t<std::conditional_t<std::is_same_v<Wire, double>, double, T>>;
-  /// The fast path is there: sums in float, on a CPU.
-#if defined(__CUDA_ARCH__)  // nvcc looks at a .cu file's host code once more as device code
+  /// Whether the vectorized implementation applies: on a CPU, with float as the type of the sum.
+#if defined(__CUDA_ARCH__)  // nvcc compiles the host code of a .cu file as device code, too
   template <class Group> static constexpr bool has_vectors = false;
 #else
   template <class Group>
@@ -163,8 +167,8 @@ template <class Wire, class T = float> struct float_cast {
 
   using fours = detail::four_values<Wire>;
 
-  /// use(i, load(i)) of values 4 i to 4 i + 3, by workers of warps, if they can be moved so; one(i)
-  /// of the others.
+  /// Workers in warps call use(i, load(i)) for the values 4 i to 4 i + 3 if groups of four can be
+  /// loaded at once. The remaining values use one(i).
   template <class Group, class Load, class Use, class One>
   HCOMP_HD static void for_values(Group group, int n, [[maybe_unused]] bool have_fours,
                                   [[maybe_unused]] Load const& load,
@@ -186,17 +190,17 @@ template <class Wire, class T = float> struct float_cast {
   HCOMP_HD static sum_type get(std::byte const* values, int i) {
     return static_cast<sum_type>(load_aligned<Wire>(values, static_cast<std::size_t>(i)));
   }
-  /// Of all NaNs one: which of two survives an addition depends on their order and on the processor.
+  /// Canonicalizes NaN: the NaN that survives an addition depends on operand order and processor.
   HCOMP_HD static Wire wire_of(sum_type value) {
     return static_cast<Wire>(detail::with_one_nan(value));
   }
-  /// Whether what a receiver will read is finite.
+  /// Stores the value; returns whether the stored Wire value is finite.
   HCOMP_HD static bool put(std::byte* values, int i, sum_type value) {
     Wire const wire = wire_of(value);
     store_aligned(values, static_cast<std::size_t>(i), wire);
     return is_finite(static_cast<sum_type>(wire));
   }
-  /// Value 4 i + j is value(j).
+  /// Stores value(j) as value 4 i + j, for j = 0 to 3.
   template <class F> HCOMP_HD static bool put(std::byte* values, std::size_t i, F const& value) {
     auto const four = fours::of([&](int j) { return wire_of(value(j)); });
     four.put(values + i * sizeof(four));
@@ -205,7 +209,7 @@ template <class Wire, class T = float> struct float_cast {
     for (int j = 0; j < 4; ++j) finite &= is_finite(static_cast<sum_type>(four[j]));
     return finite;
   }
-  /// The same of values that vectors have put there.
+  /// Canonicalizes the NaNs among values that vector instructions stored.
   static void unify_nans(std::byte* values, int n) {
     for (int i = 0; i < n; ++i)
       if (auto const value = get(values, i); value != value) put(values, i, value);

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Fast path of float_cast for simd_group: as many values at a time as the processor's vectors have
-/// lanes. The same bits as half.hpp and float_cast.hpp, without a branch.
+/// Fast path of float_cast for simd_group, which processes one vector register at a time. It gives
+/// the same bits as half.hpp and float_cast.hpp, without branches.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +22,7 @@ template <class Wire> struct decode_floats;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// `Lanes` floats, and what they are on the wire, in the lower bits of 32.
+/// `Lanes` floats, and their wire format in the lower bits of 32-bit lanes.
 template <class Wire, int Lanes> struct wire_vector {
   using values = typename aligned_vector<float, Lanes>::type;
   using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
@@ -31,7 +31,7 @@ template <class Wire, int Lanes> struct wire_vector {
       typename aligned_vector<std::conditional_t<sizeof(Wire) == 2, std::uint16_t, std::uint32_t>,
                               Lanes>::type;
 
-  /// Bits that are all set in infinity and NaN, and only there.
+  /// Bit mask whose bits are all set in infinity and NaN only.
   static constexpr std::uint32_t exponent = std::is_same_v<Wire, float>     ? 0x7f800000u
                                             : std::is_same_v<Wire, float16> ? 0x7c00u
                                                                             : 0x7f80u;
@@ -86,7 +86,7 @@ template <class Wire, int Lanes> struct wire_vector {
   }
 };
 
-/// Calls f(i, count) for every `Lanes` of n values, and for what is left.
+/// Calls f(i, count) for each group of `Lanes` values, and for the remainder.
 template <int Lanes, class F>
 [[gnu::always_inline]] inline void for_each_vector(int n, F const& f) {
   constexpr auto lanes = static_cast<std::size_t>(Lanes);
@@ -95,7 +95,7 @@ template <int Lanes, class F>
   if (i < n) f(static_cast<std::size_t>(i), static_cast<std::size_t>(n - i));
 }
 
-/// out = x * weight; returns whether NaN or infinity is among what a receiver will read.
+/// Encodes out = x * weight. Returns whether an encoded value is NaN or infinity.
 template <class Wire, class Source> struct encode_floats {
   Source x;
   int n;
@@ -122,7 +122,7 @@ template <class Wire, class Source> struct encode_floats {
   }
 };
 
-/// acc += in; returns as encode_floats.
+/// acc += in. Returns whether an encoded sum is NaN or infinity.
 template <class Wire> struct merge_floats {
   std::byte* acc;
   std::byte const* in;
