@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Sums of floats whose bits depend on the summands alone: not on ranks, order, algorithm or MPI.
+/// Codec `reproducible`: sums of floats whose bits depend only on the summands, not on ranks,
+/// order, algorithm or MPI library.
 
 #include <array>
 #include <cstddef>
@@ -15,20 +16,21 @@
 
 namespace hcomp {
 
-/// Reproducible sums: the same summands give the same bits, however they are shared out.
+/// Reproducible sums: the same summands give the same bits, for every distribution over the ranks.
 ///
-/// A value of the sum depends on the numbers added in its place, as a set with repetitions, and on
-/// nothing else: not on how many ranks hold them, their order, zeros beside them, the algorithm, the
-/// MPI library, the machine, or on other values of the vector. A rank of weight w counts as w
-/// ranks. Several summands of one rank are encoded one by one; what floats add before is theirs.
+/// A value of the sum depends only on the multiset of numbers added at its index. It does not
+/// depend on the number of ranks, their order, additional zeros, the algorithm, the MPI library,
+/// the machine, or other values of the vector. A rank of weight w counts as w ranks. If a rank has
+/// several summands, encode each separately; a float sum made before encoding is not reproducible.
 ///
-/// Error of a sum of P numbers: half a unit in its last place, and P - 1 times 2^-26 of the largest
-/// summand, with doubles 2^-54; only summands below the largest one add to it. Of one number none.
-/// Denormals count as they are. A sum is never -0. Means are sums divided once.
-/// A sum beyond the largest value is an overflow only if it is one in the end.
-/// NaN and infinity pass through as in plain addition.
-/// Size: 12 bytes per value, 16 of doubles, and 64 bytes per 4096 values; up to 32767 summands,
-/// 8191 of doubles. Values of 16 bits are summed as floats.
+/// Error of a sum of P numbers: half a unit in its last place, plus P - 1 times 2^-26 (2^-54 for
+/// doubles) of the largest summand; only summands below the largest one contribute to it. A single
+/// number has no error. Denormals count fully. A sum is never -0. A mean is the sum divided once. A
+/// sum beyond the largest value overflows only if the final result does. NaN and infinity propagate
+/// as in plain addition.
+///
+/// Size: 12 bytes per value (16 for doubles) and 64 bytes per 4096 values. At most 32767 summands
+/// (8191 for doubles). 16-bit values are summed as floats.
 /// Source: Demmel and Nguyen, IEEE Trans. Computers 64 (2015) 2060-2070; see detail/bins.hpp.
 template <class T = float> struct reproducible {
   using value_type = detail::value_t<T>;
@@ -38,7 +40,7 @@ template <class T = float> struct reproducible {
                                                ? codec_ids::reproducible_float
                                                : codec_ids::reproducible_double;
   static constexpr int block_values = 4096;
-  static constexpr bool sum_is_exact = true;  // in its bytes: no order shows
+  static constexpr bool sum_is_exact = true;  // in its bytes, for every order
   static constexpr bool passes_nonfinite = true;
 
   static constexpr std::array<double, 0> parameters() { return {}; }
@@ -104,7 +106,7 @@ template <class T = float> struct reproducible {
   }
 
   HCOMP_HD double largest_decoded(std::byte const* block, int, reduce_op) const {
-    // of the sum: means are made of it
+    // bound of the sum: a mean is computed from it
     return detail::binned::largest_at<sum_type>(preface_of(block).place,
                                                 load_aligned<block_header>(block).weight);
   }
@@ -120,21 +122,21 @@ template <class T = float> struct reproducible {
  private:
   using format = detail::binned::format<sum_type>;
 
-  /// Between header and sums, so that those lie at multiples of 64 bytes from the block's start.
+  /// Follows the header, and aligns the tiles to multiples of 64 bytes from the block's start.
   struct preface {
-    std::uint32_t place = 0;  ///< the highest of a finite value of any rank
+    std::uint32_t place = 0;  ///< the highest place of a finite value of any rank
     std::uint32_t nothing[7] = {};
   };
   static constexpr std::size_t tiles_at = block_header_bytes + sizeof(preface);
 
-  /// The fast path is there: on a CPU.
-#if defined(__CUDA_ARCH__)  // nvcc looks at a .cu file's host code once more as device code
+  /// Whether the vectorized implementation applies: on a CPU.
+#if defined(__CUDA_ARCH__)  // nvcc compiles the host code of a .cu file as device code, too
   template <class Group> static constexpr bool has_vectors = false;
 #else
   template <class Group> static constexpr bool has_vectors = std::is_same_v<Group, simd_group>;
 #endif
 
-  /// Vectors of doubles are decoded by sums of floats that must not be reordered.
+  /// Vectorized decoding of doubles uses float sums that the compiler must not reorder.
 #if defined(__FAST_MATH__)
   static constexpr bool exact_vectors = false;
 #else
@@ -148,7 +150,7 @@ template <class T = float> struct reproducible {
     constexpr int tile = detail::binned::tile_values;
     return (n + tile - 1) / tile * tile;
   }
-  /// Returns the highest place of this worker's finite values; `finite` is that all of them are.
+  /// Returns the highest place of this worker's finite values; clears `finite` at NaN or infinity.
   template <class Group, class Source>
   HCOMP_HD static std::uint32_t encode_values(Group group, Source const& x, int n, std::byte* sums,
                                               std::uint32_t weight, bool& finite) {

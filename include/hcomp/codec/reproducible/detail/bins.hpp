@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Sums of one value of the codec `reproducible`: three integers that add up without rounding.
+/// The sum of one value of the codec `reproducible`: three integers that add without rounding.
 ///
-/// All numbers are cut at the same powers of two: of what the bins above leave, bin k holds the
-/// multiple of its unit 2^(lowest + k * width) that is nearest. A number fills three bins, and none
-/// of its bits is lost. A sum keeps the three bins of its largest summand, and drops those below as
-/// soon as a larger summand comes. What it keeps of a summand depends on its largest one alone, and
-/// never on an order.
+/// Fixed powers of two divide all numbers into bins. Bin k holds the multiple of its unit 2^(lowest
+/// + k * width) that is nearest to the rest that higher bins leave. A number fills three bins
+/// without loss. A sum keeps the three bins of its largest summand and drops lower bins when a
+/// larger summand arrives. The kept part of a summand depends only on the largest summand of the
+/// sum, never on the order.
 /// Source: J. Demmel and H. D. Nguyen, Parallel Reproducible Summation, IEEE Trans. Computers 64
 /// (2015) 2060-2070, with integers in place of their floats.
 
@@ -19,13 +19,14 @@
 
 namespace hcomp::detail::binned {
 
-/// Values whose words lie together: [first word of all] [second word of all] ...
+/// Values per tile. A tile stores the first words of all its values, then their second words, and
+/// so on.
 inline constexpr int tile_values = 16;
 
-/// How sums of type A (float or double) are cut, and what they are in memory.
+/// The bins of a sum of type A (float or double), and its layout in memory.
 template <class A> struct format;
 
-/// Three words of 30 bits of a bin, above 2 bits of the place.
+/// Three words. Each has the 30 bits of a bin above 2 bits of the place.
 template <> struct format<float> {
   using bits = std::uint32_t;
   static constexpr int mantissa_bits = 23, exponent_bits = 8;
@@ -36,23 +37,24 @@ template <> struct format<float> {
   static constexpr std::uint32_t highest = 19, nonfinite = 31;            ///< places
 };
 
-/// Three words of the lower 32 of 40 bits, and one of the upper 8 of all three and the place.
+/// Four words: three with the lower 32 of the 40 bits of a bin, one with the upper 8 bits of all
+/// three bins and the place.
 template <> struct format<double> {
   using bits = std::uint64_t;
   static constexpr int mantissa_bits = 52, exponent_bits = 11;
   static constexpr int width = 27, lowest = -1075;
   static constexpr int bin_bits = 40, words = 4;
-  static constexpr std::uint32_t most_summands = (1u << 13) - 1;  ///< of 2^26 each in a bin
+  static constexpr std::uint32_t most_summands = (1u << 13) - 1;  ///< each at most 2^26 in a bin
   static constexpr std::uint32_t reciprocal = 2428, reciprocal_bits = 16;
   static constexpr std::uint32_t highest = 75, nonfinite = 127;
 };
 
-/// Bits by which a mantissa is shifted left, so that it is no longer than two bins are wide.
+/// Left shift that aligns a mantissa to the width of two bins.
 template <class A>
 inline constexpr int spare_bits = 2 * format<A>::width - format<A>::mantissa_bits - 1;
 
-/// A sum: bin[2] is that of number `place`, bin[1] and bin[0] are the two above.
-/// At place `nonfinite` bins count summands that are infinity, -infinity and NaN.
+/// A sum: bin[2] is bin number `place`; bin[1] and bin[0] are the next two above it. At place
+/// `nonfinite`, the bins count the summands that are infinity, -infinity and NaN.
 struct sum {
   std::int64_t bin[3];
   std::uint32_t place;
@@ -63,7 +65,7 @@ template <class A> HCOMP_HD constexpr std::uint32_t place_of(std::uint32_t heigh
   return height * format<A>::reciprocal >> format<A>::reciprocal_bits;
 }
 
-/// `value` as a sum of one, `weight` times.
+/// Returns the sum of `weight` copies of `value`.
 template <class A> HCOMP_HD inline sum sum_of(A value, std::uint32_t weight) {
   using f = format<A>;
   using bits = typename f::bits;
@@ -98,7 +100,7 @@ template <class A> HCOMP_HD inline sum sum_of(A value, std::uint32_t weight) {
           place};
 }
 
-/// The same sum with its highest bin at `place`, which is not below its own: lower bins are dropped.
+/// Moves the sum to `place`, at or above its own, and drops lower bins.
 HCOMP_HD inline void raise(sum& s, std::uint32_t place) {
   std::uint32_t const by = place - s.place;
   s.bin[2] = by == 0 ? s.bin[2] : by == 1 ? s.bin[1] : by == 2 ? s.bin[0] : 0;
@@ -120,7 +122,7 @@ HCOMP_HD inline double power_of_two(int exponent) {
   return same_bits<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
-/// The A next to the sum. Infinite if it overflows.
+/// Returns the A nearest to the sum, or infinity if it overflows.
 template <class A> HCOMP_HD inline A value_of(sum const& s) {
   using f = format<A>;
   if (s.place > f::highest) {
@@ -131,18 +133,18 @@ template <class A> HCOMP_HD inline A value_of(sum const& s) {
   }
   int const exponent = f::lowest + static_cast<int>(s.place) * f::width;
   constexpr std::int64_t unit = 1 << f::width;
-  // integers as far as they go: nothing that -ffast-math could reorder
+  // integer arithmetic where possible: -ffast-math cannot reorder it
   if constexpr (std::is_same_v<A, float>) {
-    // up to most_summands below 2^53, so exact but for the last step
+    // below 2^53 for up to most_summands: only the last step rounds
     auto const v = static_cast<double>((s.bin[0] * unit + s.bin[1]) * unit + s.bin[2]);
     return static_cast<float>(v * power_of_two(exponent));
   } else {
-    // 0 <= low < 2^27, -2^26 <= middle < 2^26: exact but for the addition of the highest
+    // 0 <= low < 2^27, -2^26 <= middle < 2^26: only the addition of the highest bin rounds
     std::int64_t const low = s.bin[2] & (unit - 1), middle = s.bin[1] + (s.bin[2] >> f::width),
                        carry = (middle + unit / 2) >> f::width;
     double const v = static_cast<double>(s.bin[0] + carry) * static_cast<double>(unit * unit) +
                      static_cast<double>((middle - carry * unit) * unit + low);
-    int const part = exponent / 2;  // 2^lowest is no double
+    int const part = exponent / 2;  // 2^lowest is not representable as a double
     return v * power_of_two(part) * power_of_two(exponent - part);
   }
 }
@@ -153,7 +155,7 @@ template <class A> constexpr HCOMP_HD std::size_t tiles_bytes(int n) {
          format<A>::words;
 }
 
-/// Word `k` of value `i`, counted in words from the first tile.
+/// Index of word `k` of value `i`, in words from the first tile.
 template <class A> HCOMP_HD inline std::size_t word_at(int i, int k) {
   return static_cast<std::size_t>(i / tile_values * format<A>::words + k) * tile_values +
          static_cast<std::size_t>(i % tile_values);
@@ -195,10 +197,10 @@ template <class A> HCOMP_HD inline void put(std::byte* tiles, int i, sum const& 
   }
 }
 
-/// What no sum of `weight` summands with places up to `place` exceeds.
+/// Upper bound on a sum of `weight` summands with places up to `place`.
 template <class A> HCOMP_HD inline double largest_at(std::uint32_t place, std::uint32_t weight) {
   using f = format<A>;
-  // a summand is below half a unit of the bin above its own three; any place may have been sent
+  // a summand is below half a unit of the bin above its three; a received place may have any value
   auto const sound = static_cast<int>(place < f::highest ? place : f::highest);
   int const exponent = f::lowest + (sound + 3) * f::width - 1;
   if (exponent > 1023) return std::numeric_limits<double>::infinity();

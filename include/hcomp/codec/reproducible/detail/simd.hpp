@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Fast path of `reproducible` for simd_group: the bytes and values of bins.hpp, as many at a time
-/// as the processor's vectors have lanes.
+/// Fast path of `reproducible` for simd_group: the bytes and values of bins.hpp, one vector
+/// register at a time.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,12 +12,12 @@
 
 namespace hcomp::detail {
 
-/// Returns the highest place of the values, or more if not all are finite: then what is written is
-/// not what it should be.
+/// Returns the highest place of the values, or a larger number if some value is not finite. In that
+/// case the output is invalid.
 template <class A, class Source> struct encode_bins;
 /// acc += in
 template <class A> struct merge_bins;
-/// Returns whether all values are finite. If not, what is written is not what it should be.
+/// Returns whether all values are finite. If not, the output is invalid.
 template <class A> struct decode_bins;
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
@@ -27,7 +27,7 @@ template <class A> struct decode_bins;
 
 namespace binned {
 
-/// `Lanes` lanes of 32 bits of a tile, each of another value: what its words are made of.
+/// `Lanes` lanes of 32 bits of a tile: one word of `Lanes` values.
 template <int Lanes> struct tile_vector {
   using word = typename aligned_vector<std::uint32_t, Lanes>::type;
   using bytes = typename aligned_vector<std::uint8_t, 4 * Lanes>::type;
@@ -38,7 +38,7 @@ template <int Lanes> struct tile_vector {
   [[gnu::always_inline]] static void store(std::byte* tile, int k, word const& from) {
     std::memcpy(tile + k * 4 * tile_values, &from, sizeof(word));
   }
-  /// Moves bins down by `by`, each lane for itself.
+  /// Moves bins down by `by`, independently per lane.
   [[gnu::always_inline]] static void raise(word (&bin)[3], word const& by) {
     word const none = (word)(by == 0), one = (word)(by == 1), two = (word)(by == 2);
     bin[2] = (bin[2] & none) | (bin[1] & one) | (bin[0] & two);
@@ -47,13 +47,13 @@ template <int Lanes> struct tile_vector {
   }
 };
 
-/// Sums, in the words that bins.hpp says.
+/// `Lanes` sums in the word layout of bins.hpp.
 template <class A, int Lanes> struct sum_vector;
 
 template <int Lanes> struct sum_vector<float, Lanes> : tile_vector<Lanes> {
   using base = tile_vector<Lanes>;
   using word = typename base::word;
-  word bin[3], place;  ///< bins four times as large
+  word bin[3], place;  ///< bins, multiplied by four
 
   [[gnu::always_inline]] void get(std::byte const* tile) {
     HCOMP_UNROLL for (int k = 0; k < 3; ++k) base::load(bin[k], tile, k);
@@ -75,7 +75,8 @@ template <int Lanes> struct sum_vector<float, Lanes> : tile_vector<Lanes> {
 template <int Lanes> struct sum_vector<double, Lanes> : tile_vector<Lanes> {
   using base = tile_vector<Lanes>;
   using word = typename base::word;
-  word bin[3], upper, place;  ///< lower 32 bits of bins; their upper ones, in a byte each
+  word bin[3], upper, place;  ///< lower 32 bits of the bins; the upper bits of each bin in a byte
+                              ///< of `upper`
 
   [[gnu::always_inline]] void get(std::byte const* tile) {
     HCOMP_UNROLL for (int k = 0; k < 3; ++k) base::load(bin[k], tile, k);
@@ -105,12 +106,12 @@ template <int Lanes> struct sum_vector<double, Lanes> : tile_vector<Lanes> {
   }
 };
 
-/// product = the upper or the lower 16 bits of a * factor, for lanes below 2^16, in 32 bits each.
+/// product = the upper or lower 16 bits of a * factor in 32-bit lanes, for lanes below 2^16.
 template <bool Upper, class Word>
 [[gnu::always_inline]] inline void multiply_shorts(Word& product, Word const& a,
                                                    std::uint32_t factor) {
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-  // g++ 12 makes half a dozen shifts and additions of a multiplication by a constant.
+  // g++ 12 replaces a multiplication by a constant with half a dozen shifts and additions.
   using shorts = typename aligned_vector<short, static_cast<int>(sizeof(Word) / 2)>::type;
   using ints = typename aligned_vector<int, static_cast<int>(sizeof(Word) / 4)>::type;
   auto const x = (shorts)a, y = (shorts)(Word{} + factor);
@@ -129,7 +130,8 @@ template <bool Upper, class Word>
 #endif
 }
 
-/// `Lanes` values of type A, in lanes of 32 bits: their upper halves, and the lower ones of doubles.
+/// `Lanes` values of type A in 32-bit lanes: their upper halves, and for doubles their lower
+/// halves.
 template <class A, int Lanes> struct value_vector {
   using f = format<A>;
   using word = typename tile_vector<Lanes>::word;
@@ -148,7 +150,7 @@ template <class A, int Lanes> struct value_vector {
   }
 
  private:
-  // Indices one by one: what nvcc makes of packs of them does not compile.
+  // Indices are written out: nvcc generates code from parameter packs that does not compile.
   [[gnu::always_inline]] void halves(word const& first, word const& second) {
     if constexpr (Lanes == 16) {
       lower = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24,
@@ -165,7 +167,7 @@ template <class A, int Lanes> struct value_vector {
   }
 };
 
-/// `Lanes` values of type A as sums of one.
+/// `Lanes` values of type A, each as a sum of one summand.
 template <class A, int Lanes> struct piece_vector {
   using f = format<A>;
   using word = typename tile_vector<Lanes>::word;
@@ -173,11 +175,11 @@ template <class A, int Lanes> struct piece_vector {
   using shorts = typename aligned_vector<std::int16_t, 2 * Lanes>::type;
   word bin[3], place, height;  ///< `height` is the exponent above that of denormals
 
-  /// sum_of, but for NaN and infinity.
+  /// As sum_of, for finite values only.
   [[gnu::always_inline]] void set(value_vector<A, Lanes> const& value) {
     using values = value_vector<A, Lanes>;
     constexpr std::uint32_t mask = (1u << f::width) - 1, half = 1u << (f::width - 1);
-    constexpr int beyond = 32 - f::width;  // bits of a lane that are not of a bin
+    constexpr int beyond = 32 - f::width;  // bits of a lane beyond a bin
     word const exponent = value.upper << 1 >> (32 - f::exponent_bits);
     word const denormal = (word)((ints)(exponent - 1) >> 31);
     height = exponent - 1 - denormal;
@@ -189,7 +191,7 @@ template <class A, int Lanes> struct piece_vector {
     word const sign = (word)((ints)value.upper >> 31);
     word const& lower = value.lower;
     word const upper = value.upper | (~denormal & (1u << values::upper_bits));
-    // Each shift is cut in two, because one by all 32 bits of a lane is not defined.
+    // Two shifts replace one, because a shift by all 32 bits of a lane is undefined.
     word low, middle, high;
     if constexpr (sizeof(A) == 4) {
       low = upper << (spare_bits<A> + beyond) << left;
@@ -201,7 +203,7 @@ template <class A, int Lanes> struct piece_vector {
       high = (upper << (31 - values::upper_bits) | lower >> (1 + values::upper_bits)) >>
              (33 - f::width) >> right;
     }
-    // to nearest: -half <= low < half, and its highest bit says whether it was above that
+    // to nearest: -half <= low < half; its highest bit is set if it was above that
     middle = (middle & mask) + (low >> 31) + half;
     bin[0] = high + (middle >> f::width);
     bin[1] = (middle & mask) - half;
@@ -223,16 +225,16 @@ template <class A, int Lanes> struct piece_vector {
   }
 };
 
-/// `Lanes` doubles as two vectors: values 0, 1, 4, 5, 8, ... and values 2, 3, 6, 7, ... The order is that
-/// of the instructions which put halves together; `put` restores the one of the values.
+/// `Lanes` doubles as two vectors: values 0, 1, 4, 5, 8, ... and values 2, 3, 6, 7, ... This is the
+/// order of the unpack instructions; `put` restores the order of the values.
 template <int Lanes> struct pair_vector {
   using word = typename tile_vector<Lanes>::word;
   using doubles = typename aligned_vector<double, Lanes / 2>::type;
   using floats = typename aligned_vector<float, Lanes / 2>::type;
 
-  // Indices one by one: what nvcc makes of packs of them does not compile.
+  // Indices are written out: nvcc generates code from parameter packs that does not compile.
 
-  /// The doubles whose lower and upper 32 bits these are.
+  /// Joins the lower and upper 32 bits of doubles.
   [[gnu::always_inline]] static void pair(doubles (&to)[2], word const& lower, word const& upper) {
     if constexpr (Lanes == 16) {
       to[0] = (doubles)__builtin_shufflevector(lower, upper, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9,
@@ -270,7 +272,7 @@ template <int Lanes> struct pair_vector {
   }
 };
 
-/// value_of of `Lanes` finite sums.
+/// value_of for `Lanes` finite sums.
 template <class A, int Lanes> struct result_vector;
 
 template <int Lanes> struct result_vector<float, Lanes> : pair_vector<Lanes> {
@@ -285,7 +287,8 @@ template <int Lanes> struct result_vector<float, Lanes> : pair_vector<Lanes> {
     word w[3];
     HCOMP_UNROLL for (int k = 0; k < 3; ++k) tile_vector<Lanes>::load(w[k], tile, k);
     place = (w[0] & 3u) | (w[1] << 2 & 12u) | (w[2] << 4 & 48u);
-    // Bins, four times as large, become the doubles `zero` + bin: two words put together are one.
+    // A bin, multiplied by four, becomes the double `zero` + bin when its word is joined with a
+    // constant.
     constexpr double zero = 0x1p52 + 0x1p31, unit = 1 << f::width;
     doubles bin[3][2], scale[2];
     HCOMP_UNROLL for (int k = 0; k < 3; ++k)
@@ -295,7 +298,7 @@ template <int Lanes> struct result_vector<float, Lanes> : pair_vector<Lanes> {
     base::pair(scale, word{}, (exponent + static_cast<std::uint32_t>(1023 - 2 + f::lowest)) << 20);
     floats half[2];
     HCOMP_UNROLL for (int i = 0; i < 2; ++i) {
-      // all is exact, with any rounding, but the last step
+      // every step is exact under any rounding mode, except the last one
       doubles const first = bin[0][i] - (zero + zero / unit + zero / (unit * unit));
       half[i] = __builtin_convertvector(((first * unit + bin[1][i]) * unit + bin[2][i]) * scale[i],
                                         floats);
@@ -317,14 +320,15 @@ template <int Lanes> struct result_vector<double, Lanes> : pair_vector<Lanes> {
     word w[4];
     HCOMP_UNROLL for (int k = 0; k < 4; ++k) tile_vector<Lanes>::load(w[k], tile, k);
     place = w[3] >> 24;
-    // Bins of 40 bits with a sign become the doubles `zero` + bin: two words put together are one.
+    // A signed 40-bit bin becomes the double `zero` + bin when its words are joined with a
+    // constant.
     constexpr double zero = 0x1p52 + 0x1p39;
     doubles bin[3][2], scale[2][2];
     HCOMP_UNROLL for (int k = 0; k < 3; ++k) {
       word const upper = (w[3] >> (8 * k) & 0xffu) ^ 0x43300080u;
       base::pair(bin[k], w[k], upper);
     }
-    // 2^lowest is no double
+    // 2^lowest is not representable as a double
     word half, rest;
     multiply_shorts<false>(half, place, f::width / 2);
     rest = half + place;
@@ -334,11 +338,11 @@ template <int Lanes> struct result_vector<double, Lanes> : pair_vector<Lanes> {
     base::pair(scale[1], word{},
                (rest + static_cast<std::uint32_t>(1023 + f::lowest - least)) << 20);
     HCOMP_UNROLL for (int i = 0; i < 2; ++i) {
-      // all is exact, with any rounding, but the last addition and what comes after it
+      // every step is exact under any rounding mode, until the last addition
       constexpr double shift = 0x1.8p52, above = zero * 0x1p-25;
       doubles const carry =
-          (bin[1][i] * 0x1p-25 + shift) - shift;          // to the highest bin, plus `above`
-      doubles const middle = bin[1][i] - carry * 0x1p25;  // what stays: up to 2^25
+          (bin[1][i] * 0x1p-25 + shift) - shift;          // carry to the highest bin, plus `above`
+      doubles const middle = bin[1][i] - carry * 0x1p25;  // remainder: up to 2^25
       doubles const lower = (middle * 0x1p27 - zero) + bin[2][i];
       doubles const upper = (bin[0][i] - (zero + above / 4)) * 4 + carry;
       value[i] = (upper * 0x1p52 + lower) * scale[0][i] * scale[1][i];
@@ -350,8 +354,8 @@ template <int Lanes> struct result_vector<double, Lanes> : pair_vector<Lanes> {
   [[gnu::always_inline]] void put(double* x) const { base::put(x, value); }
 };
 
-/// Calls part(i, count, tile): `count` values from the i-th on are in this part of a tile. For every
-/// part of the tiles of n values; those behind the last value have none.
+/// Calls part(i, count, tile) for every part of the tiles of n values: `count` values from the i-th
+/// on are in this part. Parts behind the last value have count 0.
 template <class A, int Lanes, class Bytes, class Part>
 [[gnu::always_inline]] inline void for_each_part(int n, Bytes* tiles, Part& part) {
   int first = 0;
@@ -365,7 +369,7 @@ template <class A, int Lanes, class Bytes, class Part>
   }
 }
 
-/// The largest of these places or heights, each in the lower half of its lane.
+/// The maximum of these places or heights, each in the lower half of its lane.
 template <class Shorts>
 [[gnu::always_inline]] inline std::uint32_t largest_of(Shorts const& shorts) {
   std::uint32_t largest = 0;
@@ -374,7 +378,7 @@ template <class Shorts>
   return largest;
 }
 
-// What is done with a part of a tile. These are no lambdas, because nvcc drops always_inline there.
+// The work on one part of a tile. These are structs, because nvcc ignores always_inline on lambdas.
 
 template <class A, int Lanes, class Source> struct encode_part {
   using pieces = piece_vector<A, Lanes>;
