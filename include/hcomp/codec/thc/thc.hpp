@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// THC: rotated values rounded to a few levels of a common grid, whose sums are plain integer sums.
+/// Codec `thc`: rotated values, rounded to a few levels of a common grid. Their sums are plain
+/// integer sums.
 
 #include <algorithm>
 #include <array>
@@ -26,35 +27,36 @@ namespace hcomp {
 
 /// Settings of `thc` and `uniform_thc`; equal on all ranks.
 struct thc_options {
-  int bits = 4;         ///< b: 1 to 8, of one index
-  int granularity = 0;  ///< g: 2^b - 1 to 255 steps from the lowest level to the highest; 0:
-                        ///< as good as the number of ranks allows
-  double truncation = 1. / 32;  ///< p: 1e-9 to 0.5, the share of coordinates beyond the levels
-  int transform = 4096;         ///< values that are rotated together: a power of two, 64 to 16384
-  /// Most bits of a coordinate of a sum on its way through a plan, at least `bits` and 4, at most
-  /// 14: sums that need more are rounded at random before every hop. 0: as many as they need.
+  int bits = 4;         ///< b: bits of one level index, 1 to 8
+  int granularity = 0;  ///< g: steps from the lowest level to the highest, 2^b - 1 to 255; 0: the
+                        ///< best that the number of ranks allows
+  double truncation = 1. / 32;  ///< p: fraction of coordinates beyond the levels, 1e-9 to 0.5
+  int transform = 4096;         ///< values per rotation: a power of two, 64 to 16384
+  /// Maximum bits per coordinate of a sum on the wire in a plan: at least `bits` and 4, at most 14.
+  /// A sum that needs more bits is rounded stochastically before every hop. 0: no limit.
   int hop_bits = 0;
 };
 
 namespace detail::thc {
 
-/// What `thc` and `uniform_thc` share. A block is
+/// Common base of `thc` and `uniform_thc`. The layout of a block is
 ///
 ///     header | one float per transform | one lane of 8 or 16 bits per coordinate
 ///
-/// The float is the largest root mean square among the ranks, on which they have agreed before
-/// (see Calibrated), the lane the sum over the ranks of weight times level. The last transform of a
-/// short block has as many coordinates as the next power of two, at least 64.
+/// The float is the largest root mean square among the ranks, agreed in advance (see Calibrated).
+/// The lane is the sum over the ranks of weight times level. The last transform of a short block is
+/// padded to the next power of two, at least 64 coordinates.
 template <class Codec, class T> class basic_codec {
  public:
   using value_type = hcomp::detail::value_t<T>;
   static constexpr int block_values = 16384;
-  /// On a device. A thread block of several teams is done sooner, so that the last ones of a launch leave
-  /// fewer multiprocessors without work.
+  /// Device threads per block of values. A thread block of several teams finishes earlier, so the
+  /// last thread blocks of a launch leave fewer multiprocessors idle.
   static constexpr int workers = 2 * workers_of_team;
-  /// Of which each has 32 values of a transform of 4096 at once.
+  /// Device threads per piece; each holds 32 values of a transform of 4096 at once.
   static constexpr int piece_workers = workers_of_team;
-  /// As many thread blocks as 64 registers allow; with losses as many as shared memory.
+  /// Concurrent thread blocks per multiprocessor: limited by 64 registers per thread, or by shared
+  /// memory if residuals are written.
   static constexpr int encodes_at_once(bool notes_losses) { return notes_losses ? 3 : 4; }
   static constexpr int decodes_at_once = 4;
   static constexpr bool sum_is_exact = true;
@@ -66,25 +68,25 @@ template <class Codec, class T> class basic_codec {
   int granularity() const { return table_.granularity; }
   double truncation() const { return truncation_; }
   int transform() const { return transform_; }
-  /// Bytes of one coordinate's sum: 1 or 2.
+  /// Bytes per lane: 1 or 2.
   int lane_bytes() const { return lane_bytes_; }
   int lane_bits() const { return 8 * lane_bytes_; }
-  /// The levels T[0] = 0 to T[2^b - 1] = g, what they cost, and where they lie.
+  /// The levels T[0] = 0 to T[2^b - 1] = g, their grid and their errors.
   thc_table const& table() const { return table_; }
   std::span<std::uint8_t const> levels() const {
     return {table_.levels.data(), static_cast<std::size_t>(table_.size())};
   }
 
-  /// Most bits of a coordinate of a sum on its way; 0: as many as it needs.
+  /// Maximum bits per coordinate of a sum on the wire; 0: no limit.
   HCOMP_HD constexpr int hop_bits() const { return hop_bits_; }
-  /// Variance that one narrowing of a sum of weight `weight` adds to a coordinate, in steps of the
-  /// grid: (4^s + 2) / 12 if s bits are dropped, 0 if none are.
+  /// Variance that one narrowing adds to a coordinate of a sum of weight `weight`, in grid steps:
+  /// (4^s + 2) / 12 if it drops s bits, 0 if it drops none.
   double hop_variance(std::uint32_t weight) const {
     int const s = weight == 1 ? 0 : grid_of(weight).shift;
     return s == 0 ? 0 : (std::ldexp(1.0, 2 * s) + 2) / 12;
   }
 
-  /// A step of the grid, in units of a coordinate's root mean square.
+  /// One grid step, in units of a coordinate's root mean square.
   double step() const { return 2 * table_.limit / table_.granularity; }
 
   std::array<double, 4> parameters() const {
@@ -94,10 +96,11 @@ template <class Codec, class T> class basic_codec {
   HCOMP_HD constexpr std::uint32_t max_summands() const {
     return lane_limit(lane_bytes_) / static_cast<std::uint32_t>(table_.granularity);
   }
-  /// Lanes, and a granularity if none was asked for, with room for `total_weight`: lanes of 8 bits
-  /// as long as 2^b levels fit and sums need not be rounded, and among grids that fit that of the
-  /// least rounding error, that of one rounded sum included.
-  /// @throws std::invalid_argument  16 bits are not enough
+  /// Returns the codec with capacity for `total_weight`. It chooses the lane size, and the
+  /// granularity if the options do not set one. Lanes have 8 bits if the 2^b levels fit and no sum
+  /// needs rounding. Among the granularities that fit it takes the one with the least rounding
+  /// error, including the error of one rounded sum.
+  /// @throws std::invalid_argument  16-bit lanes are too small
   Codec fitted(std::uint32_t total_weight) const {
     Codec result = static_cast<Codec const&>(*this);
     result.make_room(total_weight);
@@ -107,7 +110,7 @@ template <class Codec, class T> class basic_codec {
   // ---- Sizes ----
 
   HCOMP_HD constexpr int transforms(int n) const { return (n + transform_ - 1) / transform_; }
-  /// Coordinates of a block of n values: n, and what pads its last transform.
+  /// Coordinates of a block of n values: n, plus the padding of its last transform.
   HCOMP_HD constexpr int coordinates(int n) const {
     if (n == 0) return 0;
     auto const last = range_of(n, transforms(n) - 1);
@@ -117,9 +120,9 @@ template <class Codec, class T> class basic_codec {
     return block_header_bytes + static_cast<std::size_t>(transforms(n)) * sizeof(float) +
            static_cast<std::size_t>(coordinates(n)) * static_cast<std::size_t>(lane_bytes_);
   }
-  /// Of a group that encodes or decodes: a transform for each of its teams. Groups without scratch need it
-  /// for each of their workers.
-  /// @param value_bytes  of a value of a source that TracksResidual
+  /// Scratch memory of a group that encodes or decodes: one transform per team. A group without
+  /// scratch() needs one transform per worker.
+  /// @param value_bytes  size of a value, if the source TracksResidual
   std::size_t scratch_bytes(std::size_t value_bytes = 0) const {
     int const teams = std::min(workers / workers_of_team, block_values / transform_);
     return shared_bytes(transform_, value_bytes, static_cast<unsigned>(teams));
@@ -127,18 +130,19 @@ template <class Codec, class T> class basic_codec {
   std::size_t piece_scratch_bytes(std::size_t value_bytes) const {
     return shared_bytes(transform_, value_bytes);
   }
-  /// Of one that narrows or widens.
+  /// Scratch memory of a group that narrows or widens.
   constexpr std::size_t narrow_scratch_bytes() const { return shared_numbers_bytes; }
-  /// Smaller blocks should have a multiple of so many values: transforms are not cut.
+  /// Shorter blocks should have a multiple of this number of values, so that no transform is
+  /// divided.
   constexpr int block_unit() const { return transform_; }
-  /// A transform, or several small ones.
+  /// One transform, or several small ones.
   HCOMP_HD constexpr int piece_values() const { return transform_ < 4096 ? 4096 : transform_; }
   constexpr std::size_t statistics_in(int n) const {
     return static_cast<std::size_t>(transforms(n));
   }
 
-  /// Bits of one coordinate on its way, if the block holds a total weight of `weight`: b of one
-  /// rank, else those of the largest sum, or hop_bits() if that is less.
+  /// Bits per coordinate on the wire for a block of total weight `weight`: b for one rank,
+  /// otherwise the bits of the largest sum, at most hop_bits().
   HCOMP_HD constexpr int narrow_bits(std::uint32_t weight) const {
     if (weight == 1) return table_.bits;
     int const most = hop_bits_ != 0 ? hop_bits_ : 8 * lane_bytes_;
@@ -154,8 +158,10 @@ template <class Codec, class T> class basic_codec {
 
   // ---- Blocks ----
 
-  /// The root mean square of each transform, as the bits of a float; NaN and infinity count as 0.
-  /// @param dominances  of each transform, too, see report::dominance; or null
+  /// Writes the root mean square of each transform, as the bits of a float; NaN and infinity count
+  /// as 0.
+  /// @param dominances  also receives the dominance of each transform, see report::dominance; or
+  ///                    null
   template <class Group, class Source>
   HCOMP_HD void measure_block(Group group, Source const& x, int n, std::uint32_t* words,
                               float* dominances = nullptr) const {
@@ -164,7 +170,7 @@ template <class Codec, class T> class basic_codec {
       if (dominances) dominances[k] = found.dominance;
     };
     int const all = transforms(n);
-    if constexpr (HasWarps<Group>) {  // 16 workers each
+    if constexpr (HasWarps<Group>) {  // 16 workers per transform
       for (int first = 0; first < all; first += Group::workers / 16) {
         int const k = first + group.worker() / 16;
         auto const nothing = transform_range{0, 0, transform_};
@@ -178,10 +184,10 @@ template <class Codec, class T> class basic_codec {
     group.sync();
   }
 
-  /// The number of its level for each of coordinates(n) coordinates, 0 to 2^b - 1, one byte each:
-  /// for those who add T[index] elsewhere. Returns, in every worker, whether NaN or infinity was
-  /// met.
-  /// @param origin  with statistics as in encode_block; its weight plays no part
+  /// Writes the level index of each of the coordinates(n) coordinates, 0 to 2^b - 1, one byte each,
+  /// for callers that sum T[index] themselves. Returns, in every worker, whether NaN or infinity
+  /// was met.
+  /// @param origin  with statistics as in encode_block; its weight is not used
   template <class Group, class Source>
   HCOMP_HD bool encode_indices(Group group, Source const& x, int n, std::uint8_t* indices,
                                block_origin const& origin) const {
@@ -189,7 +195,7 @@ template <class Codec, class T> class basic_codec {
                      {level_sink::indices, reinterpret_cast<std::byte*>(indices), 1}, nullptr);
   }
 
-  /// Without origin.statistics, a rank alone, the block's own norms are taken.
+  /// Without origin.statistics (a single rank), encodes with the block's own norms.
   template <class Group, class Source>
   HCOMP_HD void encode_block(Group group, Source const& x, int n, std::byte* block,
                              block_origin const& origin) const {
@@ -209,7 +215,7 @@ template <class Codec, class T> class basic_codec {
     group.sync();
   }
 
-  /// Adds the lanes; blocks whose norms differ must not be added (block_fault::scale).
+  /// Adds the lanes. Blocks whose norms differ must not be added (block_fault::scale).
   template <class Group>
   HCOMP_HD void merge_block(Group group, std::byte* acc, std::byte const* in) const {
     merge_checked<Codec>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
@@ -227,8 +233,8 @@ template <class Codec, class T> class basic_codec {
     });
   }
 
-  /// Header and norms as they are, then lanes in narrow_bits: columns of narrow_lanes over all
-  /// coordinates of the block, rounded if hop_bits() are fewer than the sum needs.
+  /// Copies header and norms, then writes the lanes in narrow_bits: columns of narrow_lanes over
+  /// all coordinates of the block. Rounds them if hop_bits() is less than the sum needs.
   template <class Group>
   HCOMP_HD void narrow_block(Group group, std::byte const* block, std::byte* out) const {
     change_width<true>(group, block, out);
@@ -237,7 +243,7 @@ template <class Codec, class T> class basic_codec {
   HCOMP_HD void widen_block(Group group, std::byte const* in, std::byte* block) const {
     change_width<false>(group, in, block);
   }
-  /// What narrow_block and widen_block would make of the block.
+  /// Has the effect of narrow_block followed by widen_block.
   template <class Group> HCOMP_HD void round_block(Group group, std::byte* block) const {
     auto const header = load_aligned<block_header>(block);
     int const n = header.values < block_values ? header.values : block_values;
@@ -247,7 +253,8 @@ template <class Codec, class T> class basic_codec {
     group.sync();
   }
 
-  /// Of a coordinate all lanes may be at an end of the grid, of a value all coordinates.
+  /// In the worst case all lanes are at an end of the grid, and all coordinates add up in one
+  /// value.
   HCOMP_HD double largest_decoded(std::byte const* block, int n, reduce_op r) const {
     return largest_sum(block + block_header_bytes, n, load_aligned<block_header>(block).weight, r);
   }
@@ -272,16 +279,16 @@ template <class Codec, class T> class basic_codec {
                       transforms_of(n, k), origin, x - k * piece_values(), r);
   }
 
-  /// The same from sums that came without a header.
+  /// Decodes sums that come without a header.
   /// @param sums    coordinates(n) lanes of lane_bytes() each, at any address; on devices aligned
-  /// @param norms   statistics_in(n) floats on which the ranks agreed, likewise
+  /// @param norms   statistics_in(n) floats on which the ranks agreed; alignment as for `sums`
   /// @param origin  key and index of encoding, and the total weight
   template <class Group, class Out>
   HCOMP_HD void decode_sums(Group group, std::byte const* sums, std::byte const* norms, int n,
                             block_origin const& origin, Out* x, reduce_op r) const {
     decode_transforms(group, sums, norms, n, all_of(n), origin, x, r);
   }
-  /// No value of decode_sums is more.
+  /// Upper bound on the values of decode_sums.
   HCOMP_HD double largest_sum(std::byte const* norms, int n, std::uint32_t weight,
                               reduce_op r) const {
     return largest_of_transforms(norms, n, all_of(n), weight, r);
@@ -292,7 +299,7 @@ template <class Codec, class T> class basic_codec {
     return largest_of_transforms(block + block_header_bytes, n, transforms_of(n, k), origin.weight,
                                  r);
   }
-  /// In every worker, whether decode_sums gives finite values only.
+  /// Returns, in every worker, whether decode_sums gives finite values only.
   template <class Group>
   HCOMP_HD bool sums_stay_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
                                  std::uint32_t weight, reduce_op r) const {
@@ -302,7 +309,7 @@ template <class Codec, class T> class basic_codec {
   }
 
  protected:
-  /// @param uniform  levels at every step, granularity 2^b - 1
+  /// @param uniform  one level at every step, granularity 2^b - 1
   basic_codec(thc_options const& options, bool uniform)
       : truncation_(options.truncation),
         transform_(options.transform),
@@ -336,7 +343,7 @@ template <class Codec, class T> class basic_codec {
   }
 
  private:
-  /// The largest sum that lanes of so many bytes hold. Those of 8 bits are not rounded.
+  /// Largest sum that a lane of `bytes` bytes holds. A sum in an 8-bit lane is never rounded.
   HCOMP_HD constexpr std::uint32_t lane_limit(int bytes) const {
     if (bytes == 1) return hop_bits_ == 0 || hop_bits_ >= 8 ? 255 : (1u << hop_bits_) - 1;
     return hop_bits_ == 0 ? 65535 : static_cast<std::uint32_t>(hop_grid::room(hop_bits_));
@@ -348,7 +355,7 @@ template <class Codec, class T> class basic_codec {
     if (hop_bits_ == 0 || lane_bytes_ == 1) return {};
     return {hop_bits_, largest_lane(weight)};
   }
-  /// What one rank sends are numbers of levels.
+  /// A block of one rank is sent as level indices, without rounding.
   HCOMP_HD constexpr hop_grid rounding_of(block_header const& header) const {
     return header.weight == 1 ? hop_grid{} : grid_of(header.weight);
   }
@@ -367,10 +374,10 @@ template <class Codec, class T> class basic_codec {
                       " in lanes of 16 bits, ", weight, " was asked for"}));
     choose_table(static_cast<int>(least), static_cast<int>(room), weight);
   }
-  /// Even grids have no level in the middle but a step of two, and finer ones than these win
-  /// little: b = 4, p = 1/32 has rounding error 0.01332 with g = 15, 0.01253 with 17, 0.01292 with
-  /// 19, 0.01275 with 31, 0.01201 with 51. And the finer the grid, the fewer ranks fit.
-  /// A rounded sum loses as much again: its variance for each rank, in units of 2t/g.
+  /// Even granularities are skipped: their middle gap has two steps. Granularities above least + 8
+  /// gain little: b = 4, p = 1/32 has rounding error 0.01332 with g = 15, 0.01253 with 17, 0.01292
+  /// with 19, 0.01275 with 31, 0.01201 with 51. A finer grid also admits fewer ranks. If sums are
+  /// rounded, the error includes their variance per rank, in units of the step 2t/g.
   void choose_table(int least, int room, std::uint32_t weight) {
     int const most = fixed_granularity_ != 0 ? least : std::min(least + 8, room);
     std::uint32_t const rounded = hop_bits_ != 0 && lane_bytes_ == 2 ? weight : 0;
@@ -397,12 +404,12 @@ template <class Codec, class T> class basic_codec {
     return {first, count, size};
   }
   HCOMP_HD constexpr some_transforms all_of(int n) const { return {0, transforms(n)}; }
-  /// Those of piece k.
+  /// The transforms of piece k.
   HCOMP_HD constexpr some_transforms transforms_of(int n, int k) const {
     int const each = piece_values() / transform_, all = transforms(n), first = k * each;
     return {first, first + each < all ? first + each : all};
   }
-  /// Of so many transforms from number k on, as far as the block has them.
+  /// Number of values in `transforms` transforms from number k on, limited to the block.
   HCOMP_HD constexpr unsigned values_of(int n, int k, int transforms) const {
     int const left = n - k * transform_, most = transforms * transform_;
     return static_cast<unsigned>(left < 0 ? 0 : left < most ? left : most);
@@ -468,7 +475,7 @@ template <class Codec, class T> class basic_codec {
     return r == reduce_op::sum ? largest * weight : largest;
   }
 
-  /// Lanes and norms.
+  /// Encodes lanes and norms.
   template <class Group, class Source>
   HCOMP_HD bool encode_transforms(Group group, Source const& x, int n, some_transforms some,
                                   std::byte* block, block_origin const& origin) const {
@@ -477,7 +484,7 @@ template <class Codec, class T> class basic_codec {
     return encode_to(group, x, n, some, origin, sink, block + block_header_bytes);
   }
   /// Returns, in every worker, whether NaN or infinity was met.
-  /// @param norms  where the norms go; null: nowhere
+  /// @param norms  receives the norms; null: they are not written
   template <class Group, class Source>
   HCOMP_HD bool encode_to(Group group, Source const& x, int n, some_transforms some,
                           block_origin const& origin, level_sink const& sink,
@@ -520,7 +527,7 @@ template <class Codec, class T> class basic_codec {
     return group.any(nonfinite);
   }
 
-  /// What a step of a sum's coordinate is worth in a value.
+  /// Value of one grid step of a sum's coordinate.
   HCOMP_HD float_scale scale_of(float norm, int size, std::uint32_t weight, reduce_op r) const {
     double const steps = static_cast<double>(table_.granularity) *
                          (r == reduce_op::mean ? static_cast<double>(weight) : 1);
@@ -530,7 +537,7 @@ template <class Codec, class T> class basic_codec {
     return static_cast<std::uint32_t>(table_.granularity) * weight;
   }
 
-  /// As decode_from, but values are only looked at. The signs do not matter.
+  /// As decode_from, but only tests the values. Signs do not matter.
   template <class Lane, class Group>
   HCOMP_HD bool sums_are_finite(Group group, std::byte const* sums, std::byte const* norms, int n,
                                 std::uint32_t weight, reduce_op r) const {
@@ -588,45 +595,60 @@ template <class Codec, class T> class basic_codec {
   detail::thc::level_cells cells_;
   double truncation_;
   int transform_;
-  int fixed_granularity_ = 0;         ///< 0: chosen
-  int most_ = 0;                      ///< largest granularity the choice was made from
-  std::uint32_t rounded_weight_ = 0;  ///< that it was made for, if its sums are rounded
+  int fixed_granularity_ = 0;         ///< 0: chosen automatically
+  int most_ = 0;                      ///< largest granularity considered
+  std::uint32_t rounded_weight_ = 0;  ///< weight for which the table was chosen, if its sums are
+                                      ///< rounded
   int lane_bytes_ = 1;
   int hop_bits_ = 0;
 };
 
 }  // namespace detail::thc
 
-/// Sums of table levels that any adder of small integers can do.
+/// THC: a lossy codec whose encoded values are small integers that any integer adder can sum.
 ///
-/// Every `transform` values are rotated: shared random signs, fresh for every key, then a
-/// Hadamard transform. The coordinates are now like normal numbers of a common size, the largest
-/// root mean square among the ranks; they are moved into [-t, t], which changes a share p of them,
-/// and rounded at random, without bias and by each rank for itself, to one of 2^b levels on a
-/// uniform grid of g steps. The levels' places on the grid, 0 to g, are what is added; decoding
-/// rotates the sum back.
+/// Every `transform` values are rotated: shared random signs, new for every key, then a Hadamard
+/// transform. The coordinates are then nearly normal with a common scale, the largest root mean
+/// square among the ranks.
 ///
-/// Error: n ranks of equal norm and independent directions lose (V + B) / n of the energy, V and B
-/// as in table(): 0.0198 / n by default. Truncation shrinks normal vectors by 1 - p, and less those
-/// of few values or of a smaller norm than another rank's, so no factor repairs all. Error feedback
-/// does. So does a small p: with 1/4096 sums are right on average, and lose 0.0236 / n at once.
+/// Coordinates are clipped to [-t, t], which changes a fraction p of them. Each rank rounds its
+/// coordinates independently, stochastically and without bias to one of 2^b levels on a uniform
+/// grid of g steps. Ranks add the grid positions of the levels, 0 to g. Decoding applies the
+/// inverse rotation to the sum.
+///
+/// Error: n ranks of equal norm and independent directions get a mean with normalized squared error
+/// (V + B) / n, where V and B are the errors of rounding and truncation in table(): 0.0198 / n by
+/// default.
+///
+/// Truncation shrinks normal vectors by 1 - p. It shrinks vectors with few nonzero values, or with
+/// a smaller norm than another rank's, by less, so no constant factor corrects all of them. Error
+/// feedback does. So does a small p: with 1/4096, results are unbiased on average, with error
+/// 0.0236 / n in a single call.
+///
 /// NaN and infinity encode as 0 and are flagged.
-/// Size: 8 bits per value for up to 15 ranks (17 with the grid fitted to them), otherwise 16; and
-/// 48 bytes per 16384 values. In plans blocks travel narrow: b bits of one rank, then as many as
-/// the largest sum has, for instance 4 and 7 for 4 ranks, or `hop_bits` if that is less.
 ///
-/// With hop_bits = B a sum of weight w that has more bits is rounded whenever it is sent: to every
-/// 2^s-th step of the grid, s the least with g w <= (15/16 2^B + 1) 2^s, for B below 6 (2^B - 1)
-/// 2^s. The dither is drawn from key, block, coordinate, weight and lowest rank, which sender and
-/// receiver know; subtracting it leaves an error of 0 on average, of variance (4^s + 2) / 12 steps
-/// of the grid, that depends neither on the data nor on other hops. All ranks decode the same bits.
-/// What an algorithm's hops add up to is told by hop_variance and hop_error: in steps (g/2^B)^2
-/// times some P^3 with ring, P^2 otherwise, where the sum of independent vectors has g^2 P / 20. So
-/// many ranks had better not sum by ring. Sums fit up to a weight of (15/16 2^15) / g, 2056 for
-/// 15. Only plans round, and only what travels narrow: merges, native lanes, aggregators and MPI
-/// ops are exact.
-/// Source: Li et al., THC, NSDI 2024. Beyond it: a norm per transform, fresh signs, hop_bits, after
-/// L. G. Roberts, Picture coding using pseudo-random noise, IRE Trans. Inf. Theory 8 (1962) 145-154.
+/// Size: 8 bits per value for up to 15 ranks (17 with the grid fitted to them), otherwise 16; and
+/// 48 bytes per 16384 values. In plans, blocks are narrow on the wire: b bits per value from one
+/// rank, then the bits of the largest sum, for example 4 and 7 for 4 ranks, or `hop_bits` if that
+/// is less.
+///
+/// With hop_bits = B, a sum of weight w that needs more bits is rounded before each hop, to every
+/// 2^s-th step of the grid. s is the smallest number with g w <= (15/16 2^B + 1) 2^s, or for B
+/// below 6 with g w <= (2^B - 1) 2^s.
+///
+/// The dither is drawn from key, block, coordinate, weight and lowest rank, which sender and
+/// receiver know. Subtracting it leaves an unbiased error of variance (4^s + 2) / 12 grid steps.
+/// This error depends neither on the data nor on other hops. All ranks decode the same bits.
+///
+/// hop_variance and hop_error return the total over an algorithm's hops. In grid steps it is about
+/// (g/2^B)^2 times P^3 with ring and P^2 otherwise, whereas the sum of independent vectors has g^2
+/// P / 20. With many ranks, avoid ring. Sums fit up to a weight of (15/16 2^15) / g, 2056 for g =
+/// 15. Only plans round, and only narrow blocks: merges, native lanes, aggregators and MPI ops are
+/// exact.
+///
+/// Source: Li et al., THC, NSDI 2024. Additions: a norm per transform, new signs per key, and
+/// hop_bits, after L. G. Roberts, Picture coding using pseudo-random noise, IRE Trans. Inf. Theory
+/// 8 (1962) 145-154.
 template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T> {
  public:
   static constexpr char const* name = "thc";
@@ -637,8 +659,9 @@ template <class T = float> class thc : public detail::thc::basic_codec<thc<T>, T
   explicit thc(thc_options const& options) : detail::thc::basic_codec<thc<T>, T>(options, false) {}
 };
 
-/// THC with equidistant levels: g = 2^b - 1. Nothing is looked up, and a few more ranks fit into 8
-/// bits; the error is a little larger: 0.0206 / n instead of 0.0198 / n.
+/// THC with equidistant levels: g = 2^b - 1. Level and index are equal, so no table is needed, and
+/// a few more ranks fit into 8 bits. The error is slightly larger: 0.0206 / n instead of 0.0198 /
+/// n.
 template <class T = float> class uniform_thc : public detail::thc::basic_codec<uniform_thc<T>, T> {
  public:
   static constexpr char const* name = "uniform_thc";

@@ -1,9 +1,9 @@
 #pragma once
 /// @file
-/// The Walsh-Hadamard transform in place, without a factor: x = H x with entries +1 and -1.
+/// The in-place, unnormalized Walsh-Hadamard transform: x = H x with entries +1 and -1.
 ///
-/// Stages of strides 1, 2, 4, ...: each value of each stage is one addition of two of the stage
-/// before, so workers, passes and registers change no bit of the result.
+/// Its stages have strides 1, 2, 4, ... Each value of a stage is one addition of two values of the
+/// previous stage, so the number of workers, passes and registers does not change the result.
 
 #include <bit>
 #include <cstddef>
@@ -29,14 +29,14 @@ template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
   }
 }
 
-// ---- By workers that share memory, as many stages at once as there are registers for
+// ---- Workers with shared memory: several stages per pass, limited by registers
 
-/// Where value i of a transform lies: four places stay free behind every 32 values, so that workers
-/// with 32 neighbours each reach different banks of shared memory. Of a multiple of 32 it is how far
-/// apart values are that are so many apart.
+/// Position of value i of a transform in shared memory. Four positions are unused behind every 32
+/// values, so workers with 32 neighbours each access different banks. For a multiple d of 32,
+/// place_of(d) is also the distance of values whose indices differ by d.
 HCOMP_HD constexpr unsigned place_of(unsigned i) { return i + i / 32 * 4; }
 
-/// The stages between `Radix` rows of values, which the worker has in registers.
+/// The stages between `Radix` rows of values in the worker's registers.
 template <int Radix, int Columns>
 HCOMP_HD inline void hadamard_of_rows(float (&rows)[Radix][Columns]) {
   HCOMP_UNROLL_ON_DEVICE
@@ -54,8 +54,9 @@ HCOMP_HD inline void hadamard_of_rows(float (&rows)[Radix][Columns]) {
   }
 }
 
-/// The first five stages, of strides 1 to 16, of values in places: a worker has 32 neighbours.
-/// @param change  change(i, values) is called before, for 32 values from number i on
+/// The first five stages, strides 1 to 16, in shared memory: each worker has 32 neighbouring
+/// values.
+/// @param change  change(i, values) is called first, for the 32 values from index i on
 template <class Group, class Change>
 HCOMP_HD void hadamard_first(Group group, float* x, unsigned size, Change const& change) {
   for (unsigned i = 32 * worker_of(group); i < size; i += 32 * Group::workers) {
@@ -80,7 +81,7 @@ HCOMP_HD void hadamard_first(Group group, float* x, unsigned size, Change const&
   group.sync();
 }
 
-/// The next log2(Radix) stages, of strides from `stride` on, a multiple of 32.
+/// The next log2(Radix) stages, starting at `stride`, a multiple of 32.
 template <int Radix, class Group>
 HCOMP_HD void hadamard_pass(Group group, float* x, unsigned size, unsigned stride) {
   unsigned const apart = place_of(stride);
@@ -97,7 +98,7 @@ HCOMP_HD void hadamard_pass(Group group, float* x, unsigned size, unsigned strid
   group.sync();
 }
 
-/// The stages between the first five and those of strides from `end` on.
+/// The stages after the first five, up to strides below `end`.
 template <class Group>
 HCOMP_HD void hadamard_middle(Group group, float* x, unsigned size, unsigned end) {
   unsigned stride = 32;
@@ -114,17 +115,18 @@ HCOMP_HD void hadamard_middle(Group group, float* x, unsigned size, unsigned end
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// The same, `Lanes` values at a time, in as few passes over memory as there are registers for.
+/// The transform on vectors of `Lanes` values, with the fewest passes over memory that the
+/// registers allow.
 template <int Lanes> struct hadamard_by {
   using values = typename aligned_vector<float, Lanes>::type;
 
   /// Vectors in registers at once.
   static constexpr int radix = Lanes == 16 ? 16 : 8;
 
-  /// The first stages, as many as go without a second pass.
-  /// @param x     aligned to whole vectors; becomes the transform, once `end` is through
+  /// The first stages, in a single pass.
+  /// @param x     aligned to whole vectors; holds the transform after `end`
   /// @param size  a power of two, at least 4 * Lanes
-  /// @param load  load(v, i) gives the values from number i on; asked once for each
+  /// @param load  load(v, i) gives the values from index i on; called once for each
   template <class Load>
   [[gnu::always_inline]] static void begin(float* x, int size, Load const& load) {
     if (size >= Lanes * radix)
@@ -134,7 +136,7 @@ template <int Lanes> struct hadamard_by {
     else
       first_pass<radix / 4>(x, size, load);
   }
-  /// The other stages.
+  /// The remaining stages.
   [[gnu::always_inline]] static void end(float* x, int size) {
     int stride = Lanes * radix;
     for (; stride * radix <= size; stride *= radix) pass<radix>(x, size, stride);
@@ -144,7 +146,7 @@ template <int Lanes> struct hadamard_by {
   }
 
  private:
-  /// Strides inside a vector and those of `Radix` vectors behind each other.
+  /// Strides inside a vector, and those of `Radix` consecutive vectors.
   template <int Radix, class Load>
   [[gnu::always_inline]] static void first_pass(float* x, int size, Load const& load) {
     for (int i = 0; i < size; i += Radix * Lanes) {
@@ -158,7 +160,7 @@ template <int Lanes> struct hadamard_by {
       std::memcpy(x + i, v, sizeof(v));
     }
   }
-  /// The next log2(Radix) strides from `stride` on.
+  /// The next log2(Radix) strides, starting at `stride`.
   template <int Radix> [[gnu::always_inline]] static void pass(float* x, int size, int stride) {
     for (int i = 0; i < size; i += Radix * stride)
       for (float* at = x + i; at < x + i + stride; at += Lanes) {

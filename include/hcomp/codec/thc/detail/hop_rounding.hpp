@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums in a fixed number of bits on their way: rounded at random, by draws that sender and
-/// receiver share.
+/// Rounds sums to a fixed number of bits on the wire, with random draws that sender and receiver
+/// share.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,42 +20,41 @@ namespace hcomp::detail::thc {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// Which multiples of 2^shift stand for the sums of one weight, so that `bits` bits are enough.
+/// The multiples of 2^shift that represent rounded sums of one weight in `bits` bits.
 ///
-/// A sum S has a lane of 16 bits as a number with a sign. A draw of shift + 1 bits, half of which
-/// is u, rounded down, and with c = 0 or 1 rounded up, moves it before it is cut off and back
-/// after:
+/// A sum S is a signed 16-bit lane. A draw of shift + 1 bits gives u = floor(draw / 2) and c = 0 or
+/// 1, its lowest bit. It dithers the sum before truncation and is subtracted afterwards:
 ///
 ///     q = floor((S + margin + u) / 2^shift)        S' = q 2^shift + 2^(shift - 1) - u - c - margin
 ///
-/// S' - S is 0 on average and has the variance (4^shift + 2) / 12, whatever S is. Rounding S' again
-/// by the same draw gives S'. That S' may be beyond the ends of what weights times levels can give,
-/// 0 and `largest`, is what the margin is for: nothing is moved back to them, which would be a
-/// bias, unless roundings have added up to more than the margin.
+/// S' - S has mean 0 and variance (4^shift + 2) / 12, for every S. Rounding S' again with the same
+/// draw gives S'. S' may exceed the exact range of the sum, 0 to `largest`. The margin leaves space
+/// for this: clipping to the range would add a bias. A sum is clipped only when accumulated
+/// roundings exceed the margin.
 struct hop_grid {
   int bits = 0;
-  int shift = 0;  ///< 0: sums have no more bits, and stay as they are
+  int shift = 0;  ///< 0: no sum needs more than `bits` bits, and none is rounded
   int margin = 0;
-  int most = 0;  ///< sums beyond -margin and most are moved there
+  int most = 0;  ///< upper end of the range [-margin, most] to which a sum is clipped
 
-  static constexpr int lane_bits = 15;  ///< and a sign
-  /// Of the 2^bits numbers, how many are kept free at either end.
+  static constexpr int lane_bits = 15;  ///< without the sign
+  /// Numbers reserved at each end of the 2^bits numbers.
   HCOMP_HD static constexpr int spare(int bits) { return bits <= 5 ? 0 : (1 << (bits - 5)) - 1; }
-  /// In units of 2^shift.
+  /// Usable range in units of 2^shift.
   HCOMP_HD static constexpr int steps(int bits) { return (1 << bits) - 1 - 2 * spare(bits); }
-  /// No larger sum fits.
+  /// Largest sum that fits.
   HCOMP_HD static constexpr int room(int bits) { return steps(bits) << (lane_bits - bits); }
 
-  /// By how much of itself the largest sum is exceeded at most, at either end, however sums of
-  /// rounded sums came about: of each the margin and half a step, and steps * 2^shift is less than
-  /// twice its largest. Such sums still fit into lanes.
+  /// Upper bound on the relative excess over the largest sum at either end, for any sequence of
+  /// rounded sums. Each rounding adds at most the margin and half a step, and steps * 2^shift is
+  /// less than twice the largest sum. Such a sum still fits into a lane.
   HCOMP_HD static constexpr double excess(int bits) {
     return static_cast<double>(2 * spare(bits) + 1) / steps(bits);
   }
 
   hop_grid() = default;
   /// @param bits     4 to 14
-  /// @param largest  of all sums of the weight; what is beyond room(bits) does no harm
+  /// @param largest  largest exact sum of the weight; values above room(bits) are clipped to it
   HCOMP_HD constexpr hop_grid(int bits, std::uint64_t largest) : bits(bits) {
     if (largest >> bits == 0) return;
     int const end =
@@ -67,30 +66,30 @@ struct hop_grid {
   }
 };
 
-/// In the last word of the Philox counters of these draws, below a weight of at least 2.
+/// Domain in the last word of the Philox counters of these draws, below a weight of at least 2.
 inline constexpr std::uint32_t domain_of_hops = 3;
 
-/// What is done with lanes that lie in 16 rows, as in narrow_lanes.
+/// The operation on lanes that lie in 16 rows, as in narrow_lanes.
 enum class hop_step { narrow, widen, round };
 
-/// A step with columns of lanes: narrow_lanes and widen_lanes with rounding in between, or rounding
-/// where the lanes are.
+/// One operation on columns of lanes: narrow_lanes or widen_lanes combined with rounding, or
+/// rounding in place.
 ///
-/// The draws of the 16 lanes of a column are 5 random numbers, exclusive or, in 16 combinations: any
-/// two of them are independent, as all draws of different columns are, so variances add up as if
-/// all were. For that one counter of Philox per column is enough where up to 4 bits are dropped.
+/// The draws of the 16 lanes of a column are XOR combinations of 5 random numbers. Any two of these
+/// draws are independent, as are draws of different columns. Variances therefore add up as if all
+/// draws were independent. One Philox counter per column is enough if at most 4 bits are dropped.
 template <hop_step Step> struct hop_rounding {
   hop_grid grid;
   std::uint64_t key;
   std::uint32_t index, lowest_rank, weight;
   std::byte const* from;
   std::byte* to;
-  std::size_t row;  ///< bytes, a multiple of 8
+  std::size_t row;  ///< bytes of a row, a multiple of 8
 
   static constexpr int rows = 16;
-  static constexpr int words = 5;  ///< that draws are combinations of
+  static constexpr int words = 5;  ///< random numbers that the draws combine
 
-  /// @param header  of the block: the same ranks and place, the same draws
+  /// @param header  of the block: equal ranks and place give equal draws
   HCOMP_HD hop_rounding(hop_grid const& grid, block_header const& header, std::byte const* from,
                         std::byte* to, std::size_t lanes)
       : grid(grid),
@@ -111,7 +110,7 @@ template <hop_step Step> struct hop_rounding {
   void by(simd_group) const { run_at(best_simd_level(), *this); }
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    constexpr int turns = 16 / Lanes;  // of 64 bytes, which are fetched together
+    constexpr int turns = 16 / Lanes;  // 64 bytes per iteration, fetched together
     using vector = hcomp::words<Lanes / 2>;
     std::size_t const whole = row / 64 * 8;
     for (std::size_t i = 0; i < whole; i += 8)
@@ -122,7 +121,7 @@ template <hop_step Step> struct hop_rounding {
 #endif
 
  private:
-  /// What the draws of columns i, i + 1, ... are combined of.
+  /// Draws the random numbers that the draws of columns i, i + 1, ... combine.
   template <class Lanes, class Word, int Turns>
   [[gnu::always_inline]] HCOMP_HD void draw(Lanes (&drawn)[words][Turns], std::size_t i) const {
     int const bits = grid.shift + 1, in_lane = 16 / bits;
@@ -156,7 +155,7 @@ template <hop_step Step> struct hop_rounding {
     }
   }
 
-  /// Two words of Philox as one of 64 bits, side by side.
+  /// Joins two Philox words to one of 64 bits, in every lane pair.
   template <class Lanes, class Word>
   [[gnu::always_inline]] HCOMP_HD static void pack(Lanes& to, Word const& low, Word const& high) {
     if constexpr (is_word<Lanes>) {
@@ -181,21 +180,21 @@ template <hop_step Step> struct hop_rounding {
       memcpy(bytes + i * 8, &a, sizeof(a));
   }
 
-  /// @param i  the first word of 64 bits of every row
+  /// @param i  index of the column's 64-bit word in every row
   template <class Lanes, class Word, int Turns>
   [[gnu::always_inline]] HCOMP_HD void column(std::size_t i) const {
     Lanes drawn[words][Turns], now[Turns] = {}, rest[Turns] = {};
     draw<Lanes, Word, Turns>(drawn, i);
     int const bits = grid.bits;
-    int filled = 0;      // bits of the narrow row at hand that are used
-    std::size_t at = 0;  // of that row
+    int filled = 0;      // bits used of the current narrow row
+    std::size_t at = 0;  // index of that row
     Lanes one, mask, margin, back;
     fill(one, 1);
     fill(mask, (1u << bits) - 1);
     fill(margin, static_cast<std::uint32_t>(grid.margin));
     fill(back, static_cast<std::uint32_t>((1 << (grid.shift - 1)) - grid.margin + 1));
 #if defined(__CUDA_ARCH__)
-#pragma unroll 1  // all rows at once take more registers than a worker should
+#pragma unroll 1  // unrolling all rows needs too many registers per worker
 #endif
     for (int r = 0; r < rows; ++r) {
       int which = 0;
@@ -243,7 +242,7 @@ template <hop_step Step> struct hop_rounding {
           shift_down(up, 1);
           shift_up(q, grid.shift);
           add(q, back);
-          add(q, ~up);  // with the 1 in `back` that is -up
+          add(q, ~up);  // with the 1 in `back` this subtracts `up`
           put(to, wide, q);
         }
       }

@@ -1,11 +1,11 @@
 #pragma once
 /// @file
-/// What THC does to one transform: for any group, one definition each. The fast paths of simd_group
+/// The steps of THC on one transform: one definition for all groups. The fast paths of simd_group
 /// are in simd.hpp.
 ///
-/// Between floats and integers lies a grid of 2^16 points per step of the table's grid; all that
-/// follows is integers, and no product of floats is ever added to anything. So no compiler, vector
-/// or device has a choice, and all of them write the same bytes.
+/// Floats are converted to integers on a grid of 2^16 points per step of the table's grid. All
+/// later steps use integers, and no product of floats is ever added to anything. Compilers, vector
+/// widths and devices therefore all write the same bytes.
 
 #include <array>
 #include <bit>
@@ -25,19 +25,19 @@ namespace hcomp::detail::thc {
 
 // ---- Randomness
 
-/// Whose draws: the signs belong to key and place, the rounding to the rank as well.
+/// Identity of the draws: signs depend on key and place, rounding also on the rank.
 struct draw_place {
   std::uint64_t key;
   std::uint32_t rank;
-  std::uint32_t index;  ///< of the block
+  std::uint32_t index;  ///< index of the block
 };
 
-/// Last word of the Philox counters. Masks (core/bernoulli.hpp) have 0 there.
+/// Domain in the last word of the Philox counters. Masks (core/bernoulli.hpp) use 0.
 inline constexpr std::uint32_t domain_of_signs = 1, domain_of_rounding = 2;
 
-/// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set where that one is negated.
-/// Eight counters give sixteen words: first those of their lower halves, then of their upper ones.
-/// Counter c has words c / 8 * 16 + c % 8 and the eighth after it.
+/// Signs of coordinates 64 w to 64 w + 63 of a block: bit j is set if coordinate 64 w + j is
+/// negated. Eight counters give sixteen words: first those of their lower halves, then those of
+/// their upper halves. Counter c gives word c / 8 * 16 + c % 8 and the word 8 places later.
 HCOMP_HD inline std::array<std::uint64_t, 2> sign_words_of(draw_place const& place, unsigned c) {
   auto const draw = philox4x32({c, place.index, 0, domain_of_signs}, place.key);
   return {std::uint64_t{draw[1]} << 32 | draw[0], std::uint64_t{draw[3]} << 32 | draw[2]};
@@ -46,7 +46,7 @@ HCOMP_HD inline std::array<std::uint64_t, 2> sign_words_of(draw_place const& pla
   return sign_words_of(place, w / 16 * 8 + w % 8)[w / 8 % 2];
 }
 
-/// Counter number `q` of a block: draws of 16 bits for eight coordinates.
+/// Counter number `q` of a block: 16-bit draws for eight coordinates.
 HCOMP_HD inline philox_words<std::uint32_t> rounding_counter(draw_place const& place, unsigned q) {
   return {q, place.index, place.rank, domain_of_rounding};
 }
@@ -57,8 +57,8 @@ HCOMP_HD inline philox_words<std::uint32_t> rounding_counter(draw_place const& p
   auto const& [c0, c1, c2, c3] = words[0];
   return {c0, c1, c2, c3};
 }
-/// The coordinate that draw k of counter q is for. Of 64 coordinates in four rows of 16, a counter
-/// has two columns: word k / 2, half k % 2.
+/// The coordinate that uses draw k of counter q. The 64 coordinates of a tile form four rows of 16;
+/// a counter serves two columns: word k / 2, half k % 2.
 HCOMP_HD inline unsigned drawn_for(unsigned q, unsigned k) {
   unsigned const row = k / 4 * 2 + k % 2, column = q % 8 * 2 + k / 2 % 2;
   return q / 8 * 64 + row * 16 + column;
@@ -66,7 +66,7 @@ HCOMP_HD inline unsigned drawn_for(unsigned q, unsigned k) {
 
 // ---- Values in, values out
 
-/// A value as a float that is finite: NaN and infinity become 0 and clear `finite`.
+/// Converts a value to a finite float: NaN and infinity become 0 and clear `finite`.
 template <class V> HCOMP_HD float finite_float(V value, bool& finite) {
   if (!is_finite(value)) {
     finite = false;
@@ -80,8 +80,9 @@ template <class V> HCOMP_HD float finite_float(V value, bool& finite) {
   }
 }
 
-/// A factor as a float and a power of two, so that neither vectors of 1e-40 nor of 1e38 lose more
-/// than others. The power goes last: multiplying by it is exact, fused with an addition or not.
+/// A factor as a float and a power of two, so that vectors of 1e-40 or 1e38 lose no extra
+/// precision. The power is applied last: multiplication by it is exact, fused with an addition or
+/// not.
 struct float_scale {
   float factor = 0, power = 1;
 
@@ -99,7 +100,7 @@ struct float_scale {
   }
 };
 
-/// a b, rounded before it is added to anything: products with a power of two may be denormal.
+/// a b, rounded before any addition: products with a power of two may be denormal.
 HCOMP_HD inline float product(float a, float b) {
 #if defined(__CUDA_ARCH__)
   return __fmul_rn(a, b);
@@ -110,32 +111,32 @@ HCOMP_HD inline float product(float a, float b) {
 
 /// One transform of a block.
 struct transform_range {
-  int first;  ///< of its values, and of its coordinates
-  int count;  ///< of its values
-  int size;   ///< of the transform
+  int first;  ///< of its values and of its coordinates, in the block
+  int count;  ///< number of its values
+  int size;   ///< number of its coordinates
 };
 
-/// The root of a mean as the bits of a float.
+/// Root of the mean, as the bits of a float.
 HCOMP_HD inline std::uint32_t root_mean_bits(double sum, int size) {
   return same_bits<std::uint32_t>(static_cast<float>(std::sqrt(sum / size)));
 }
-/// The tree of 16 sums of squares, then the root of their mean.
+/// Adds 16 sums of squares as a tree; returns the root of their mean.
 HCOMP_HD inline std::uint32_t norm_of(double (&sums)[16], int size) {
   for (int half = 8; half > 0; half /= 2)
     for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
   return root_mean_bits(sums[0], size);
 }
 
-/// What a transform's values say about its unit.
+/// The measured statistics of one transform.
 struct measured_norm {
-  std::uint32_t norm;  ///< the bits of a float: floats that are not negative keep their order
+  std::uint32_t norm;  ///< bits of a float; non-negative floats keep their order
   float dominance;     ///< see report::dominance
 };
-/// The share of the largest of 16 sums of squares.
+/// The largest of 16 sums of squares as a fraction of all.
 HCOMP_HD inline float share_of_largest(double largest, double all) {
   return all > 0 ? static_cast<float>(largest / all) : 0;
 }
-/// @param sums  become their tree
+/// @param sums  overwritten by their tree sums
 HCOMP_HD inline measured_norm measured(double (&sums)[16], int size) {
   double largest = sums[0];
   for (int i = 1; i < 16; ++i) largest = sums[i] > largest ? sums[i] : largest;
@@ -143,8 +144,8 @@ HCOMP_HD inline measured_norm measured(double (&sums)[16], int size) {
   return {norm, share_of_largest(largest, sums[0])};
 }
 
-/// Root mean square of `count` values, padded with zeros to `size`. 16 sums in double, then their
-/// tree. Every worker of a group does the same.
+/// Root mean square of `count` values, padded with zeros to `size`: 16 partial sums in double, then
+/// their tree. Every worker of a group computes the complete result.
 template <class Group, class Source>
 HCOMP_HD measured_norm root_mean_square(Group, Source const& x, transform_range range) {
   double sums[16] = {};
@@ -158,10 +159,10 @@ HCOMP_HD measured_norm root_mean_square(Group, Source const& x, transform_range 
 
 // ---- Coordinates to levels
 
-/// The levels, ready for lookup. A value of 16 integer and 16 fractional bits in steps of the grid
-/// finds in the entry of its integer part: the number of the level below it in bits 24 to 31, that
-/// level in 16 to 23, the distance to the next one in 8 to 15, and in 0 to 7 what makes comparing
-/// with 65536 draws round down as often as up.
+/// Lookup table of the levels. A value in grid steps, with 16 integer and 16 fractional bits,
+/// selects the entry of its integer part. Bits 24 to 31 are the index of the level below, 16 to 23
+/// that level, 8 to 15 the distance to the next level. Bits 0 to 7 are an offset that makes the
+/// comparison with 65536 draws round down as often as up.
 struct level_cells {
   std::array<std::uint32_t, 256> entries = {};
 
@@ -179,10 +180,11 @@ struct level_cells {
   }
 };
 
-/// The coordinate, moved into the table's range, in units of 2^-16 steps from the lowest level on.
+/// Clips the coordinate to the table's range and returns it in units of 2^-16 steps above the
+/// lowest level.
 /// @param limit  granularity * 2^15, exact
 HCOMP_HD inline std::uint32_t fixed_point(float coordinate, float limit) {
-#if defined(__CUDA_ARCH__)  // of NaN fminf makes the limit, too, and __float2uint_rz 0 of negatives
+#if defined(__CUDA_ARCH__)  // NaN becomes the limit, as on CPUs, and negatives become 0
   return __float2uint_rz(fminf(coordinate, limit) + (limit + 0.5f));
 #else
   float c = coordinate < limit ? coordinate : limit;
@@ -191,9 +193,9 @@ HCOMP_HD inline std::uint32_t fixed_point(float coordinate, float limit) {
 #endif
 }
 
-/// Whether the level above is taken, by a draw of 16 bits.
-/// @param below  of the entry, the level below in bits 16 to 23 and bits 0 to 7
-/// @param width  of the entry, the distance to the level above
+/// Returns whether a 16-bit draw selects the level above.
+/// @param below  the entry's level in bits 16 to 23, and its bits 0 to 7
+/// @param width  the entry's distance to the level above
 HCOMP_HD inline bool takes_upper(std::uint32_t fixed, std::uint32_t below, std::uint32_t width,
                                  std::uint32_t draw) {
   return static_cast<std::int32_t>(draw * width) < static_cast<std::int32_t>(fixed - below);
@@ -202,14 +204,14 @@ HCOMP_HD inline bool takes_upper(std::uint32_t fixed, std::uint32_t entry, std::
   return takes_upper(fixed, entry & 0x00ff00ffu, entry >> 8 & 0xffu, draw);
 }
 
-/// Where rounded coordinates go: the numbers of their levels, a byte each, or weight times level in
-/// lanes. One type for all three, so that what rounds is compiled once.
+/// Destination of rounded coordinates: level indices, one byte each, or weight times level in
+/// lanes. One type for all three formats, so the rounding is compiled once.
 struct level_sink {
   enum kind_of_lane : std::uint8_t { indices, lanes_8, lanes_16 };
 
   kind_of_lane kind;
   std::byte* out;
-  std::uint32_t weight = 1;  ///< of lanes
+  std::uint32_t weight = 1;  ///< weight of the lanes
 
   HCOMP_HD std::uint32_t number(std::uint32_t entry, bool upper) const {
     if (kind == indices) return (entry >> 24) + upper;
@@ -224,7 +226,8 @@ struct level_sink {
   }
 };
 
-/// Values to coordinates: signs, scale, transform. Returns whether this worker saw NaN or infinity.
+/// Transforms values to coordinates: signs, scale, transform. Returns whether this worker met NaN
+/// or infinity.
 /// @param scratch  range.size floats, shared by the workers of the group
 template <class Group, class Source>
 HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_range range,
@@ -247,8 +250,8 @@ HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_ran
   return !finite;
 }
 
-/// Coordinates to levels. That of coordinate i of the block goes to sink.put(i, ...). The source is
-/// for those who can make use of the time to fetch what follows.
+/// Rounds coordinates to levels; coordinate i of the block is passed to sink.put(i, ...). The
+/// source argument serves overloads that prefetch its next values.
 template <class Group, class Source>
 HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
                               transform_range range, float limit, level_cells const& cells,
@@ -267,7 +270,7 @@ HCOMP_HD void round_to_levels(Group group, float const* scratch, Source const&,
   group.sync();
 }
 
-/// A transform whose norm is 0: all coordinates get the lowest level. Returns as rotate.
+/// Handles a transform of norm 0: all coordinates get the lowest level. Returns as rotate.
 template <class Group, class Source>
 HCOMP_HD bool round_zeros(Group group, Source const& x, transform_range range,
                           level_cells const& cells, level_sink const& sink) {
@@ -280,12 +283,11 @@ HCOMP_HD bool round_zeros(Group group, Source const& x, transform_range range,
   return !finite;
 }
 
-/// Sums of levels to values without scale and signs: offset and transform. Exact in lanes of 8
-/// bits: all numbers are integers below 2^24.
+/// Transforms sums of levels to values without scale and signs: offset and transform. Exact for
+/// 8-bit lanes: all numbers are integers below 2^24.
 /// @param lanes    of the block, `Lane` each, at any address
-/// @param offset   what twice the sum of a coordinate of 0 would be
+/// @param offset   twice the sum that represents a coordinate of 0
 /// @param scratch  range.size floats, shared by the workers of the group
-/// @param x        where the values will go, for those who can make use of the time to fetch it
 template <class Lane, class Group, class Out>
 HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
                           transform_range range, std::uint32_t offset, Out*) {
@@ -297,7 +299,7 @@ HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
   hadamard(group, scratch, range.size);
 }
 
-/// The rest: scale and signs.
+/// Applies scale and signs to the result of center_sums.
 template <class Group, class Out>
 HCOMP_HD void finish_values(Group group, float const* scratch, transform_range range,
                             float_scale scale, draw_place const& place, Out* x) {
@@ -312,7 +314,7 @@ HCOMP_HD void finish_values(Group group, float const* scratch, transform_range r
   group.sync();
 }
 
-/// Whether all of these values are finite as `T`, of those that this worker looks at.
+/// Returns whether all values that this worker tests are finite as `T`.
 template <class T, class Group>
 HCOMP_HD bool values_are_finite(Group group, float const* scratch, transform_range range,
                                 float_scale scale) {
@@ -323,7 +325,7 @@ HCOMP_HD bool values_are_finite(Group group, float const* scratch, transform_ran
   return finite;
 }
 
-/// The sums of the lanes of two words; no lane carries into the next.
+/// Adds two words lane by lane; no lane carries into the next.
 template <class Lane> HCOMP_HD constexpr std::uint64_t lane_sums(std::uint64_t a, std::uint64_t b) {
   constexpr int bits = 8 * sizeof(Lane);
   constexpr std::uint64_t highest = ~std::uint64_t{0} / ((std::uint64_t{1} << bits) - 1)
@@ -363,9 +365,9 @@ HCOMP_HD void add_lanes(Group group, std::byte* acc, std::byte const* in, int co
     store_word(acc, w, lane_sums<Lane>(load_word(acc, w), load_word(in, w)));
 }
 
-// ---- Lanes of one rank as numbers of levels, which need fewer bits
+// ---- Lanes of one rank as level indices, which need fewer bits
 
-/// The lanes of a word, of which each has the number other_of(what it had), of 8 bits both.
+/// Maps every lane of a word from its 8-bit number to other_of(number).
 template <class Lane, class Other>
 HCOMP_HD std::uint64_t exchanged_lanes(std::uint64_t w, Other const& other_of) {
   std::uint64_t result = 0;
@@ -376,10 +378,10 @@ HCOMP_HD std::uint64_t exchanged_lanes(std::uint64_t w, Other const& other_of) {
   return result;
 }
 
-/// A level of the table for its number, or the other way round, in lanes of narrow_lanes.
+/// Maps level indices to levels, or levels to indices, in lanes of narrow_lanes.
 template <class Lane, bool ToNumbers> class level_numbers {
  public:
-  /// @param levels  of which there are `size`, in memory for 256
+  /// @param levels  `size` levels, in memory for 256
   /// @param cells   entries of level_cells
   HCOMP_HD level_numbers(std::uint8_t const* levels, int size, std::uint32_t const* cells)
       : levels_(levels), cells_(cells), size_(size) {
@@ -392,7 +394,7 @@ template <class Lane, bool ToNumbers> class level_numbers {
   HCOMP_HD std::uint32_t other_of(std::uint32_t given) const {
     return ToNumbers ? number_of(given) : levels_[given < static_cast<unsigned>(size_) ? given : 0];
   }
-  /// The last one that sound lanes have.
+  /// The largest number in valid lanes.
   HCOMP_HD std::uint32_t last() const {
     return static_cast<std::uint32_t>(ToNumbers ? levels_[size_ - 1] : size_ - 1);
   }
@@ -400,7 +402,7 @@ template <class Lane, bool ToNumbers> class level_numbers {
     return exchanged_lanes<Lane>(w, [&](std::uint32_t given) { return other_of(given); });
   }
 
-  /// Few enough for the processor's lookup in registers.
+  /// Whether the table is small enough for the processor's lookup in registers.
   bool has_vectors() const { return size_ <= 16 && levels_[size_ - 1] < 32; }
   template <class Vector> void vector(Vector& w) const;  // in simd.hpp
 
@@ -413,17 +415,17 @@ template <class Lane, bool ToNumbers> class level_numbers {
   std::uint32_t const* cells_;
   int size_;
 #if !defined(__CUDA_ARCH__)
-  std::uint8_t few_[32];  ///< what 0 to 31 are exchanged for, in vectors
+  std::uint8_t few_[32];  ///< mapping of 0 to 31, for vectors
 #endif
 };
 
-// ---- Who works on which transform
+// ---- Distribution of transforms over workers
 
 inline constexpr int largest_transform = 16384;
-/// Floats in front of a transform of workers in warps, which have entries of level_cells there.
+/// Floats in front of a transform, where workers in warps store entries of level_cells.
 inline constexpr int shared_cells = 512;
 
-/// How many transforms a group works on at once.
+/// Number of transforms that a group processes at once.
 template <class Group> constexpr int teams_of_group() {
   if constexpr (HasTeams<Group>)
     return Group::teams;
@@ -437,9 +439,9 @@ struct some_transforms {
   int first, end;
 };
 
-/// Calls f(group, scratch, k) for every transform k of `some`. A group whose `scratch()`
-/// has room for one, shared_bytes if it has warps, works on one transform after the other, each of its
-/// teams on its own ones; in others every worker works on transforms of its own.
+/// Calls f(group, scratch, k) for every transform k of `some`. If `group.scratch()` has space for a
+/// transform (shared_bytes for groups with warps), the group processes one transform after the
+/// other, and each team its own. Otherwise every worker processes its own transforms.
 /// @param floats  of scratch that each team needs
 template <class Group, class F>
 HCOMP_HD void for_each_transform(Group group, some_transforms some,

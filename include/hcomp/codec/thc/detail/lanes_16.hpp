@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Arithmetic on lanes of 16 bits side by side: in a word of 64 bits, or in a vector of
-/// std::uint16_t. Lanes are numbers modulo 2^16.
+/// SIMD arithmetic on 16-bit lanes, in a 64-bit word or in a vector of std::uint16_t. Lanes are
+/// numbers modulo 2^16.
 
 #include <cstdint>
 #include <cstring>
@@ -48,7 +48,7 @@ template <class Lanes>
     memcpy(&a, lanes, sizeof(a));
   }
 }
-/// As numbers with a sign.
+/// Clips the lanes as signed numbers.
 template <class Lanes>
 [[gnu::always_inline]] HCOMP_HD inline void clamp(Lanes& a, int least, int most) {
   if constexpr (is_word<Lanes>) {

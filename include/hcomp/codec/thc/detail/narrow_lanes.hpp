@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Lanes of 8 or 16 bits in as few bits as their numbers need, and back.
+/// Converts lanes of 8 or 16 bits to the fewest bits that their numbers need, and back.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,25 +16,26 @@ namespace hcomp::detail::thc {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// The numbers in lanes, as they are.
+/// Identity mapping of the numbers in lanes.
 struct same_numbers {
   HCOMP_HD std::uint64_t word(std::uint64_t w) const { return w; }
   bool has_vectors() const { return true; }
   template <class Vector> [[gnu::always_inline]] void vector(Vector&) const {}
 };
 
-/// Lanes lie in as many rows as each has bits, in columns of one lane; in fewer bits the same
-/// columns have fewer rows. All that is done is to shift whole rows, words of 64 bits at a time.
+/// Lanes form a matrix whose number of rows equals the bits per lane; every column is one lane
+/// wide. Narrowing keeps the columns and reduces the rows. The only operation shifts complete rows,
+/// in 64-bit words.
 ///
-/// One step: to = to or 0, or the row at `from`, its numbers exchanged for others, shifted in every
-/// lane; of which `mask` chooses bits.
+/// One step: to = (to or 0) | (shifted row & mask). The row at `from` is mapped by `numbers` before
+/// each of its lanes is shifted.
 template <class Numbers = same_numbers> struct row_shift {
   std::byte* to;
   std::byte const* from;
   std::size_t bytes;   ///< of a row, a multiple of 8
-  int left;            ///< bits; negative: to the right
-  std::uint64_t mask;  ///< after shifting
-  bool adds;           ///< to what is there
+  int left;            ///< shift in bits; negative: to the right
+  std::uint64_t mask;  ///< applied after shifting
+  bool adds;           ///< whether to combine with the content of `to`
   Numbers numbers = {};
 
   HCOMP_HD void word(std::size_t i) const {
@@ -78,18 +79,19 @@ template <class Numbers = same_numbers> struct row_shift {
 #endif
 };
 
-/// Bits first to end - 1 of every lane of a word.
+/// Mask of the bits first to end - 1 of every lane of a word.
 template <class Lane> HCOMP_HD constexpr std::uint64_t lane_bits(int first, int end) {
   std::uint64_t const one = ~std::uint64_t{0} / ((std::uint64_t{1} << 8 * sizeof(Lane)) - 1);
   return one * ((std::uint64_t{1} << end) - (std::uint64_t{1} << first));
 }
 
-// Workers in warps take a column each: all rows of a word, of which every one is loaded and stored once,
-// and loaded before the first is needed.
+// Workers in warps process one column each: all rows of a word. Each row is loaded and stored once,
+// and loaded before the first one is needed.
 
 inline constexpr int rows_at_once = 8;
 
-/// The first row; the others move up, so that they can be in registers whose numbers no loop changes.
+/// Returns the first row and moves the remaining rows up, so that rows stay in registers with
+/// constant indices.
 HCOMP_HD inline std::uint64_t next_of(std::uint64_t (&rows)[rows_at_once]) {
   std::uint64_t const first = rows[0];
   HCOMP_UNROLL
@@ -109,7 +111,7 @@ HCOMP_HD void narrow_columns(Group group, std::byte const* lanes, std::size_t ro
       for (int k = 0; k < rows_at_once; ++k)
         rows[k] = load_word(lanes + static_cast<std::size_t>(first + k) * row, i);
 #if defined(__CUDA_ARCH__)
-#pragma unroll 1  // all rows at once take more registers than a worker should
+#pragma unroll 1  // unrolling all rows needs too many registers per worker
 #endif
       for (int r = first; r < first + rows_at_once; ++r) {
         auto const w = numbers.word(next_of(rows));
@@ -128,7 +130,7 @@ HCOMP_HD void widen_columns(Group group, std::byte const* in, std::size_t row, i
   constexpr int all = 8 * sizeof(Lane);
   for (auto i = static_cast<std::size_t>(group.worker()); i < row / 8; i += Group::workers) {
     std::uint64_t word = 0;  // of the wide row
-    int r = 0, has = 0;      // its number, and how many bits of it are there
+    int r = 0, has = 0;      // its number, and its bits so far
     for (int first = 0; first < bits; first += rows_at_once) {
       std::uint64_t rows[rows_at_once] = {};
       HCOMP_UNROLL
@@ -152,10 +154,11 @@ HCOMP_HD void widen_columns(Group group, std::byte const* in, std::size_t row, i
   }
 }
 
+/// Packs lanes into `bits` bits each.
 /// @param count    lanes, a multiple of 64
-/// @param bits     1 to those of a lane; higher bits of the numbers must be 0
-/// @param out      count / 8 * bits bytes, apart from the lanes
-/// @param numbers  what the numbers in the lanes are exchanged for before
+/// @param bits     1 to the bits of a lane; higher bits of the numbers must be 0
+/// @param out      count / 8 * bits bytes; must not overlap the lanes
+/// @param numbers  mapping of the numbers, applied before packing
 template <class Lane, class Numbers = same_numbers, class Group>
 HCOMP_HD void narrow_lanes(Group group, std::byte const* lanes, std::size_t count, int bits,
                            std::byte* out, Numbers const& numbers = {}) {
@@ -178,8 +181,8 @@ HCOMP_HD void narrow_lanes(Group group, std::byte const* lanes, std::size_t coun
   group.sync();
 }
 
-/// And back.
-/// @param numbers  what the numbers are exchanged for after
+/// The inverse of narrow_lanes.
+/// @param numbers  mapping of the numbers, applied after unpacking
 template <class Lane, class Numbers = same_numbers, class Group>
 HCOMP_HD void widen_lanes(Group group, std::byte const* in, std::size_t count, int bits,
                           std::byte* lanes, Numbers const& numbers = {}) {

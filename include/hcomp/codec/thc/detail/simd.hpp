@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Fast paths of THC's kernels for simd_group, as many coordinates at a time as the processor's
-/// vectors have lanes. The same bits as kernels.hpp.
+/// Fast paths of THC's kernels for simd_group, which process one vector register of coordinates at
+/// a time. The same bits as kernels.hpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -23,20 +23,20 @@ namespace hcomp::detail::thc {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-// ---- Lookup: the one step that needs instructions of its own
+// ---- Lookup: the only step that needs intrinsics
 //
-// Through memory, which is gone once they are inlined: vectors of 32 and 64 bytes have no ABI that
-// callers without the instruction set share.
+// Arguments are passed through memory, and inlining removes the copies. Vectors of 32 and 64 bytes
+// have no ABI in common with callers that lack the instruction set.
 
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] inline __m256i load_avx2(std::uint32_t const* from) {
   return _mm256_loadu_si256(reinterpret_cast<__m256i const*>(from));
 }
-/// table[j] of 8 entries.
+/// Looks up table[j] in 8 entries.
 [[gnu::target("avx2")]] inline __m256 look_up_8_avx2(std::uint32_t const* table, __m256i j) {
   return _mm256_castsi256_ps(_mm256_permutevar8x32_epi32(load_avx2(table), j));
 }
-/// entries[j] of 32 entries for 8 numbers below 32.
+/// Looks up table[j] in 32 entries, for 8 numbers below 32.
 [[gnu::target("avx2")]] inline void look_up_few_avx2(std::uint32_t* out, std::uint32_t const* table,
                                                      std::uint32_t const* j) {
   __m256i const at = load_avx2(j);
@@ -54,7 +54,7 @@ namespace hcomp::detail::thc {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
                       _mm256_i32gather_epi32(reinterpret_cast<int const*>(table), at, 4));
 }
-/// The same for 16.
+/// The same for 16 numbers.
 [[gnu::target("avx512f")]] inline void look_up_few_avx512(std::uint32_t* out,
                                                           std::uint32_t const* table,
                                                           std::uint32_t const* j) {
@@ -65,13 +65,13 @@ namespace hcomp::detail::thc {
 [[gnu::target("avx512f")]] inline void look_up_avx512(std::uint32_t* out,
                                                       std::uint32_t const* table,
                                                       std::uint32_t const* j) {
-  // masked, because g++ 12 warns of the other one's own header
+  // masked, because g++ 12 warns about the header of the unmasked form
   _mm512_storeu_si512(out, _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), 0xffff,
                                                        _mm512_loadu_si512(j), table, 4));
 }
 #endif
 
-/// entry = table[j], lane by lane; `Few`: all of j are below 32.
+/// entry = table[j], lane by lane; `Few`: all j are below 32.
 template <int Lanes, bool Few, class Bits>
 [[gnu::always_inline]] inline void look_up(Bits& entry, std::uint32_t const* table, Bits const& j) {
   std::uint32_t in[Lanes], out[Lanes];
@@ -92,7 +92,8 @@ template <int Lanes, bool Few, class Bits>
 }
 
 #if defined(__x86_64__)
-/// Half of a table of 32, in every 16 bytes. A function, because nvcc drops the target of a lambda.
+/// Half of a table of 32 bytes, repeated in every 16 bytes. A function, because nvcc ignores the
+/// target attribute of a lambda.
 [[gnu::target("avx2")]] inline __m256i half_of_table_avx2(std::uint8_t const* table, int k) {
   return _mm256_broadcastsi128_si256(
       _mm_loadu_si128(reinterpret_cast<__m128i const*>(table + 16 * k)));
@@ -115,7 +116,7 @@ template <int Lanes, bool Few, class Bits>
       _mm256_shuffle_epi8(half_of_table_avx2(table, 1), _mm256_sub_epi8(b, _mm256_set1_epi8(16)));
   _mm256_storeu_si256(at, _mm256_or_si256(low, high));
 }
-/// The same for 64.
+/// The same for 64 numbers.
 [[gnu::target("avx512f,avx512bw")]] inline void exchange_bytes_avx512(std::byte* bytes,
                                                                       std::uint8_t const* table) {
   __m512i const b = _mm512_loadu_si512(bytes);
@@ -127,7 +128,7 @@ template <int Lanes, bool Few, class Bits>
 }
 #endif
 
-/// In lanes of 16 bits the upper bytes are 0, and 0 is exchanged for 0.
+/// The upper bytes of 16-bit lanes are 0, and 0 is mapped to 0.
 template <class Lane, bool ToNumbers>
 template <class Vector>
 [[gnu::always_inline]] inline void level_numbers<Lane, ToNumbers>::vector(Vector& w) const {
@@ -152,13 +153,13 @@ template <int Lanes> struct vector_types {
   using ints = typename aligned_vector<std::int32_t, Lanes>::type;
   using word = typename aligned_vector<std::uint64_t, Lanes / 2>::type;
 
-  /// Two counters' words of 32 bits, neighbours.
+  /// Interleaves the 32-bit words of two counters.
   [[gnu::always_inline]] static void pack(bits& to, word const& low, word const& high) {
     word const both = (low & 0xffffffffu) | (high << 32);
     std::memcpy(&to, &both, sizeof(to));
   }
 
-  /// The values of x from `at` on; NaN and infinity become 0 and set bits of `special`.
+  /// Loads the values of x from `at` on; NaN and infinity become 0 and set bits of `special`.
   [[gnu::always_inline]] static void read(values& v, bits& special, float const* x,
                                           std::size_t at) {
     std::memcpy(&v, x + at, sizeof(v));
@@ -173,7 +174,7 @@ template <int Lanes> struct vector_types {
     remove_special(v, special);
   }
 
-  /// v = -v where the word's bits from `at` on are set.
+  /// Negates the lanes of v where the word's bits from `at` on are set.
   [[gnu::always_inline]] static void negate(values& v, std::uint64_t word, int at) {
     bits left;
     for (int i = 0; i < Lanes; ++i) left[i] = static_cast<std::uint32_t>(31 - i);
@@ -221,7 +222,7 @@ template <int Lanes> class sign_words {
       }
     }
   }
-  /// Those of coordinates i to i + 63 of the transform, i a multiple of 64.
+  /// Signs of coordinates i to i + 63 of the transform, i a multiple of 64.
   std::uint64_t operator[](int i) const { return words_[first_ + i / 64]; }
 
  private:
@@ -238,7 +239,7 @@ template <class Lane, int Lanes, class Bits>
     narrow const n = __builtin_convertvector(b, narrow);
     std::memcpy(out, &n, sizeof(n));
   } else {
-    // by way of 16 bits: to 8 at once, g++ 12 converts one by one
+    // in two steps, through 16 bits: g++ 12 converts to 8 bits one value at a time
     using middle = typename aligned_vector<std::uint16_t, Lanes>::type;
     narrow const n = __builtin_convertvector(__builtin_convertvector(b, middle), narrow);
     std::memcpy(out, &n, sizeof(n));
@@ -262,11 +263,12 @@ template <int Lanes, class Bits>
 
 // ---- Kernels
 
-/// Values that will be read, or written, next. In between nothing but the scratch is touched, so
-/// there is time to fetch them: without, every transform would wait for its first values.
+/// Prefetches the values that are read or written next. Only scratch is accessed in between, so the
+/// loads have time to complete. Without prefetching, every transform would wait for its first
+/// values.
 struct fetch_ahead {
   char const* first = nullptr;
-  char const* second = nullptr;  ///< of the same type
+  char const* second = nullptr;  ///< second range, of the same type
   int value_bytes = 0;
 
   fetch_ahead() = default;
@@ -290,7 +292,7 @@ struct fetch_ahead {
 
 template <class Source> struct rotate_vectors {
   float* scratch;
-  Source x;  ///< of range.size values
+  Source x;  ///< range.size values
   transform_range range;
   float_scale scale;
   draw_place const& place;
@@ -321,7 +323,7 @@ struct round_vectors {
   fetch_ahead ahead = {};
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
-    if (Lanes > 4 && limit < 32 << 15)  // four lanes look all entries up one by one
+    if (Lanes > 4 && limit < 32 << 15)  // four lanes look entries up one by one
       round<Lanes, (Lanes > 4)>();
     else
       round<Lanes, false>();
@@ -337,12 +339,12 @@ struct round_vectors {
     if (i < range.size) tiles<Lanes, Few, 1>(i, counters);
   }
 
-  /// 64 coordinates, or twice as many: the keys of Philox serve both.
+  /// Rounds 64 coordinates, or 128, for which the Philox round keys are computed once.
   template <int Lanes, bool Few, int Tiles, class Word>
   [[gnu::always_inline]] void tiles(int i, Word& counters) const {
     using vectors = vector_types<Lanes>;
     using bits = typename vectors::bits;
-    constexpr int turns = 16 / Lanes;  // vectors to a row of 16 coordinates
+    constexpr int turns = 16 / Lanes;  // vectors per row of 16 coordinates
     ahead.prefetch(i, Tiles * 64);
     Word index, rank, domain;
     repeat(index, place.index);
@@ -355,7 +357,7 @@ struct round_vectors {
       counters += Lanes / 2;
     }
     philox4x32(draws, place.key);
-    // not unrolled: the draws of all turns do not fit into registers anyway
+    // not unrolled: the draws of all turns do not fit into registers
     for (int k = 0; k < Tiles * turns; ++k) {
       auto const& [c0, c1, c2, c3] = draws[k];
       int const to = i + k / turns * 64 + k % turns * Lanes;
@@ -409,7 +411,7 @@ template <class Lane> struct center_vectors {
           narrow n;
           std::memcpy(&n, lanes + static_cast<std::size_t>(range.first + i) * sizeof(Lane),
                       sizeof(n));
-          // by way of 16 bits: from 8 at once, g++ 12 converts one by one
+          // in two steps, through 16 bits: g++ 12 converts from 8 bits one value at a time
           bits const sum = __builtin_convertvector(__builtin_convertvector(n, wider), bits);
           v = __builtin_convertvector((ints)(2 * sum - offset), values);
         });
@@ -417,7 +419,7 @@ template <class Lane> struct center_vectors {
   }
 };
 
-/// The stages that rotate_vectors and center_vectors leave.
+/// The remaining stages after rotate_vectors or center_vectors.
 struct hadamard_rest {
   float* x;
   int size;
@@ -455,7 +457,7 @@ struct finish_vectors {
 
 /// The 16 sums of squares of root_mean_square.
 template <class Source> struct norm_vectors {
-  Source x;  ///< of `size` values
+  Source x;  ///< `size` values
   int size;
   double (&sums)[16];
 
@@ -499,8 +501,8 @@ template <class Lane> struct add_vectors {
 
 #pragma GCC diagnostic pop
 
-/// At the processor's best level. No other code of hcomp takes compilers that long, so hcomp::compiled has
-/// it (HCOMP_COMPILE_THC makes it), for its other files, too.
+/// Runs `work` at the best SIMD level of the processor. This is the slowest code of hcomp to
+/// compile, so hcomp::compiled contains it for all files (instantiated under HCOMP_COMPILE_THC).
 template <class Work> bool run_vectors(Work const& work) { return run_at(best_simd_level(), work); }
 
 #if defined(HCOMP_COMPILE_THC)
@@ -524,11 +526,11 @@ HCOMP_COMPILE_VECTORS bool run_vectors(add_vectors<std::uint16_t> const&);
 #undef HCOMP_COMPILE_VECTORS
 #endif
 
-// ---- What simd_group calls: overloads of the templates in kernels.hpp
+// ---- overloads of the templates in kernels.hpp for simd_group
 
-/// Calls use(values, finite) with the values of one transform: floats are read where they are, also
-/// with compensation. What is to be converted or padded goes through memory first, so that the
-/// vector code is compiled for these two sources only.
+/// Calls use(values, finite) with the values of one transform. Floats are read in place, also with
+/// compensation. Values that need conversion or padding are first copied to memory, so vector code
+/// is compiled for these two sources only.
 template <class Source, class Use>
 auto with_floats(Source const& x, transform_range range, Use const& use) {
   if (range.count == range.size) {

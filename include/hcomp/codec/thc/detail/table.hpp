@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The levels of THC: which 2^b of the g + 1 points of a uniform grid lose least of a normal
-/// number.
+/// The levels of THC: the 2^b of the g + 1 points of a uniform grid with the least rounding error
+/// for normally distributed numbers.
 
 #include <algorithm>
 #include <array>
@@ -16,20 +16,20 @@
 
 namespace hcomp {
 
-/// Levels T[0] = 0 < T[1] < ... < T[2^b - 1] = g on the grid -t, -t + 2t/g, ..., t, and what they
-/// cost. T is symmetric: T[z] + T[2^b - 1 - z] = g. Of all such T it is the one with the least
+/// Levels T[0] = 0 < T[1] < ... < T[2^b - 1] = g on the grid -t, -t + 2t/g, ..., t, and their
+/// errors. T is symmetric: T[z] + T[2^b - 1 - z] = g. Among all symmetric T it has the least
 /// rounding error.
 ///
-/// The errors are in units of the energy of the vector: n ranks of equal norm and independent
+/// Errors are in units of the energy of the vector: n ranks of equal norm and independent
 /// directions get a mean with the normalized squared error (rounding_error + truncation_error) / n.
-/// Source: Li et al., THC, NSDI 2024; here by a dynamic programme over the levels.
+/// Source: Li et al., THC, NSDI 2024; here by dynamic programming over the levels.
 struct thc_table {
   int bits = 0;                 ///< b: 1 to 8
   int granularity = 0;          ///< g: 2^b - 1 to 255
-  double limit = 0;             ///< t: what is farther from 0 is moved to -t or t
+  double limit = 0;             ///< t: numbers are clipped to [-t, t]
   double rounding_error = 0;    ///< of stochastic rounding to the two levels next to a value
-  double truncation_error = 0;  ///< of moving to -t or t
-  std::array<std::uint8_t, 256> levels = {};  ///< T; 0 beyond 2^b
+  double truncation_error = 0;  ///< of clipping to [-t, t]
+  std::array<std::uint8_t, 256> levels = {};  ///< T; entries from 2^b on are 0
 
   HCOMP_HD constexpr int size() const { return 1 << bits; }
 };
@@ -41,7 +41,7 @@ inline double normal_below(double x) { return std::erfc(-x * 0.70710678118654752
 
 /// t with P(|a| > t) = `truncation` for a normal number a; 0 < truncation < 1.
 inline double truncation_limit(double truncation) {
-  double low = 0, high = 40;  // beyond 38.5 a double has no probabilities left
+  double low = 0, high = 40;  // beyond 38.5 the probabilities underflow a double
   for (int i = 0; i < 100; ++i) {
     double const middle = (low + high) / 2;
     (2 * normal_below(-middle) > truncation ? low : high) = middle;
@@ -49,8 +49,8 @@ inline double truncation_limit(double truncation) {
   return (low + high) / 2;
 }
 
-/// What a normal number loses by unbiased rounding to two points of the grid, where it falls
-/// between them: the integral of (u_k - a)(a - u_j) over its density.
+/// Error of unbiased rounding of a normal number between two points of the grid: the integral of
+/// (u_k - a)(a - u_j) over the normal density.
 class rounding_costs {
  public:
   rounding_costs(double limit, int granularity) {
@@ -75,10 +75,10 @@ class rounding_costs {
 
 }  // namespace detail::thc
 
-/// The best table. Cost: 2^b g^2 / 16 steps; 10 us for b = 4, g = 31.
+/// Returns the best table. Cost: 2^b g^2 / 16 steps; 10 us for b = 4, g = 31.
 /// @param bits         1 to 8
 /// @param granularity  2^b - 1 to 255
-/// @param truncation   0 < p < 1, the share of normal numbers that is moved to -t or t
+/// @param truncation   0 < p < 1, the fraction of normal numbers that are clipped
 /// @throws std::invalid_argument  any of them out of range
 inline thc_table make_thc_table(int bits, int granularity, double truncation) {
   if (bits < 1 || bits > 8 || granularity < (1 << bits) - 1 || granularity > 255 ||
@@ -99,8 +99,8 @@ inline thc_table make_thc_table(int bits, int granularity, double truncation) {
     double error = HUGE_VAL;
     int before = 0;
   };
-  // best[i][k]: levels 0 to i are chosen, level i is k. Equal errors, up to what arithmetic loses,
-  // go to the lower level, so that every processor chooses the same.
+  // best[i][k]: levels 0 to i are chosen and level i is k. Errors that are equal up to rounding
+  // select the lower level, so every processor chooses the same table.
   constexpr double slack = 1e-13;
   std::vector<choice> best(static_cast<std::size_t>(half) * columns);
   auto const at = [&](int i, int k) -> choice& {

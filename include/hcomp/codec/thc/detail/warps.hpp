@@ -1,9 +1,9 @@
 #pragma once
 /// @file
-/// What THC does to one transform, by workers in warps that share memory: the same bytes as in
-/// kernels.hpp. Neighbouring workers touch neighbouring values, and each value goes through shared
-/// memory as rarely as registers allow: a worker has 32 values at once, which are 32 neighbours, then 32
-/// that are 32 apart, then those of four counters of draws.
+/// The steps of THC on one transform for workers in warps that share memory: the same bytes as in
+/// kernels.hpp. Neighbouring workers access neighbouring values. Each value passes through shared
+/// memory as rarely as registers allow. A worker holds 32 values at once: first 32 neighbours, then
+/// 32 values at a distance of 32, then those of four draw counters.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +19,10 @@
 
 namespace hcomp::detail::thc {
 
-// ---- What the workers share: the cells, a transform in places, and its signs, 32 to a word
+// ---- Shared memory: the cells, a transform in its places, and its signs, 32 per word
 
-/// An entry of level_cells, and what the sink makes of its two levels, so that few instructions take
-/// it apart.
+/// An entry of level_cells and the sink's numbers for its two levels, in a layout that takes few
+/// instructions to decode.
 struct alignas(8) shared_cell {
   std::uint32_t upper;  ///< number in bits 16 to 31, width in 8 to 15, shift in 0 to 7
   std::uint32_t lower;  ///< number in bits 16 to 31, level in 0 to 7
@@ -31,7 +31,7 @@ struct alignas(8) shared_cell {
     return {sink.number(entry, true) << 16 | (entry & 0xffffu),
             sink.number(entry, false) << 16 | (entry >> 16 & 0xffu)};
   }
-  /// The number of the level that is taken, in bits 16 to 31.
+  /// Returns the number of the selected level, in bits 16 to 31.
   HCOMP_HD std::uint32_t round(std::uint32_t fixed, std::uint32_t draw) const {
     std::uint32_t const below = pick_bytes(upper, lower, 0x5450),
                         width = pick_bytes(upper, lower, 0x5551);
@@ -39,14 +39,14 @@ struct alignas(8) shared_cell {
   }
 };
 
-/// Behind a transform and its signs, at a multiple of 16 bytes: its values as they came, where what
-/// rounding loses of them is asked for. Of larger transforms there is no room for these.
+/// Copies of the source values follow a transform and its signs, at a multiple of 16 bytes, if
+/// residuals are tracked. Larger transforms have no space for copies.
 inline constexpr unsigned largest_kept = 4096;
 HCOMP_HD constexpr unsigned place_of_kept(unsigned size) {
   return (place_of(size) + size / 32 + 3) / 4 * 4;
 }
-/// How many floats a transform takes with what is behind it.
-/// @param value_bytes  of a value that is kept; 0: none are
+/// Floats of shared memory for a transform, its signs and the copies of its values.
+/// @param value_bytes  size of a copied value; 0: no copies
 HCOMP_HD constexpr unsigned shared_floats(int transform, std::size_t value_bytes = 0) {
   auto const floats = [&](unsigned size, std::size_t kept) {
     return place_of_kept(size) + static_cast<unsigned>(kept) * size / 4;
@@ -56,13 +56,13 @@ HCOMP_HD constexpr unsigned shared_floats(int transform, std::size_t value_bytes
   unsigned const all = floats(size, 0), kept = floats(largest_kept, value_bytes);
   return kept > all ? kept : all;
 }
-/// @param teams  that work on transforms of their own
+/// @param teams  number of teams, each with its own transform
 constexpr std::size_t shared_bytes(int transform, std::size_t value_bytes = 0, unsigned teams = 1) {
   return sizeof(float) * (shared_cells + teams * shared_floats(transform, value_bytes));
 }
 
-/// Where the values of a transform are kept: in memory that workers share, those of a larger one where
-/// their losses go. Null for a source that does not ask what is lost.
+/// Location of the copied values of a transform: in shared memory, or at their residuals for a
+/// larger transform. Null for a source that does not track residuals.
 template <class Source>
 HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Source const& x,
                           [[maybe_unused]] transform_range range) {
@@ -76,8 +76,8 @@ HCOMP_HD auto kept_values([[maybe_unused]] float* scratch, [[maybe_unused]] Sour
   }
 }
 
-/// Those that coordinates have, up to number `granularity`: in a kernel's arguments, where workers that look
-/// up different entries wait for each other, few are looked up soonest.
+/// Copies the cells up to number `granularity` to shared memory. In kernel arguments, workers that
+/// look up different entries are serialized.
 template <HasWarps Group>
 HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells, int granularity,
                                         level_sink const& sink) {
@@ -88,7 +88,7 @@ HCOMP_HD shared_cell const* share_cells(Group group, level_cells const& cells, i
   return shared;
 }
 
-/// level_numbers in memory that the workers share, a byte each.
+/// level_numbers in shared memory, one byte each.
 template <class Lane> struct shared_numbers {
   std::uint8_t const* others;
   std::uint32_t last;
@@ -99,8 +99,8 @@ template <class Lane> struct shared_numbers {
   }
 };
 inline constexpr std::size_t shared_numbers_bytes = 256;
-/// Those that sound lanes have: in a kernel's arguments, where workers that look up different entries wait for
-/// each other, few are looked up soonest.
+/// Copies the numbers of valid lanes to shared memory. In kernel arguments, workers that look up
+/// different entries are serialized.
 template <HasWarps Group, class Lane, bool ToNumbers>
 HCOMP_HD shared_numbers<Lane> share_numbers(Group group,
                                             level_numbers<Lane, ToNumbers> const& all) {
@@ -114,13 +114,13 @@ HCOMP_HD shared_numbers<Lane> share_numbers(Group group,
 /// The signs of a transform.
 class shared_signs {
  public:
-  /// Those that have been written, until something else is there.
+  /// Refers to signs that were already written and not yet overwritten.
   HCOMP_HD shared_signs(float* scratch, transform_range range)
       : words_(
             reinterpret_cast<std::byte*>(scratch + place_of(static_cast<unsigned>(range.size)))) {}
 
-  /// Written; the group has to sync before they are read.
-  /// @param scratch  the transform, behind which there is room
+  /// Writes the signs. The group must sync before it reads them.
+  /// @param scratch  the transform, with space for the signs behind it
   template <HasWarps Group>
   HCOMP_HD shared_signs(Group group, float* scratch, transform_range range, draw_place const& place)
       : shared_signs(scratch, range) {
@@ -129,14 +129,15 @@ class shared_signs {
     for (unsigned c = first / 16 * 8 + worker_of(group); c < (first + words + 15) / 16 * 8;
          c += Group::workers) {
       auto const two = sign_words_of(place, c);
-      unsigned const w = c / 8 * 16 + c % 8 - first;  // may be before the first: more than `words`
+      unsigned const w = c / 8 * 16 + c % 8 - first;  // may lie before the first: wraps to more
+                                                      // than `words`
       if (w < words) store_aligned(words_, static_cast<std::size_t>(w), two[0]);
       if (w + 8 < words) store_aligned(words_, static_cast<std::size_t>(w + 8), two[1]);
     }
   }
 
-  /// Of the 32 values of the transform that value i is among: bit j is set where number j is
-  /// negated.
+  /// Signs of the 32 values that include value i of the transform: bit j is set if the value at
+  /// position j is negated.
   HCOMP_HD std::uint32_t from(unsigned i) const {
     return load_aligned<std::uint32_t>(words_, static_cast<std::size_t>(i / 32));
   }
@@ -147,7 +148,7 @@ class shared_signs {
 
 // ---- Memory
 
-/// Whether kept_values are kept.
+/// Whether source values are copied.
 template <class Kept> inline constexpr bool keeps = !std::is_null_pointer_v<Kept>;
 
 /// place_of(in_one * (i + k * Group::workers))
@@ -155,11 +156,11 @@ template <class Group> HCOMP_HD unsigned place_in_turn(unsigned i, unsigned k, u
   return place_of(in_one * i) + k * place_of(in_one * Group::workers);
 }
 
-/// bring_values of `count` values, a multiple of 4.
+/// bring_values for `count` values, a multiple of 4.
 template <HasWarps Group, class Source, class Kept>
 HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsigned count,
                             [[maybe_unused]] Kept kept) {
-  float zero = 0;  // NaN from the first NaN or infinity on
+  float zero = 0;  // becomes NaN at the first NaN or infinity
   for_each_loaded(
       group, count / 4,
       [&](unsigned i, unsigned k) {
@@ -182,8 +183,9 @@ HCOMP_HD bool bring_by_four(Group group, float* scratch, Source const& x, unsign
   return finite;
 }
 
-/// Finite values to their places, and zeros behind them. Returns whether this worker's all are.
-/// @param kept  kept_values: where the values go as they are
+/// Copies finite values to their places and pads with zeros. Returns whether all values of this
+/// worker are finite.
+/// @param kept  kept_values: receives the unchanged values
 template <HasWarps Group, class Source, class Kept>
 HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transform_range range,
                            Kept kept) {
@@ -211,15 +213,15 @@ HCOMP_HD bool bring_values(Group group, float* scratch, Source const& x, transfo
   return finite;
 }
 
-/// Rows of two values, 16 apart, in a transform.
+/// Four rows of two values at a distance of 16 in a transform.
 template <class V> using value_rows = V[4][2];
 
-/// Whether all of them are below `whole`, from value i on: one question for all, since what is done
-/// otherwise would stand between them.
+/// Whether all of them are below `whole`, starting at value i. A single test for all avoids
+/// branches between the accesses.
 HCOMP_HD constexpr bool has_rows(int i, int whole) { return i + 3 * 16 + 1 < whole; }
 
-/// To x[i] and behind it, as far as there are `count`.
-/// @param whole  where x is at a multiple of two values, `count`, otherwise 0
+/// Stores the rows from x[i] on, limited to `count` values.
+/// @param whole  `count` if x is at a multiple of two values, otherwise 0
 template <class Out, class V>
 HCOMP_HD void put_rows(Out* x, int i, int count, int whole, value_rows<V> const& rows) {
   if constexpr (std::is_same_v<Out, V>)
@@ -233,7 +235,7 @@ HCOMP_HD void put_rows(Out* x, int i, int count, int whole, value_rows<V> const&
     for (int k = 0; k < 2; ++k)
       if (i + 16 * r + k < count) x[i + 16 * r + k] = static_cast<Out>(rows[r][k]);
 }
-/// And from there; behind them, zeros.
+/// Loads the rows from x[i] on, with zeros behind `count`.
 template <class V>
 HCOMP_HD void bring_rows(V const* x, int i, int count, int whole, value_rows<V>& rows) {
   if (has_rows(i, whole)) {
@@ -250,19 +252,19 @@ HCOMP_HD void bring_rows(V const* x, int i, int count, int whole, value_rows<V>&
     for (int k = 0; k < 2; ++k) rows[r][k] = i + 16 * r + k < count ? x[i + 16 * r + k] : V{0};
 }
 
-// ---- The last stages: a worker has the eight coordinates of a counter of draws, or of four counters
+// ---- The last stages: a worker holds the eight coordinates of a draw counter, or of four counters
 
-/// Strides below `end` are left to hadamard_first and hadamard_middle.
+/// hadamard_first and hadamard_middle compute the strides below `end`.
 HCOMP_HD constexpr unsigned end_of_middle(unsigned size) { return size < 256 ? size : size / 4; }
 
-/// The stages between `Radix` parts of a transform, and use(q, values) with coordinate
-/// drawn_for(q + r * size / 8 / Radix, k) in values[r][k].
+/// Computes the stages between `Radix` parts of a transform. Then calls use(q, values), with
+/// coordinate drawn_for(q + r * size / 8 / Radix, k) in values[r][k].
 template <int Radix, HasWarps Group, class Use>
 HCOMP_HD void hadamard_last(Group group, float const* x, unsigned size, Use const& use) {
   unsigned const apart = place_of(size / Radix), count = size / Radix / 8;
   for (unsigned i = worker_of(group); i < count; i += Group::workers) {
-    // Eight neighbouring counters are in 16 neighbouring banks, and so are eight of 128 coordinates further
-    // on, in the other 16: half a warp has these two.
+    // Eight neighbouring counters use 16 neighbouring banks; the eight counters 128 coordinates
+    // further on use the other 16. A half-warp has these two groups.
     unsigned const q = count < 32 ? i : (i & ~24u) | (i & 8u) << 1 | (i & 16u) >> 1;
     float const* const at = x + place_of(drawn_for(q, 0));
     float values[Radix][8];
@@ -289,13 +291,13 @@ HCOMP_HD void with_coordinates(Group group, float const* x, unsigned size, Use c
     hadamard_last<1>(group, x, size, use);
 }
 
-// ---- The steps of encoding and decoding. Between rotate and round_to_levels, and between center_sums
-// and what follows, a transform lacks its last stages.
+// ---- The steps of encoding and decoding. A transform lacks its last stages between rotate and
+// round_to_levels, and after center_sums.
 
-/// Every half of a warp has all 16 sums, and may have another range.
+/// Every half-warp has its own 16 partial sums, and may have a different range.
 template <HasWarps Group, class Source>
 HCOMP_HD measured_norm root_mean_square(Group group, Source const& x, transform_range range) {
-  constexpr int at_once = 16, apart = 16;  // values that are loaded before the first is added
+  constexpr int at_once = 16, apart = 16;  // values loaded before the first is added
   using value_type = std::remove_cvref_t<decltype(x[0])>;
   double sum = 0;
   bool finite = true;
@@ -352,13 +354,13 @@ HCOMP_HD bool rotate(Group group, float* scratch, Source const& x, transform_ran
   return !finite;
 }
 
-/// What twice a sum of levels is from the middle of the grid.
+/// Distance of twice a sum of levels from the centre of the grid.
 HCOMP_HD inline float centered(std::uint32_t sum, std::uint32_t offset) {
   return static_cast<float>(static_cast<std::int32_t>(2 * sum - offset));
 }
 
-/// round_to_levels, to numbers of 8 bits or 16.
-/// @param center  center(number) takes the place of the coordinate in scratch; null: nothing does
+/// round_to_levels for 8-bit or 16-bit numbers.
+/// @param center  center(number) replaces the coordinate in scratch; null: scratch is unchanged
 template <class Number, HasWarps Group, class Center>
 HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range range, float limit,
                                shared_cell const* cells, draw_place const& place, std::byte* out,
@@ -403,8 +405,9 @@ HCOMP_HD void round_to_numbers(Group group, float* scratch, transform_range rang
   with_coordinates(group, scratch, size, round);
 }
 
-/// The sink's memory begins on devices at an even address, for lanes of 16 bits at a multiple of 4.
-/// If the source TracksResidual, scratch gets the lanes as center_sums begins with them.
+/// On devices the sink's memory must begin at an even address, for 16-bit lanes at a multiple of 4.
+/// If the source TracksResidual, scratch receives the lanes in the form with which center_sums
+/// begins.
 template <HasWarps Group, class Source>
 HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transform_range range,
                               float limit, shared_cell const* cells, draw_place const& place,
@@ -423,7 +426,7 @@ HCOMP_HD void round_to_levels(Group group, float* scratch, Source const&, transf
   }
 }
 
-/// Of centered sums in their places all but the last stages.
+/// Computes all but the last stages of centered sums in their places.
 template <HasWarps Group> HCOMP_HD void transform_sums(Group group, float* scratch, unsigned size) {
   hadamard_first(group, scratch, size, [](unsigned, auto const&) {});
   hadamard_middle(group, scratch, size, end_of_middle(size));
@@ -453,8 +456,8 @@ HCOMP_HD void center_sums(Group group, float* scratch, std::byte const* lanes,
   transform_sums(group, scratch, size);
 }
 
-/// put(i, rows), with the values i + 16 r and i + 16 r + 1 of the transform in row r of four, for all of
-/// them and those that pad it.
+/// Calls put(i, rows) for all values of the transform, padding included. Row r of four holds the
+/// values i + 16 r and i + 16 r + 1.
 template <HasWarps Group, class Put>
 HCOMP_HD void finish_by_rows(Group group, float const* scratch, transform_range range,
                              float_scale scale, shared_signs const& negate, Put const& put) {
@@ -492,7 +495,7 @@ HCOMP_HD void finish_values(Group group, float* scratch, transform_range range, 
   });
 }
 
-/// x.losses of the values of a transform that has been rounded.
+/// Writes x.losses for the values of a rounded transform.
 template <HasWarps Group, TracksResidual Source>
 HCOMP_HD void note_losses(Group group, float* scratch, Source const& x, transform_range range,
                           float_scale scale) {
