@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// An index of very sparse vectors that takes less than a bit per value: a Bloom filter.
+/// A Bloom filter as index of very sparse vectors; it takes less than one bit per value.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,28 +20,28 @@ namespace hcomp {
 
 /// Settings of a `bloom_index`; equal on all ranks.
 struct bloom_options {
-  /// Values that are not zero on some rank. More of them are summed as exactly, but more zeros are
-  /// sent along. 0: a hundredth of the vector.
+  /// Expected number of values that are not zero on some rank. With more values the sum stays
+  /// exact, but more zeros are sent. 0: one percent of the vector.
   std::size_t expected = 0;
-  /// Share of the other values that may be marked with them. 0: what makes the filter and a sketch
-  /// smallest together, 0.053 expected / (values - expected).
+  /// Fraction of the other values that may be marked by mistake. 0: the rate that minimizes filter
+  /// plus sketch, 0.053 expected / (values - expected).
   double false_positive_rate = 0;
 };
 
-/// A sparse_index whose words travel as a Bloom filter: the union has all values that are not zero
-/// on some rank, and a few that are zero everywhere, which then come out as 0.
+/// A sparse_index that travels as a Bloom filter. The union contains all values that are not zero
+/// on some rank, and a few values that are zero everywhere; these decode to 0.
 ///
 ///     hcomp::sparse_union<float, hcomp::bloom_index> sum({.ranks = ranks},
 ///                                                       hcomp::bloom_index({.expected = 5000}));
 ///
-/// With sums in sketches (lhc) it takes less than a bitmap where fewer than 7.5 % of the values are
-/// marked, and less than a bitmap and sparse_union below 4.5 %.
-/// Size: log2(1 / rate) / ln 2 bits per expected value, and 32 bytes: 16 bits where 1 % are marked.
-/// Cost: unite() takes log2(1 / rate) loads per 64 values, wherever they are; some 0.4 ns a value.
+/// With sketches (lhc) it takes less than a bitmap if fewer than 7.5 % of the values are marked. It
+/// takes less than a bitmap with sparse_union below 4.5 %.
+/// Size: log2(1 / rate) / ln 2 bits per expected value, and 32 bytes: 16 bits if 1 % are marked.
+/// Cost: unite() takes log2(1 / rate) random loads per 64 values, about 0.4 ns per value.
 /// Source: Bloom, Comm. ACM 13 (1970); sized as by Li et al., arXiv 2402.07529.
 class bloom_index : public sparse_index {
  public:
-  /// @throws std::invalid_argument  a rate that is none, or above a half
+  /// @throws std::invalid_argument  the rate is negative, not a number, or above 0.5
   explicit bloom_index(bloom_options const& options = {}) : options_(options) {
     if (!(options.false_positive_rate >= 0 && options.false_positive_rate <= 0.5))
       throw std::invalid_argument(
@@ -49,12 +49,13 @@ class bloom_index : public sparse_index {
                               "; there can be up to 0.5 (0: by itself)"}));
   }
 
-  /// Words of `values` values.
+  /// Number of words for `values` values.
   std::size_t words(std::size_t values) const {
     return filter_of(values).words + detail::sparse::exponent_words;
   }
 
-  /// This rank's words; they stay in here, where the union is to be put.
+  /// Marks the nonzero values of x. Returns this rank's words, stored in this object; the caller
+  /// replaces them by the union.
   /// @throws std::invalid_argument  2^32 values or more
   std::span<std::uint64_t> mark(std::span<float const> x) {
     auto const exact = sparse_index::mark(x);
@@ -68,7 +69,7 @@ class bloom_index : public sparse_index {
     return sent_;
   }
 
-  /// Takes the words as those of the union, looks all values up, and counts.
+  /// Reads the words as those of the union, looks up every value, and counts the marks.
   /// @throws wire_error  they are not a union
   void unite() {
     auto const all = own_words();
@@ -82,7 +83,7 @@ class bloom_index : public sparse_index {
 
   bloom_options const& options() const { return options_; }
 
-  /// A number that differs where settings do: for ranks to compare.
+  /// A number that differs if the settings differ; ranks compare it.
   std::uint64_t settings() const {
     return mix(mix(options_.expected + 1) + same_bits<std::uint64_t>(options_.false_positive_rate));
   }

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Sums of very sparse vectors in one pass, without an index: whatever adds integers can make them.
+/// Codec `iblt`: all-reduce of very sparse vectors in one pass, without an index, by any integer
+/// adder.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,18 +26,18 @@ namespace hcomp {
 
 /// Settings of an `iblt`; equal on all ranks.
 struct iblt_options {
-  /// Values that are not zero on some rank. 0: as many as there can be at most, the ranks times the
-  /// most that one of them has.
+  /// Expected number of values that are not zero on some rank. 0: the upper bound, ranks times the
+  /// largest number on one rank.
   std::size_t expected = 0;
-  /// Of the table; below 1.2218 half of the values cannot be read. 0: 1.3, and 1.4 for fewer than
-  /// 2000 values.
+  /// Size of the table. Below 1.2218, half of the values cannot be read. 0: 1.3, or 1.4 for fewer
+  /// than 2000 values.
   double cells_per_value = 0;
 };
 
-/// A table had more values than it has room for. Thrown on all ranks alike.
+/// The table holds more values than can be read. Thrown on all ranks alike.
 class incomplete_error : public std::runtime_error {
  public:
-  /// @param left  values of ranks that could not be read
+  /// @param left  number of values of ranks that could not be read
   incomplete_error(std::uint64_t left, std::string const& text)
       : std::runtime_error(text), left_(left) {}
 
@@ -46,20 +47,25 @@ class incomplete_error : public std::runtime_error {
   std::uint64_t left_;
 };
 
-/// An invertible Bloom lookup table: cells with a count, a sum of keys, a sum of checks and a sum
-/// of values in fixed point. Where a single value is in a cell, these tell which, and how much.
+/// An invertible Bloom lookup table. Each cell holds a count, a sum of keys, a sum of checks, and a
+/// sum of values in fixed point. If a cell holds a single value, these determine its position and
+/// amount.
 ///
 ///     hcomp::iblt sum({.ranks = ranks}, {.expected = 5000});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // two words by MPI_MAX, MPI_SUM
 ///
-/// Sums are exact, the same bits in any order and on any number of ranks: each value is rounded to
-/// a multiple of a unit that the largest of all ranks decides, as in sparse_union<std::uint32_t>.
-/// There is nothing to fall back to: if too many values meet, decode_lanes says so on all ranks,
-/// and x is unchanged, so that it can be summed in another way. That happens where more values come
-/// than were expected; below 1000 values also up to twice in a hundred times, and as 32 neighbours
-/// are hashed together, below 1000 such rows where whole rows are not zero.
-/// Size: 16 bytes per cell, 21 per expected value: less than a bitmap and a sketch where fewer than
-/// 0.8 % of the values are not zero.
+/// The sum is exact, with the same bits in any order and on any number of ranks. Each value is
+/// rounded to a multiple of a unit that the largest value of all ranks determines, as in
+/// sparse_union<std::uint32_t>.
+///
+/// There is no second phase. If too many values collide, decode_lanes throws on all ranks and
+/// leaves x unchanged, so the caller can use another codec.
+///
+/// This happens with more values than expected. With fewer than 1000 values it also happens in up
+/// to two of a hundred calls. 32 neighbours share a hash, so this limit is 1000 rows if complete
+/// rows are nonzero.
+/// Size: 16 bytes per cell, 21 per expected value: less than a bitmap and a sketch if fewer than
+/// 0.8 % of the values are nonzero.
 /// Source: Goodrich and Mitzenmacher, Invertible Bloom lookup tables, Allerton 2011.
 class iblt {
  public:
@@ -80,7 +86,7 @@ class iblt {
       throw std::invalid_argument("iblt: 0 ranks to be summed, at least 1 is needed");
   }
 
-  /// The largest exponent, as floats store it, and how many values are not zero.
+  /// Returns the largest exponent, as floats store it, and the number of nonzero values.
   /// @throws std::invalid_argument  values times ranks do not fit into 32 bits
   std::vector<std::uint32_t> measure(std::span<float const> x) {
     if (x.size() > 0xffffffffu / options_.ranks)
@@ -92,8 +98,9 @@ class iblt {
     return {mine_.exponent(), static_cast<std::uint32_t>(mine_.marked())};
   }
 
+  /// Sets unit and table size from the element-wise maximum of all ranks' words.
   /// @throws nonfinite_error  NaN or infinity on some rank: all ranks throw
-  /// @throws wire_error       not the largest of what ranks have measured
+  /// @throws wire_error       `words` cannot be the maximum of all measured words
   void calibrate(std::vector<std::uint32_t> const& words) {
     if (words.size() != 2 || words[0] < mine_.exponent() ||
         words[0] > detail::sparse::nonfinite_exponent || words[1] < mine_.marked() ||
@@ -115,10 +122,10 @@ class iblt {
 
   std::size_t cells() const { return layout_.size(); }
 
-  /// Of the calibrated vector.
+  /// Number of lanes for the calibrated vector.
   std::size_t lanes(std::size_t /*values*/) const { return cells() * detail::iblt::lanes_per_cell; }
 
-  /// @param x  what was measured
+  /// @param x  the vector that was measured
   void encode_lanes(std::span<float const> x, std::span<std::uint32_t> out,
                     std::uint64_t key) const {
     detail::sparse::require_lanes(name, x.size(), mine_.values(), out.size(), lanes(x.size()));
@@ -142,15 +149,17 @@ class iblt {
           });
   }
 
-  /// Returns 0, or how many values of ranks cannot be read; then x is unchanged.
-  /// @throws wire_error  cells hold what no rank has put into them
+  /// Decodes the sum into x. Returns 0, or the number of values of ranks that cannot be read; x is
+  /// then unchanged.
+  /// @throws wire_error  cells hold data that no rank encoded
   std::uint64_t try_decode_lanes(std::span<std::uint32_t const> reduced, std::span<float> x,
                                  std::uint64_t key) const {
     return decode(reduced, x, key).left;
   }
 
-  /// @throws incomplete_error  values cannot be read; on all ranks alike, and x is unchanged
-  /// @throws wire_error        cells hold what no rank has put into them
+  /// Decodes the sum into x.
+  /// @throws incomplete_error  some values cannot be read; on all ranks alike, and x is unchanged
+  /// @throws wire_error        cells hold data that no rank encoded
   void decode_lanes(std::span<std::uint32_t const> reduced, std::span<float> x,
                     std::uint64_t key) const {
     auto const progress = decode(reduced, x, key);
@@ -185,7 +194,7 @@ class iblt {
 
   sparse_options options_;
   iblt_options table_;
-  sparse_index mine_;  // of this rank alone
+  sparse_index mine_;  // index of this rank alone
   detail::sparse::lane_numbers<std::uint32_t> numbers_;
   detail::lhc::cell_layout layout_{0, 0};
 };

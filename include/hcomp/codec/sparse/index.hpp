@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Which values of a vector are not zero on some rank: what sums of sparse vectors agree on first.
+/// The index of the values that are not zero on some rank. Ranks agree on it before a sparse
+/// all-reduce.
 
 #include <algorithm>
 #include <concepts>
@@ -20,25 +21,26 @@
 
 namespace hcomp {
 
-/// A bit per value that is not zero, and the largest exponent of all. Made by every rank of its own
-/// vector, then united by a bitwise OR of the words, in any order:
+/// One bit per nonzero value, and the largest exponent. Every rank builds the index of its own
+/// vector; a bitwise OR of the words, in any order, unites them:
 ///
 ///     auto const words = index.mark(x);
 ///     MPI_Allreduce(MPI_IN_PLACE, words.data(), words.size(), MPI_UINT64_T, MPI_BOR, comm);
 ///     index.unite();
 ///
-/// -0 counts as zero, NaN and infinity do not. It keeps the values that are not zero, for those who
-/// send them; it can be moved, not copied.
-/// Size: 1 bit per value, rounded up to 64, and 32 bytes. Memory besides: 1 bit and 4 bytes per
-/// 64 values, and 4 bytes per value that is not zero here.
+/// -0 counts as zero; NaN and infinity do not. The index keeps a copy of the nonzero values for
+/// encoders. It is movable, not copyable.
+/// Size: 1 bit per value, rounded up to 64, and 32 bytes. Additional memory: 1 bit and 4 bytes per
+/// 64 values, and 4 bytes per nonzero value of this rank.
 class sparse_index {
  public:
-  /// Words of `values` values.
+  /// Number of words for `values` values.
   static constexpr std::size_t words(std::size_t values) {
     return detail::sparse::index_words(values) + detail::sparse::exponent_words;
   }
 
-  /// This rank's words; they stay in here, where the union is to be put.
+  /// Marks the nonzero values of x. Returns this rank's words, stored in this object; the caller
+  /// replaces them by the union.
   /// @throws std::invalid_argument  2^32 values or more
   std::span<std::uint64_t> mark(std::span<float const> x) {
     if (x.size() > std::numeric_limits<std::uint32_t>::max())
@@ -51,8 +53,8 @@ class sparse_index {
     return words_;
   }
 
-  /// Takes the words as those of the union, and counts.
-  /// @throws wire_error  they are not an index of so many values
+  /// Reads the words as those of the union, and counts the marks.
+  /// @throws wire_error  they are not an index of values() values
   void unite() {
     if (values_ % 64 != 0 && marks().back() >> values_ % 64 != 0)
       throw wire_error(detail::error_text({"sparse_index: marks beyond its ", values_,
@@ -74,26 +76,26 @@ class sparse_index {
   }
 
   std::size_t values() const { return values_; }
-  /// Values that are not zero on some rank.
+  /// Number of values that are not zero on some rank.
   std::size_t marked() const { return marked_; }
-  /// Some rank has NaN or infinity.
+  /// Whether some rank has NaN or infinity.
   bool nonfinite() const { return exponent_ == detail::sparse::nonfinite_exponent; }
-  /// The largest, as floats store it.
+  /// The largest exponent, as floats store it.
   std::uint32_t exponent() const { return static_cast<std::uint32_t>(exponent_); }
 
   std::span<std::uint64_t const> marks() const {
     return std::span(words_).first(detail::sparse::index_words(values_));
   }
-  /// What this rank has marked, and the values.
+  /// This rank's marks and nonzero values.
   detail::sparse::own_values const& own() const { return own_; }
-  /// How many values are marked before each word.
+  /// Number of marks before each word.
   std::span<std::uint32_t const> marks_before() const { return marks_before_; }
 
-  /// A number that differs where settings do: for ranks to compare.
+  /// A number that differs if the settings differ; ranks compare it.
   std::uint64_t settings() const { return 0; }
 
  protected:
-  /// For indices that travel in another form: what mark() returned, to be overwritten before
+  /// For indices with another wire format: the words that mark() returned, to be overwritten before
   /// unite().
   std::span<std::uint64_t> own_words() { return words_; }
 
@@ -105,7 +107,8 @@ class sparse_index {
   std::vector<std::uint32_t> marks_before_;
 };
 
-/// A sparse_index, or what becomes one in unite() though its words travel in another form.
+/// A sparse_index, or a class derived from it that uses another wire format and restores the index
+/// in unite().
 template <class I>
 concept SparseIndex = std::derived_from<I, sparse_index> &&
     requires(I index, I const united, std::span<float const> x) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// LHC: lossless sums of sparse vectors in sketches, which anything that adds can sum.
+/// Codec `lhc`: lossless sparse all-reduce with sketches, which any adder can sum.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace hcomp {
 
 /// Settings of `lhc`; equal on all ranks.
 struct lhc_options {
-  /// Of the sketch; below 1.2218 half of the values are lost to it and sent beside. 0: 1.3, and 1.4
-  /// for fewer than 2000 values, where chance matters.
+  /// Size of the sketch. Below 1.2218, half of the values cannot be read from it and are sent
+  /// separately. 0: 1.3, or 1.4 for fewer than 2000 values, where random variation matters.
   double cells_per_value = 0;
-  int attempts = 12;  ///< sketches tried until one can be read back
+  int attempts = 12;  ///< maximum number of sketches tried until one is readable
 };
 
 namespace detail {
@@ -43,27 +43,30 @@ inline void require_possible(lhc_options const& sketch) {
 
 }  // namespace detail
 
-/// A sketch of the values that are not zero on some rank: each is added to three cells, and read
-/// back from a cell in which it is alone, or is left alone by values read before.
+/// A sketch of the values that are not zero on some rank. Each value is added to three cells. It is
+/// read back from a cell that holds no other value, or no other value that was not read before.
 ///
 /// Two phases as for sparse_union, the index and then the lanes:
 ///
 ///     hcomp::lhc<std::uint32_t> sum({.ranks = ranks});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
 ///
-/// The index alone tells what can be read back. So that is found out first, by other hashes if need
-/// be, and values that cannot are sent beside: **nothing is ever lost**. All ranks find the same.
-/// In fixed point sums are exact, the same bits in any order; cells that the index does not explain
-/// are an error. Floats are not exact: rounding of neighbours in cells adds up to about 6e-7 of the
-/// vector's norm with 1.3 cells per value, 1.2e-7 with 2. If one of them is 2^70 (1.2e21) or more,
-/// all are sent beside: cells could overflow where sums do not.
-/// In two phases sparse_union is smaller, because a value takes one lane there; sketches are for
-/// whatever must add lanes at fixed places.
-/// With a bloom_index a value that it marks wrongly comes out as 0 in fixed point. With floats the
-/// rounding of its neighbours may remain there.
+/// The index alone determines which values are readable. All ranks compute this before encoding,
+/// and try other hashes if necessary. Unreadable values are sent separately: **nothing is ever
+/// lost**. All ranks reach the same result.
+///
+/// In fixed point the sum is exact, with the same bits in any order; cells that the index does not
+/// explain are an error. Floats are not exact: rounding between values that share cells adds up to
+/// about 6e-7 of the vector's norm with 1.3 cells per value, 1.2e-7 with 2. If a float is 2^70
+/// (1.2e21) or more, all values are sent separately: cells could overflow where the sum does not.
+///
+/// In two phases sparse_union is smaller, because it needs only one lane per value. Use sketches
+/// where an adder needs lanes at fixed positions. With a bloom_index, a value that it marks by
+/// mistake decodes to 0 in fixed point. With floats, the rounding error of values in the same cells
+/// may remain there.
 /// @tparam Lane   float, std::uint32_t or std::uint64_t
 /// @tparam Index  sparse_index, or bloom_index for very sparse vectors
-/// Size: the index (1 bit per value), and 1.3 to 1.4 lanes per value that it marks.
+/// Size: the index (1 bit per value), and 1.3 to 1.4 lanes per marked value.
 /// Source: Li et al., arXiv 2402.07529.
 template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
  public:
@@ -79,20 +82,21 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
     detail::require_possible(sketch);
   }
 
-  /// As the index.
+  /// As the index's mark.
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
-  /// @param key  philox_key(draw_key): the hashes are drawn from it
-  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, whatever the policy
+  /// @param key  philox_key(draw_key): seeds the hashes
+  /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, for every policy
   /// @throws wire_error       not a union of indices
   void unite(std::uint64_t key) {
     unite_index();
     plan_for(key);
   }
-  /// The two halves of unite: for whoever decides between them whether a sketch is wanted.
+  /// The two halves of unite, for callers that decide between them whether to use a sketch.
   void unite_index() { index_.unite(); }
   void plan_for(std::uint64_t key) {
     auto finite_only = options_;
-    finite_only.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
+    finite_only.nonfinite = nonfinite_policy::throw_error;  // NaN and infinity would spread in the
+                                                            // sketch
     numbers_ = detail::sparse::agreed_numbers<Lane>(name, index_, finite_only);
     if (!detail::lhc::cells_hold<Lane>(index_.exponent())) return plan_.take(index_, {0, 0});
     plan_.make(index_,
@@ -107,16 +111,16 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
   lhc_options const& options() const { return sketch_; }
   Index const& index() const { return index_; }
   std::size_t cells() const { return plan_.cells().size(); }
-  /// Values sent beside the sketch.
+  /// Number of values sent separately from the sketch.
   std::size_t beside() const { return plan_.left_count(); }
-  /// Sketches that were tried, and rounds in which the chosen one is read.
+  /// Number of sketches tried, and rounds in which the chosen one is read.
   int attempts() const { return plan_.attempts(); }
   std::size_t rounds() const { return plan_.rounds(); }
 
-  /// Of the index's values.
+  /// Number of lanes for the united index.
   std::size_t lanes(std::size_t /*values*/) const { return cells() + beside(); }
 
-  /// @param x  what was marked
+  /// @param x  the vector that was marked
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
                     std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));
@@ -130,7 +134,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class lhc {
     detail::sparse::pack_values(name, numbers_, plan_.left(), x.data(), out.data() + cells());
   }
 
-  /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
+  /// @throws wire_error  fixed point: cells hold more than the index explains; x is unchanged
   void decode_lanes(std::span<Lane const> reduced, std::span<float> x,
                     std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), reduced.size(), lanes(x.size()));

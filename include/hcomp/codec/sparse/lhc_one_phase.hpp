@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// LHC in one phase: index and sketch travel at once, for which the sketch's size is predicted.
+/// LHC in one phase: index and sketch are sent together, with a predicted sketch size.
 
 #include <algorithm>
 #include <cmath>
@@ -26,26 +26,29 @@ namespace hcomp {
 
 /// Settings of `lhc_one_phase`; equal on all ranks.
 struct one_phase_options {
-  int rounds = 8;              ///< that are remembered
-  double growth = 1.2;         ///< the next union is predicted to be so many times their largest
-  double cells_per_value = 0;  ///< of the values predicted; 0: as lhc
-  /// Fixed point: the largest value may grow or shrink by 2^this before a round takes two phases.
-  /// One phase gives away at most twice as many bits of precision.
+  int rounds = 8;              ///< number of previous rounds that the prediction uses
+  double growth = 1.2;         ///< the prediction for the next union is this factor times the
+                               ///< largest previous union
+  double cells_per_value = 0;  ///< for the predicted number of values; 0: as lhc
+  /// Fixed point: a round needs two phases if the largest value grows or shrinks by more than
+  /// 2^exponent_bits. One phase costs at most twice this number of bits of precision.
   int exponent_bits = 2;
 };
 
-/// How a round went.
+/// Result of one round.
 struct one_phase_report {
-  std::size_t values = 0, marked = 0;  ///< of the vector, and not zero on some rank
-  std::size_t cells = 0;               ///< of the sketch that went with the index
-  std::size_t afterwards = 0;          ///< values sent in a second phase; 0: there was none
+  std::size_t values = 0, marked = 0;  ///< of the vector; of these, not zero on some rank
+  std::size_t cells = 0;               ///< of the sketch sent with the index
+  std::size_t afterwards = 0;          ///< values sent in a second phase; 0: there was no second
+                                       ///< phase
   std::size_t index_bytes = 0, sketch_bytes = 0, afterwards_bytes = 0;
   bool outgrown =
-      false;  ///< a value was larger than the sketch had room for, so all were sent again
+      false;  ///< a value exceeded the range of the sketch, so all values were sent again
   bool too_coarse =
-      false;  ///< the sketch's unit would have lost too many bits of all values: sent again
+      false;  ///< the sketch's unit was too coarse for the values, so all were sent again
 
-  /// "one phase: 5000 of 100000 values are not zero on some rank, 7872 cells, 0 values afterwards"
+  /// Returns for example "one phase: 5000 of 100000 values are not zero on some rank, 7872 cells, 0
+  /// values afterwards".
   std::string text() const {
     return std::string(afterwards == 0 ? "one phase: " : "two phases: ") + std::to_string(marked) +
            " of " + std::to_string(values) + " values are not zero on some rank, " +
@@ -56,40 +59,44 @@ struct one_phase_report {
   }
 };
 
-/// Sums of one vector, round after round, in one phase as a rule: the union's size and the largest
-/// exponent are predicted from the last rounds. What a sketch was too small for is sent packed in a
-/// second phase, so **nothing is ever lost**. The first round, of which nothing is known, takes
-/// two. So does a round whose largest value is far from the last rounds', in either direction; the
-/// prediction ignores a single such round.
+/// Repeated sparse all-reduce of one vector, normally in one phase per round. The union's size and
+/// the largest exponent are predicted from the last rounds. Values that do not fit into the sketch
+/// are packed and sent in a second phase, so **nothing is ever lost**. The first round has no
+/// prediction and takes two phases.
+///
+/// A round whose largest value differs much from the last rounds', in either direction, also takes
+/// two; the prediction ignores a single outlier of this kind.
 ///
 ///     hcomp::lhc_one_phase<std::uint32_t> sum({.ranks = ranks});  // kept from round to round
 ///     hcomp::mpi::all_reduce_one_phase(sum, x, key, comm);
 ///
-/// or by whatever else can reduce, such as a switch:
+/// or with any other reduction, for example in a switch:
 ///
 ///     sum.begin(x, philox_key(key));
-///     // words() by a bitwise OR, and at the same time sketch() by addition, over all ranks
+///     // reduce words() by bitwise OR and sketch() by addition over all ranks, concurrently
 ///     sum.unite(x);
-///     // rest() by addition, unless it is empty, as it is on all ranks alike
+///     // reduce rest() by addition; it is empty on all ranks or on none
 ///     sum.finish(x);
 ///
-/// All ranks predict the same, since they have seen the same unions.
-/// In fixed point sums are exact, multiples of a unit. The unit is that of lhc in two phases; in
-/// one it is at most 2^(2 exponent_bits) times as large, whatever rounds came before. Floats round
-/// as in lhc; if one of them is 2^70 or more, the round takes two phases.
+/// All ranks make the same prediction, because they have seen the same unions.
+///
+/// In fixed point the sum is exact, in multiples of a unit. In two phases the unit is that of lhc.
+/// In one phase it is at most 2^(2 exponent_bits) times as large, for every history of rounds.
+/// Floats round as in lhc; if a float is 2^70 or more, the round takes two phases.
 /// @tparam Lane  float, std::uint32_t or std::uint64_t
-/// Size: 1 bit per value, and 1.2 * 1.3 lanes per value of the largest union of late.
-/// Source: Li et al., arXiv 2402.07529, whose sketch is lost when it cannot be peeled.
+/// Size: 1 bit per value, and 1.2 * 1.3 lanes per value of the largest recent union.
+/// Source: Li et al., arXiv 2402.07529, whose sketch is discarded when it cannot be peeled.
 template <class Lane = std::uint32_t> class lhc_one_phase {
  public:
   using value_type = float;
   using lane_type = Lane;
   static constexpr char const* name = "lhc_one_phase";
 
-  /// @throws std::invalid_argument  settings that cannot be
+  /// @throws std::invalid_argument  a setting is out of range
   explicit lhc_one_phase(sparse_options const& options = {}, one_phase_options const& phase = {})
       : options_(options), phase_(phase) {
-    options_.nonfinite = nonfinite_policy::throw_error;  // they would spread in the sketch
+    options_.nonfinite = nonfinite_policy::throw_error;  // NaN and infinity would spread in the
+                                                         // sketch
     bool const cells_fit =
         phase.cells_per_value == 0 || (phase.cells_per_value >= 1 && phase.cells_per_value <= 100);
     if (options.ranks == 0 || phase.rounds < 1 || !(phase.growth >= 0.01 && phase.growth <= 100) ||
@@ -101,11 +108,11 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
            "itself), 0 to 20"}));
   }
 
-  /// Marks what is not zero in x, and sketches it if there were rounds before.
-  /// @param key  philox_key(draw_key): the hashes are drawn from it
-  /// @throws std::invalid_argument  more values or cells than can be counted
+  /// Marks the nonzero values of x, and sketches them unless this is the first round.
+  /// @param key  philox_key(draw_key): seeds the hashes
+  /// @throws std::invalid_argument  more values or cells than the format can count
   void begin(std::span<float const> x, std::uint64_t key) {
-    if (x.size() != index_.values()) past_.clear();  // of another vector
+    if (x.size() != index_.values()) past_.clear();  // it holds rounds of another vector
     words_ = index_.mark(x);
     layout_ = predicted(mix(key));
     sketch_.resize(layout_.size());
@@ -115,20 +122,20 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     auto const marks = index_.marks();
     detail::lhc::sketch_marked(simd_group{}, layout_, marks.data(), marks.size(), sketch_.data(),
                                [&](std::uint32_t value) {
-                                 // too large a value is seen in the index: all ranks will send
-                                 // again
+                                 // a value that is too large is visible in the index, so all ranks
+                                 // will send again
                                  return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
                                                                         : Lane{0};
                                });
   }
 
-  /// To be united by a bitwise OR, in place.
+  /// The index words; reduce them in place by bitwise OR.
   std::span<std::uint64_t> words() { return words_; }
-  /// To be added up, in place; empty in a first round.
+  /// The sketch; reduce it in place by addition. Empty in a first round.
   std::span<Lane> sketch() { return sketch_; }
 
-  /// Finds out what of the union the sketch gives, and packs this rank's other values.
-  /// @param x  what was marked
+  /// Determines which values of the union the sketch gives, and packs this rank's remaining values.
+  /// @param x  the vector that was marked
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw, x is unchanged
   /// @throws wire_error       not a union of indices
   void unite(std::span<float const> x) {
@@ -163,11 +170,11 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     detail::sparse::pack_values(name, numbers_, plan_.left(), x.data(), rest_.data());
   }
 
-  /// To be added up, in place, unless it is empty.
+  /// The remaining values; reduce them in place by addition, unless empty.
   std::span<Lane> rest() { return rest_; }
 
-  /// x = the sum, and this round is remembered.
-  /// @throws wire_error  fixed point: cells hold more than the index says; x is unchanged
+  /// Decodes the sum into x, and records this round for predictions.
+  /// @throws wire_error  fixed point: cells hold more than the index explains; x is unchanged
   one_phase_report const& finish(std::span<float> x) {
     detail::sparse::require_lanes(name, x.size(), index_.values(), rest_.size(),
                                   plan_.left_count());
@@ -185,10 +192,10 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
   one_phase_report const& report() const { return report_; }
   sparse_index const& index() const { return index_; }
   sparse_options const& options() const { return options_; }
-  /// Cells of the next sketch; 0 where nothing is known of the vector.
+  /// Cells of the next sketch; 0 if there is no prediction.
   std::size_t predicted_cells() const { return predicted(0).size(); }
 
-  /// A number that differs where settings or rounds before do: for ranks to compare.
+  /// A number that differs if the settings or the previous rounds differ; ranks compare it.
   std::uint64_t settings() const {
     std::uint64_t all = sizeof(Lane) * 2 + std::is_integral_v<Lane>;
     auto const add = [&](std::uint64_t word) { all = mix(mix(all) + word); };
@@ -222,8 +229,8 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
         name, expected, detail::lhc::sketch_plan::cells_per_value(expected, phase_.cells_per_value),
         seed);
   }
-  /// The largest that has room. The median of the last three rounds follows a lasting change after
-  /// two rounds, and a single large or small round does not move it.
+  /// Largest exponent that the unit must hold. The median of the last three rounds follows a
+  /// lasting change after two rounds, and ignores a single outlier.
   std::uint32_t predicted_exponent() const {
     std::uint32_t last[3] = {};
     int count = 0;
@@ -239,7 +246,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     return {exponent, options_.ranks,
             options_.op == reduce_op::mean ? options_.ranks : std::uint32_t{1}};
   }
-  /// Of the values sent afterwards, too, all ranks' sketches must hold what was sent.
+  /// The sketches of all ranks must also contain the values that were sent afterwards.
   void require_explained() {
     auto const left = plan_.left();
     detail::sparse::for_marked(simd_group{}, left.marks.data(), left.marks.size(),

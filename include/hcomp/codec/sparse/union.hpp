@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums of sparse vectors by packing: once all ranks know which values are not zero on some rank,
-/// these are sent one behind the other.
+/// Codec `sparse_union`: sparse all-reduce by packing. Once all ranks know the values that are not
+/// zero on some rank, these values are sent contiguously.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,13 +18,13 @@ namespace hcomp {
 ///     hcomp::sparse_union<> sum({.ranks = ranks});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
 ///
-/// With floats a value has the bits that a plain sum along the same tree gives it. With
-/// std::uint32_t or std::uint64_t values are rounded to multiples of a unit that the largest value
-/// of all ranks decides (off by 2^-22 of it at most, or 2^-54, on up to 256 ranks); sums are exact,
-/// the same bits in any order and on any number of ranks.
+/// A float has the bits that a plain sum along the same tree gives it. With std::uint32_t or
+/// std::uint64_t, values are rounded to multiples of a unit that the largest value of all ranks
+/// determines. The error is at most 2^-22 of that value, or 2^-54, on up to 256 ranks. The sum of
+/// the rounded values is exact, with the same bits in any order and on any number of ranks.
 /// @tparam Lane   float, std::uint32_t or std::uint64_t
 /// @tparam Index  sparse_index, or bloom_index for very sparse vectors
-/// Size: the index (1 bit per value), and one lane per value that it marks.
+/// Size: the index (1 bit per value), and one lane per marked value.
 template <class Lane = float, SparseIndex Index = sparse_index> class sparse_union {
  public:
   using value_type = float;
@@ -35,7 +35,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
   explicit sparse_union(sparse_options const& options = {}, Index index = Index{})
       : options_(options), index_(std::move(index)) {}
 
-  /// As the index.
+  /// As the index's mark.
   std::span<std::uint64_t> mark(std::span<float const> x) { return index_.mark(x); }
   /// @throws nonfinite_error  some rank has NaN or infinity: all ranks throw
   /// @throws wire_error       not a union of indices
@@ -46,10 +46,11 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_uni
 
   Index const& index() const { return index_; }
 
-  /// Of the index's values.
+  /// Number of lanes: one per value of the united index.
   std::size_t lanes(std::size_t /*values*/) const { return index_.marked(); }
 
-  /// @param x  what was marked, of which what is not zero was kept: it is not read again
+  /// @param x  the vector that was marked; not read again, because the index keeps its nonzero
+  ///           values
   void encode_lanes(std::span<float const> x, std::span<Lane> out,
                     std::uint64_t /*key*/ = 0) const {
     detail::sparse::require_lanes(name, x.size(), index_.values(), out.size(), lanes(x.size()));

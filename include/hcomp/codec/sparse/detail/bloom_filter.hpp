@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A Bloom filter of the marks of an index, 64 neighbours at a time.
+/// A Bloom filter for the marks of an index, which processes 64 neighbours at a time.
 
 #include <cmath>
 #include <cstddef>
@@ -10,19 +10,19 @@
 
 namespace hcomp::detail::sparse {
 
-/// Neighbours share their hashes, as in lhc::cell_layout: word w of an index is put, turned, into
-/// one word of the filter per hash. So a look-up takes one word per hash for 64 values. Turns are
-/// drawn like places: a bit of the filter meets other values of other words, and as many of them as
-/// if each were hashed by itself.
+/// Neighbours share their hashes, as in lhc::cell_layout. Each hash maps word w of an index,
+/// rotated, to one word of the filter, so a lookup of 64 values takes one word per hash. Rotations
+/// are random like positions: a bit of the filter meets different values of different words. It
+/// meets the same number of values as with one hash per value.
 struct bloom_filter {
   static constexpr int most_hashes = 30;
-  static constexpr std::uint32_t most_words = 1u << 26;  ///< places are drawn of 32 bits
+  static constexpr std::uint32_t most_words = 1u << 26;  ///< positions are drawn from 32 bits
 
   std::uint32_t words = 1;
   int hashes = 1;
 
-  /// As small as can be for `expected` marks, if a share `rate` of the others may be marked with
-  /// them. No larger than most_words.
+  /// The smallest filter for `expected` marks that marks at most a fraction `rate` of the other
+  /// values by mistake. Limited to most_words.
   static bloom_filter for_rate(std::size_t expected, double rate) {
     int hashes = static_cast<int>(std::lround(-std::log2(rate)));
     hashes = hashes < 1 ? 1 : hashes > most_hashes ? most_hashes : hashes;
@@ -35,14 +35,14 @@ struct bloom_filter {
             hashes};
   }
 
-  /// Puts word w of an index into the filter.
+  /// Adds word w of an index to the filter.
   HCOMP_HD void add(std::uint64_t* filter, std::size_t w, std::uint64_t marks) const {
     for_each_place(w, [&](std::uint32_t at, int turn) {
       filter[at] |= marks << turn | marks >> ((64 - turn) % 64);
       return true;
     });
   }
-  /// All marks of word w that were put in, and maybe others.
+  /// Returns all added marks of word w, and possibly false positives.
   HCOMP_HD std::uint64_t find(std::uint64_t const* filter, std::size_t w) const {
     std::uint64_t marks = ~std::uint64_t{0};
     for_each_place(w, [&](std::uint32_t at, int turn) {
@@ -53,7 +53,7 @@ struct bloom_filter {
   }
 
  private:
-  /// f(word of the filter, turn) for each hash, until it says false.
+  /// Calls f(filter word, rotation) for each hash until f returns false.
   template <class F> HCOMP_HD void for_each_place(std::size_t w, F const& f) const {
     std::uint64_t const bits = std::uint64_t{words} * 64;
     std::uint64_t draw = 0;

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// The cells of an invertible Bloom lookup table, and how they are read without an index.
+/// The cells of an invertible Bloom lookup table, and the algorithm that reads them without an
+/// index.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,13 +13,13 @@
 
 namespace hcomp::detail::iblt {
 
-/// Lanes of a cell. All of them wrap; of a value that several ranks have, all add its key and
+/// Lanes of a cell. All of them wrap. If several ranks have a value, each of them adds its key and
 /// check.
 struct table_cell {
-  std::uint32_t count;   ///< ranks' values in the cell
-  std::uint32_t keys;    ///< sum of the places of these values in the vector
-  std::uint32_t checks;  ///< sum of a hash of each place
-  std::uint32_t sum;     ///< of the values, in fixed point
+  std::uint32_t count;   ///< number of ranks' values in the cell
+  std::uint32_t keys;    ///< sum of the positions of these values in the vector
+  std::uint32_t checks;  ///< sum of a hash of each position
+  std::uint32_t sum;     ///< sum of the values, in fixed point
 
   void subtract(table_cell const& other) {
     count -= other.count;
@@ -35,29 +36,29 @@ inline std::uint32_t check_of(std::uint64_t seed, std::uint32_t value) {
   return static_cast<std::uint32_t>(mix(~seed + (value + 1) * 0x9e3779b97f4a7c15u));
 }
 
-/// f(value's cells) for all three tables.
+/// Calls f(cell) for the value's cells in all three tables.
 template <class F>
 void for_each_cell(lhc::cell_layout const& layout, std::uint32_t value, F const& f) {
   auto const row = layout.make_codec_entry(value);
   for (int t = 0; t < lhc::cell_layout::hashes; ++t) f(row.cell(t, value));
 }
 
-/// What a value adds up to over the ranks.
+/// A value and its sum over the ranks.
 struct value_claim {
   std::uint32_t value, sum;
 };
 
-/// Values of the ranks, each counted where it is not zero.
+/// Number of the ranks' values; a value counts once per rank on which it is not zero.
 struct table_progress {
   std::uint64_t all, left;  ///< in the table, and still in it
   std::size_t strange;      ///< cells that are not empty
 };
 
-/// Reads what can be read: a cell in which a single value is, of one rank or of several, gives it,
-/// and then it is taken out of its other cells. The order is that of the cells, whatever is in
-/// them: the same on all ranks.
-/// @tparam Checked  false: by counts and keys alone, which is wrong now and then
-/// @param values    of the vector; keys are below it. values * ranks < 2^32
+/// Reads all readable values. A cell that holds a single value, of one rank or of several, gives
+/// it, and the value is then removed from its other cells. Cells are visited in a fixed order that
+/// does not depend on their content, so it is the same on all ranks.
+/// @tparam Checked  false: uses only counts and keys, which is occasionally wrong
+/// @param values    number of values in the vector; keys are below it. values * ranks < 2^32
 template <bool Checked = true>
 table_progress peel(lhc::cell_layout const& layout, std::size_t values, std::uint32_t ranks,
                     std::span<table_cell> cells, std::vector<value_claim>& claims) {
@@ -72,7 +73,8 @@ table_progress peel(lhc::cell_layout const& layout, std::size_t values, std::uin
       std::uint32_t const at = open.back();
       open.pop_back();
       table_cell const cell = cells[at];
-      // A value read wrongly may make counts wrap: `left` falls in each turn, so there is an end.
+      // A wrongly read value may make counts wrap. `left` decreases in each iteration, so the loop
+      // ends.
       if (cell.count == 0 || cell.count > ranks || cell.count > left) continue;
       if (cell.keys % cell.count != 0) continue;
       std::uint32_t const value = cell.keys / cell.count;

@@ -1,8 +1,7 @@
 #pragma once
 /// @file
-/// Which values of a vector are not zero, as a bitmap: made, counted, and used to pack the values
-/// it marks. Word w, bit j belongs to the value 64 w + j. The fast path of marking is in
-/// index_words_simd.hpp.
+/// A bitmap of the nonzero values of a vector: marking, counting, and packing of the marked values.
+/// Bit j of word w belongs to value 64 w + j. The fast path of marking is in index_words_simd.hpp.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +14,14 @@ namespace hcomp::detail::sparse {
 
 HCOMP_HD constexpr std::size_t index_words(std::size_t values) { return (values + 63) / 64; }
 
-/// Behind the index, a bit per exponent that a float may have: of the union over all ranks the
-/// highest is the largest exponent. So a bitwise OR finds a maximum.
+/// Words behind the index, with one bit per possible exponent of a float. The highest bit in the
+/// union over all ranks is the largest exponent, so a bitwise OR computes a maximum.
 inline constexpr std::size_t exponent_words = 4;
 /// The exponent of infinity and NaN.
 inline constexpr std::uint32_t nonfinite_exponent = 255;
 
-/// Marks of `count` values; raises `largest` to the largest magnitude, as bits. -0 is zero, NaN is
-/// not.
+/// Returns the marks of `count` values, and raises `largest` to the largest magnitude, as bits. -0
+/// counts as zero, NaN does not.
 HCOMP_HD inline std::uint64_t nonzero_word(float const* x, int count, std::uint32_t& largest) {
   std::uint64_t marks = 0;
   for (int j = 0; j < count; ++j) {
@@ -33,7 +32,7 @@ HCOMP_HD inline std::uint64_t nonzero_word(float const* x, int count, std::uint3
   return marks;
 }
 
-/// Marks of words first to end - 1; returns the largest exponent, as it is stored.
+/// Writes the marks of words first to end - 1; returns the largest exponent, as stored.
 HCOMP_HD inline std::uint32_t mark_words(float const* x, std::size_t n, std::size_t first,
                                          std::size_t end, std::uint64_t* words) {
   std::uint32_t largest = 0;
@@ -43,14 +42,14 @@ HCOMP_HD inline std::uint32_t mark_words(float const* x, std::size_t n, std::siz
   return largest >> 23;
 }
 
-/// The largest of the exponents; -1 if there is none.
+/// Returns the largest of the exponents, or -1 if there is none.
 HCOMP_HD inline int largest_of(std::uint64_t const* exponents) {
   for (std::size_t i = exponent_words; i-- > 0;)
     if (exponents[i] != 0) return static_cast<int>(64 * i) + bit_length(exponents[i]) - 1;
   return -1;
 }
 
-/// Only the highest of the exponents stays.
+/// Keeps only the highest of the exponents.
 HCOMP_HD inline void keep_largest(std::uint64_t* exponents) {
   bool found = false;
   for (std::size_t i = exponent_words; i-- > 0;) {
@@ -61,7 +60,7 @@ HCOMP_HD inline void keep_largest(std::uint64_t* exponents) {
   }
 }
 
-/// @param words  index_words(n) + exponent_words
+/// @param words  index_words(n) + exponent_words words
 template <class Group>
 HCOMP_HD void mark_nonzeros(Group group, float const* x, std::size_t n, std::uint64_t* words) {
   std::uint64_t* const exponents = words + index_words(n);
@@ -76,7 +75,7 @@ HCOMP_HD void mark_nonzeros(Group group, float const* x, std::size_t n, std::uin
   group.sync();
 }
 
-/// marks_before[w] = number of marks in the words before w; returns the number of all.
+/// Sets marks_before[w] to the number of marks in the words before w; returns the total.
 /// @param shared  one word per worker
 template <class Group>
 HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std::size_t count,
@@ -94,7 +93,7 @@ HCOMP_HD std::uint64_t count_marks(Group group, std::uint64_t const* words, std:
   return counts.all;
 }
 
-/// f(value, place) for every marked value: its number, and how many are marked before it.
+/// Calls f(value, place) for every marked value: its index, and the number of marks before it.
 template <class Group, class F>
 HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t count,
                          std::uint32_t const* marks_before, F const& f) {
@@ -105,7 +104,7 @@ HCOMP_HD void for_marked(Group group, std::uint64_t const* words, std::size_t co
   }
 }
 
-/// x[value] = get(place) where marked, 0 elsewhere.
+/// Sets x[value] = get(place) where marked, 0 elsewhere.
 template <class Group, class Get>
 HCOMP_HD void unpack_marked(Group group, std::uint64_t const* words, std::size_t n,
                             std::uint32_t const* marks_before, float* x, Get const& get) {

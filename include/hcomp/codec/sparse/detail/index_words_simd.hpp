@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Marking values that are not zero, and counting them, for simd_group: as many values at a time as
-/// the processor's vectors have lanes. The same bits as index_words.hpp.
+/// Marking and counting nonzero values for simd_group, one vector register at a time. The same bits
+/// as index_words.hpp.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,28 +16,28 @@
 
 namespace hcomp::detail::sparse {
 
-/// Values that may be read and written beyond those that are kept.
+/// Number of values behind the kept values that may be read and written.
 inline constexpr std::size_t marking_slack = 16;
 
-/// Values of a rank in the order of its marks, put where the marks of all ranks, of which its own
-/// are some, have them; 0 where it has none.
+/// Spreads a rank's values, in the order of its marks, to their positions among the marks of all
+/// ranks, which include its own; 0 where this rank has no value.
 struct spread_values {
   std::uint64_t const* all;
-  std::uint32_t const* marks_before;  ///< marks of `all` before each word
+  std::uint32_t const* marks_before;  ///< number of marks in `all` before each word
   std::uint64_t const* own;
-  float const* kept;  ///< may be read marking_slack beyond its end
+  float const* kept;  ///< may be read marking_slack values beyond its end
   std::size_t words;
 };
 
-/// What a rank found in its vector.
+/// Result of marking a vector.
 struct marked_vector {
   std::uint32_t largest;  ///< exponent, as floats store it
-  std::size_t kept;       ///< values that are not zero
+  std::size_t kept;       ///< number of nonzero values
   bool negative_zeros;
 };
 
-/// put(place, value) in the order of places; of words first to words - 1, whose first value here is
-/// the kept-th.
+/// Calls put(place, value) in order, for the words first to words - 1. `kept` is the index of this
+/// rank's first value there.
 template <class Put>
 void spread_words(spread_values const& s, std::size_t first, std::size_t kept, Put const& put) {
   for (std::size_t w = first; w < s.words; ++w) {
@@ -56,7 +56,7 @@ void spread_words(spread_values const& s, std::size_t first, std::size_t kept, P
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-// ---- Which of some values are not zero: the one step that needs instructions of its own
+// ---- Marks of several values: the only step that needs intrinsics
 
 #if defined(__x86_64__)
 inline unsigned nonzero_mask_sse2(std::uint32_t const* v) {
@@ -77,7 +77,7 @@ inline unsigned nonzero_mask_sse2(std::uint32_t const* v) {
 }
 #endif
 
-/// Bit i: v[i] is not zero. Through memory, which is gone once it is inlined.
+/// Bit i: v[i] is not zero. Passes v through memory; inlining removes the copy.
 template <int Lanes, class Bits>
 [[gnu::always_inline]] inline unsigned nonzero_mask(Bits const& v) {
   std::uint32_t in[Lanes];
@@ -92,9 +92,9 @@ template <int Lanes, class Bits>
   return mask;
 }
 
-// ---- Those values, one behind the other
+// ---- Packing of the nonzero values
 
-/// For every mask of 8 values: the numbers of those it has, in bytes.
+/// For every mask of 8 values: the indices of its set bits, one byte each.
 struct mask_choices {
   std::uint64_t of[256] = {};
 
@@ -117,7 +117,7 @@ inline constexpr mask_choices chosen_of_8;
 }
 #endif
 
-/// out[0], out[1], ... = those of Lanes values whose bits are set; writes all Lanes.
+/// Writes the values whose mask bits are set to out[0], out[1], ...; writes Lanes values in total.
 template <int Lanes>
 [[gnu::always_inline]] inline void keep_chosen(float const* v, unsigned mask, float* out) {
 #if defined(__x86_64__)
@@ -132,12 +132,12 @@ template <int Lanes>
   }
 }
 
-/// Marks of words 0 to words - 1, all full, and the values that are marked.
+/// Marks words 0 to words - 1, all full, and keeps the marked values.
 struct mark_vectors {
   float const* x;
   std::size_t words;
   std::uint64_t* out;
-  float* kept;  ///< room for all values and marking_slack more
+  float* kept;  ///< space for all values and marking_slack more
 
   template <int Lanes> [[gnu::always_inline]] marked_vector run() const {
     using bits = typename aligned_vector<std::uint32_t, Lanes>::type;
@@ -153,7 +153,7 @@ struct mark_vectors {
         std::memcpy(&v, x + w * 64 + static_cast<std::size_t>(j), sizeof(v));
         any |= v;
       }
-      if (nonzero_mask<Lanes>(any) == 0) {  // as in most words of very sparse vectors
+      if (nonzero_mask<Lanes>(any) == 0) {  // most words of very sparse vectors
         out[w] = 0;
         continue;
       }
@@ -183,9 +183,9 @@ struct mark_vectors {
 
 #pragma GCC diagnostic pop
 
-/// mark_nonzeros, and the values that are marked.
-/// @param kept   room for n values and marking_slack more
-/// @param level  not above best_simd_level()
+/// mark_nonzeros, and keeps the marked values.
+/// @param kept   space for n values and marking_slack more
+/// @param level  at most best_simd_level()
 inline marked_vector mark_and_keep(float const* x, std::size_t n, std::uint64_t* words, float* kept,
                                    simd_level level = best_simd_level()) {
   std::uint64_t* const exponents = words + index_words(n);
@@ -203,9 +203,9 @@ inline marked_vector mark_and_keep(float const* x, std::size_t n, std::uint64_t*
   return found;
 }
 
-// ---- Between the places of those values and the places of all ranks' values
+// ---- From the positions of a rank's values to the positions of all ranks' values
 
-/// How far spreading vector by vector came.
+/// Progress of spreading vector by vector.
 struct spread_part {
   std::size_t words, kept;
 };
@@ -214,10 +214,10 @@ struct spread_part {
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,bmi2,popcnt")]] inline spread_part spread_avx512(
     spread_values const& s, std::byte* out, std::size_t size) {
   std::size_t w = 0, kept = 0;
-  for (; w < s.words; ++w) {  // no branch but those that are always taken alike: words are random
+  for (; w < s.words; ++w) {  // only predictable branches: words are random
     auto left = static_cast<int>(_mm_popcnt_u64(s.all[w]));
     if (s.marks_before[w] + static_cast<std::size_t>(left) + 16 > size)
-      break;  // whole vectors are put
+      break;  // complete vectors are stored
     std::byte* here = out + s.marks_before[w] * sizeof(float);
     std::uint64_t chosen = _pext_u64(s.own[w], s.all[w]);
     do {
@@ -233,9 +233,9 @@ struct spread_part {
 }
 #endif
 
-/// The floats as they are.
-/// @param out    `size` of them, as many as `all` has marks
-/// @param level  not above best_simd_level()
+/// Spreads the floats unchanged.
+/// @param out    `size` floats, one per mark of `all`
+/// @param level  at most best_simd_level()
 inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, std::byte* out,
                    [[maybe_unused]] simd_level level = best_simd_level()) {
   spread_part done{0, 0};
@@ -260,7 +260,8 @@ inline void spread(spread_values const& s, [[maybe_unused]] std::size_t size, st
 }
 #endif
 
-/// The same as for other groups: without the instruction, counting takes longer than reading.
+/// The same as for other groups. Without the popcnt instruction, counting takes longer than
+/// reading.
 inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::size_t count,
                                  std::uint32_t* marks_before, std::uint64_t* shared) {
 #if defined(__x86_64__)
@@ -271,7 +272,7 @@ inline std::uint64_t count_marks(simd_group, std::uint64_t const* words, std::si
 
 #else
 
-// Host code is looked at in the device pass as well, and never called there.
+// The device pass also compiles host code; it never calls these functions.
 inline marked_vector mark_and_keep(float const*, std::size_t, std::uint64_t*, float*) { return {}; }
 inline void spread(spread_values const&, std::size_t, std::byte*) {}
 

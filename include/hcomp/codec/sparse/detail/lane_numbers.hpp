@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is added up in lanes: values as they are, or whole numbers of a unit that all ranks share.
+/// Conversion of values to lanes: floats unchanged, or multiples of a unit that all ranks share.
 
 #include <cmath>
 #include <cstdint>
@@ -20,7 +20,7 @@ template <class Lane> class lane_numbers {
 
   lane_numbers() = default;
   /// @param exponent  the largest of all ranks, as floats store it
-  /// @param parts     what the sum is divided by: 1 or the number of ranks
+  /// @param parts     divisor of the sum: 1 or the number of ranks
   lane_numbers(std::uint32_t /*exponent*/, std::uint32_t /*ranks*/, std::uint32_t parts)
       : parts_(static_cast<float>(parts)) {}
 
@@ -32,9 +32,9 @@ template <class Lane> class lane_numbers {
   float parts_ = 1;
 };
 
-/// Fixed point: a value is rounded to the nearest multiple of a unit, a power of two so chosen that
-/// sums of `ranks` values fit. Sums wrap, as those of unsigned integers do, so cells of a sketch
-/// may hold anything; the sums that are read from it are exact.
+/// Fixed point: a value is rounded to the nearest multiple of a unit. The unit is a power of two,
+/// chosen so that the sum of `ranks` values fits. Lanes wrap like unsigned integers, so cells of a
+/// sketch may hold any number; the values read from it are exact.
 template <class Lane>
   requires std::is_unsigned_v<Lane>
 class lane_numbers<Lane> {
@@ -46,7 +46,7 @@ class lane_numbers<Lane> {
   lane_numbers() = default;
   lane_numbers(std::uint32_t exponent, std::uint32_t ranks, std::uint32_t parts)
       : exponent_(exponent), parts_(parts) {
-    // |x| < 2^(exponent - 126), and becomes at most 2^bits: ranks of them fit.
+    // |x| < 2^(exponent - 126) becomes at most 2^bits, so `ranks` of them fit
     auto const most = static_cast<Lane>(std::numeric_limits<number>::max());
     int const bits = bit_length(static_cast<Lane>(most / ranks)) - 1;
     int const up = bits - (static_cast<int>(exponent) - 126);
@@ -54,16 +54,16 @@ class lane_numbers<Lane> {
     unit_ = std::ldexp(1.0, -up);
   }
 
-  /// Size of a unit: values are off by half of it at most.
+  /// Size of a unit: the rounding error of a value is at most half of it.
   double unit() const { return unit_; }
 
-  /// False for a value above those that the exponent was found of.
+  /// False for a value with a larger exponent than the agreed one.
   HCOMP_HD bool has_room_for(float x) const {
     return (same_bits<std::uint32_t>(x) & 0x7fffffffu) >> 23 <= exponent_;
   }
   HCOMP_HD Lane lane(float x) const {
-    double const units = x * scale_;  // has 24 bits, so that half a unit is added exactly
-    // without a branch, which signs would mislead
+    double const units = x * scale_;  // has 24 bits, so adding half a unit is exact
+    // without a branch on the sign, which would be mispredicted
     return static_cast<Lane>(static_cast<number>(units + std::copysign(0.5, units)));
   }
   HCOMP_HD float value(Lane lane) const {

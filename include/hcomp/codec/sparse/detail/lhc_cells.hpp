@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Where a count sketch keeps a value: three cells, one in each of three tables.
+/// The three cells of a value in a count sketch, one in each of three tables.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,29 +10,29 @@
 
 namespace hcomp::detail::lhc {
 
-/// Values are hashed in rows of 32 neighbours, which lie in neighbouring cells, so that one hash
-/// and one cache line or two serve them all. Each row is turned by a draw of its own in each table:
-/// otherwise the 32 columns would be 32 small sketches, the smaller the likelier to fail.
+/// Values are hashed in rows of 32 neighbours that occupy neighbouring cells, so one hash and one
+/// or two cache lines serve a row. A random draw rotates each row in each table. Without rotation,
+/// the 32 columns would be 32 small sketches, and small sketches fail more often.
 ///
 ///     row = value / 32, column = value % 32
 ///     cell = (table * rows + hash mod rows) * 32 + (column + turn) % 32
 ///
-/// Source: Li et al., arXiv 2402.07529, where tables are not apart and rows not turned.
+/// Source: Li et al., arXiv 2402.07529, without separate tables and rotation.
 struct cell_layout {
-  /// Per value, and as many tables. With three, fewest cells are needed: 1.2218 per value.
+  /// Hashes per value, and number of tables. Three need the fewest cells: 1.2218 per value.
   /// Source: Dietzfelbinger and Walzer, Dense peelable random uniform hypergraphs, ESA 2019.
   static constexpr int hashes = 3;
-  static constexpr std::uint32_t width = 32;  ///< values of a row
+  static constexpr std::uint32_t width = 32;  ///< values per row
 
   std::uint64_t seed = 0;
-  std::uint32_t rows = 1;  ///< of cells, in one table
+  std::uint32_t rows = 1;  ///< rows of cells in one table
 
   HCOMP_HD constexpr std::size_t size() const { return std::size_t{hashes} * rows * width; }
 
-  /// The places of the values of one row.
+  /// The cells of the values of one row.
   struct row {
     std::uint32_t first[hashes];
-    std::uint32_t draws;  ///< 5 bits for the turn in each table, 1 for the sign in each
+    std::uint32_t draws;  ///< 5 bits per table for the rotation, 1 bit per table for the sign
 
     HCOMP_HD std::uint32_t cell(int table, std::uint32_t value) const {
       return first[table] + ((value + (draws >> (5 * table))) % width);
@@ -50,9 +50,9 @@ struct cell_layout {
   }
 };
 
-/// Whether no cell overflows. Integers wrap, and what is read from them is right. A float that
-/// becomes infinite is lost, and so is what shares its cells. Below 2^70 a cell could hold all of
-/// 2^32 values of 2^24 ranks.
+/// Whether no cell overflows. Integers wrap, and their sums are read correctly. A float that
+/// becomes infinite is lost, together with all values in its cells. Below 2^70 a cell can hold all
+/// of 2^32 values of 2^24 ranks.
 /// @param exponent  the largest of all ranks, as floats store it
 template <class Lane> constexpr bool cells_hold(std::uint32_t exponent) {
   return std::is_integral_v<Lane> || exponent <= 126 + 70;

@@ -1,11 +1,11 @@
 #pragma once
 /// @file
-/// Peeling: in which order, and from which cells, the values of a sketch can be read. That depends
-/// on the index alone, so it is found out before any value is sent.
+/// Peeling determines the order in which, and the cells from which, the values of a sketch can be
+/// read. It depends on the index alone, so ranks compute it before they send values.
 ///
-/// Each step is written for any part of a sketch, an index or the claims: one group takes the whole
-/// of each, as `peel` and `recover` do, or many groups side by side take a part each, and go on to
-/// the next step when all have done theirs.
+/// Each step works on any part of a sketch, an index or the claims. A single group processes the
+/// complete range, as in `peel` and `recover`. Alternatively many groups process a part each, and
+/// synchronize before the next step.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,36 +19,37 @@
 
 namespace hcomp::detail::lhc {
 
-/// A value, and the cell in which it is alone when its turn comes. Read and written at once.
+/// A value, and the cell that holds only this value when it is read. Loaded and stored as one unit.
 struct alignas(8) value_claim {
   std::uint32_t value, cell;
 };
 
-/// After so many rounds what is left counts as unpeelable. Just above the threshold a billion
-/// values take some hundreds.
+/// Maximum number of rounds; values left after them count as unpeelable. Just above the threshold,
+/// a billion values take several hundred rounds.
 inline constexpr std::size_t most_rounds = 1000;
 
-/// What all that peel share.
+/// State shared by all workers that peel.
 struct peel_graph {
-  std::uint64_t* cells;   ///< one per cell: how many values are in it, above their sum
-  std::uint64_t* open;    ///< a bit per cell: to be looked at in the next round
-  value_claim* claims;    ///< one per value, in the order of rounds and in these of cells
-  std::uint32_t* rounds;  ///< how many claims there are after each round; most_rounds
+  std::uint64_t* cells;   ///< one per cell: the number of its values in the upper bits, their sum
+                          ///< below
+  std::uint64_t* open;    ///< one bit per cell: to be examined in the next round
+  value_claim* claims;    ///< one per value, ordered by rounds, then by cells
+  std::uint32_t* rounds;  ///< number of claims after each round; most_rounds entries
 };
 
-/// One value's share of a cell's word. Only a cell with one value has 1 above bit 40, and below it
-/// is that value: the sum of others carries upwards at most.
+/// Contribution of one value to a cell's word. A cell with a single value has 1 in the bits from 40
+/// on and this value below; with several values, their sum can only carry into the upper bits.
 HCOMP_HD constexpr std::uint64_t one_value(std::uint32_t value) {
   return std::uint64_t{1} << 40 | value;
 }
 HCOMP_HD constexpr bool is_alone(std::uint64_t cell) { return cell >> 40 == 1; }
 
-/// The cells of the graph, in words of 64.
+/// Number of 64-bit words with one bit per cell.
 template <class Layout> HCOMP_HD std::size_t open_words(Layout const& layout) {
   return (layout.size() + 63) / 64;
 }
 
-/// Cells of words first to end - 1 are empty, and open.
+/// Clears and opens the cells of words first to end - 1.
 template <class Group, class Layout>
 HCOMP_HD void open_cells(Group group, Layout const& layout, peel_graph const& graph,
                          std::size_t first, std::size_t end) {
@@ -61,7 +62,7 @@ HCOMP_HD void open_cells(Group group, Layout const& layout, peel_graph const& gr
   for (std::size_t c = first * 64 + worker; c < last; c += Group::workers) graph.cells[c] = 0;
 }
 
-/// What words first to end - 1 of the index mark, into the cells.
+/// Adds the values that words first to end - 1 of the index mark to their cells.
 template <class Group, class Layout>
 HCOMP_HD void enter_marked(Group group, Layout const& layout, peel_graph const& graph,
                            std::uint64_t const* words, std::size_t first, std::size_t end) {
@@ -73,7 +74,7 @@ HCOMP_HD void enter_marked(Group group, Layout const& layout, peel_graph const& 
     });
 }
 
-/// All marked values in the graph, all its cells open.
+/// Initializes the graph with all marked values, and opens all cells.
 template <class Group, class Layout>
 HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t const* words,
                             std::size_t count, peel_graph const& graph) {
@@ -83,7 +84,7 @@ HCOMP_HD void begin_peeling(Group group, Layout const& layout, std::uint64_t con
   group.sync();
 }
 
-/// Whether `cell` is the first of those in which its value is alone: a value is claimed once.
+/// Whether `cell` is the first of the cells that hold only its value: a value is claimed once.
 template <class Layout>
 HCOMP_HD bool claims_its_value(Layout const& layout, peel_graph const& graph, std::uint32_t cell) {
   std::uint64_t const word = graph.cells[cell];
@@ -98,8 +99,8 @@ HCOMP_HD bool claims_its_value(Layout const& layout, peel_graph const& graph, st
   return false;
 }
 
-/// First step of a round: of the open cells of words first to end - 1 those stay open that claim
-/// their value. Returns how many of them this worker has found.
+/// First step of a round: of the open cells of words first to end - 1, only those that claim their
+/// value stay open. Returns the number of claims that this worker found.
 template <class Group, class Layout>
 HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph const& graph,
                                    std::size_t first, std::size_t end) {
@@ -133,8 +134,8 @@ HCOMP_HD std::uint64_t find_claims(Group group, Layout const& layout, peel_graph
   return found;
 }
 
-/// Second step: the claims of these words in the order of their cells, from claims[at] on. Closes
-/// the cells.
+/// Second step: writes the claims of these words in cell order, from claims[at] on, and closes the
+/// cells.
 template <class Group>
 HCOMP_HD void write_claims(Group group, peel_graph const& graph, std::size_t first, std::size_t end,
                            std::size_t at) {
@@ -153,8 +154,8 @@ HCOMP_HD void write_claims(Group group, peel_graph const& graph, std::size_t fir
   }
 }
 
-/// Third step: takes the values of claims begin to end - 1 out of their cells, and opens those in
-/// which one is alone now.
+/// Third step: removes the values of claims begin to end - 1 from their cells, and opens cells that
+/// now hold a single value.
 template <class Group, class Layout>
 HCOMP_HD void take_claimed(Group group, Layout const& layout, peel_graph const& graph,
                            std::size_t begin, std::size_t end) {
@@ -171,14 +172,14 @@ HCOMP_HD void take_claimed(Group group, Layout const& layout, peel_graph const& 
   }
 }
 
-/// How far peeling came.
+/// Progress of peeling.
 struct peel_progress {
   std::size_t claims, rounds;
 };
 
-/// Claims values round by round, until none is alone in a cell. What is claimed in a round, and in
-/// which order, depends only on what was there before it: however many workers work, and whoever is
-/// first, the claims are the same.
+/// Claims values round by round until no cell holds a single value. The claims of a round and their
+/// order depend only on the state before the round. They are therefore the same for any number of
+/// workers and any interleaving.
 /// Source: Jiang, Mitzenmacher and Thaler, Parallel peeling algorithms, SPAA 2014.
 template <class Group, class Layout>
 HCOMP_HD peel_progress peel(Group group, Layout const& layout, peel_graph const& graph) {
@@ -198,7 +199,7 @@ HCOMP_HD peel_progress peel(Group group, Layout const& layout, peel_graph const&
   return {claimed, round};
 }
 
-/// The table that a claim's value is read from. In the claim's round and later nobody else changes
+/// The table from which a claim's value is read. From the claim's round on, no other worker changes
 /// its cell there.
 template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, value_claim claim) {
   int table = 0;
@@ -206,14 +207,14 @@ template <class Layout> HCOMP_HD int table_of(typename Layout::row const& row, v
     if (row.cell(t, claim.value) == claim.cell) table = t;
   return table;
 }
-/// What is read there: in the claim's round, when it is taken out of the other cells, and later.
+/// The value read there: in the claim's round, when it is removed from its other cells, or later.
 template <class Row, class Lane>
 HCOMP_HD Lane read_claim(Row const& row, int table, value_claim claim, Lane const* cells) {
   return row.negative(table) ? -cells[claim.cell] : cells[claim.cell];
 }
 
-/// put(k, lane) for every claim k of one round, with what its value adds up to, which is taken out
-/// of its other cells.
+/// Calls put(k, lane) with the value's sum for every claim k of one round, and removes it from its
+/// other cells.
 template <class Group, class Layout, class Lane, class Put>
 HCOMP_HD void recover_round(Group group, Layout const& layout, value_claim const* claims,
                             std::size_t begin, std::size_t end, Lane* cells, Put const& put) {
@@ -229,8 +230,8 @@ HCOMP_HD void recover_round(Group group, Layout const& layout, value_claim const
   }
 }
 
-/// put(k, lane) for every claim k, in its turn. In the end `cells` holds what stays unclaimed, and
-/// in the cells that were claimed what was read there.
+/// Calls put(k, lane) for every claim k, in order. Finally `cells` holds the unclaimed rest, and
+/// claimed cells hold the value that was read from them.
 /// @param cells  the sum of the ranks' sketches
 template <class Group, class Layout, class Lane, class Put>
 HCOMP_HD void recover(Group group, Layout const& layout, value_claim const* claims,
@@ -244,7 +245,7 @@ HCOMP_HD void recover(Group group, Layout const& layout, value_claim const* clai
   }
 }
 
-/// Moves the values of claims begin to end - 1 from one index to the other.
+/// Moves the marks of claims begin to end - 1 from one index to the other.
 template <class Group>
 HCOMP_HD void move_claimed(Group group, value_claim const* claims, std::size_t begin,
                            std::size_t end, std::uint64_t* from, std::uint64_t* to) {

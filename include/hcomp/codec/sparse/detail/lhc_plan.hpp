@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// How one index is sketched and peeled: found out by all ranks alike, before values are sent.
+/// Plan for sketching and peeling one index. All ranks compute the same plan before they send
+/// values.
 
 #include <algorithm>
 #include <cmath>
@@ -23,32 +24,32 @@
 
 namespace hcomp::detail::lhc {
 
-/// A sketch that was chosen.
+/// The chosen sketch.
 struct sketch_choice {
-  cell_layout cells;  ///< no rows: none is worth it
+  cell_layout cells;  ///< no rows: no sketch is worthwhile
   peel_progress progress;
-  int attempts;  ///< sketches that were tried
+  int attempts;  ///< number of sketches tried
 };
 
-/// A sketch whose values can be peeled, and what is to be sent beside it because it cannot.
+/// A sketch, the values that can be peeled from it, and the values to send separately.
 class sketch_plan {
  public:
-  /// Cells of whole rows.
+  /// Number of cells, rounded up to complete rows.
   static std::size_t cells_for(std::size_t marked, double cells_per_value) {
     auto const row = cell_layout{}.size();
     double const rows = cells_per_value * static_cast<double>(marked) / static_cast<double>(row);
     return static_cast<std::size_t>(std::ceil(rows)) * row;
   }
 
-  /// By itself (`asked` 0): few values need more cells, because chance matters.
+  /// The default (`asked` 0): few values need more cells, because random variation matters.
   static double cells_per_value(std::size_t marked, double asked) {
     return asked > 0 ? asked : marked < 2000 ? 1.4 : 1.3;
   }
-  /// Cells of the first sketch that is tried, if so many per value are asked for.
+  /// Cells of the first sketch to try, for `asked` cells per value.
   static std::size_t likely_cells(std::size_t marked, double asked) {
     return cells_for(marked, cells_per_value(marked, asked));
   }
-  /// A sketch of so many cells, by the hashes of `seed`.
+  /// A sketch with cells for `marked` values, with hashes from `seed`.
   /// @throws std::invalid_argument  more cells than 31 bits can count
   static cell_layout layout_for(char const* name, std::size_t marked, double cells_per_value,
                                 std::uint64_t seed) {
@@ -59,11 +60,12 @@ class sketch_plan {
     return {seed, static_cast<std::uint32_t>(cells / cell_layout{}.size())};
   }
 
-  /// Tries sketches of `cells_per_value`, four by other hashes, then each of a tenth more cells,
-  /// until one peels. Of those tried it takes the one that makes fewest lanes; what that leaves is
-  /// sent beside. A sketch that gives no more than half of the values is left out.
-  /// @param try_cells  try_cells(cells) peels such a sketch and returns the progress; the last that
-  ///                   it is given is the one that is taken
+  /// Tries sketches until one peels completely: first four of `cells_per_value` with different
+  /// hashes, then sketches with 10 % more cells each. It chooses the sketch that needs the fewest
+  /// lanes, counting the values sent separately. If a sketch gives at most half of the values, no
+  /// sketch is used.
+  /// @param try_cells  try_cells(cells) peels this sketch and returns the progress; its last
+  ///                   argument is the chosen sketch
   /// @throws std::invalid_argument  more cells than 31 bits can count
   template <class Try>
   static sketch_choice choose(std::size_t marked, double cells_per_value, int attempts,
@@ -104,7 +106,8 @@ class sketch_plan {
     separate(index);
   }
 
-  /// Takes a sketch that was made before the index was known. What it cannot give is left.
+  /// Uses a sketch that was made before the index was known. Values that it cannot give are sent
+  /// separately.
   void take(sparse_index const& index, cell_layout const& cells) {
     attempts_ = 1;
     cells_ = cells;
@@ -112,8 +115,8 @@ class sketch_plan {
     separate(index);
   }
 
-  /// What the values of order() add up to, read from the sum of the ranks' sketches; in `sketch`
-  /// stays what they do not explain.
+  /// Reads the totals of the values of order() from the sum of the ranks' sketches. `sketch` keeps
+  /// the part that they do not explain.
   template <class Lane> std::vector<Lane> read(std::span<Lane> sketch) const {
     std::vector<Lane> sums(claims());
     recover(simd_group{}, cells_, order().data(), claims_after(), rounds(), sketch.data(),
@@ -122,7 +125,7 @@ class sketch_plan {
     return sums;
   }
 
-  /// x = the values of order() and those that are left; 0 elsewhere.
+  /// Sets x to the values of order() and the separate values; 0 elsewhere.
   template <class Numbers, class Lane>
   void write(Numbers const& numbers, std::span<Lane const> read, std::span<Lane const> beside,
              std::span<float> x) const {
@@ -138,10 +141,10 @@ class sketch_plan {
   std::size_t rounds() const { return progress_.rounds; }
   std::size_t claims() const { return progress_.claims; }
   std::span<value_claim const> order() const { return std::span(claims_).first(claims()); }
-  /// Claims after each round.
+  /// Number of claims after each round.
   std::uint32_t const* claims_after() const { return rounds_.data(); }
 
-  /// The values in the sketch, and those beside it.
+  /// Marks of the values in the sketch, and of the separate values.
   std::span<std::uint64_t const> sketched(sparse_index const& index) const {
     return left_count_ == 0 ? index.marks() : std::span<std::uint64_t const>(sketched_);
   }
@@ -158,7 +161,7 @@ class sketch_plan {
     begin_peeling(simd_group{}, cells, index.marks().data(), index.marks().size(), graph);
     return peel(simd_group{}, cells, graph);
   }
-  /// Marks what peels and what does not.
+  /// Separates the marks of values that peel from those that do not.
   void separate(sparse_index const& index) {
     left_count_ = index.marked() - claims();
     left_.clear();
@@ -184,8 +187,8 @@ class sketch_plan {
   std::size_t left_count_ = 0;
 };
 
-/// @param strange  cells that are not zero after all values were taken out, in fixed point
-/// @throws wire_error  there are some
+/// @param strange  nonzero cells after all values were removed, in fixed point
+/// @throws wire_error  strange > 0
 inline void require_empty(char const* name, std::size_t strange, std::size_t cells) {
   if (strange > 0)
     throw wire_error(

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The count sketch of LHC: every marked value is added to three cells, so that sketches of several
+/// The count sketch of LHC. Every marked value is added to three cells, so sketches of several
 /// ranks can be added cell by cell.
 
 #include <cstddef>
@@ -14,9 +14,9 @@
 
 namespace hcomp::detail::lhc {
 
-/// What a worker does where cells are changed. Integers may be added in any order, so each worker
-/// takes some of the values. Of floats, the sum depends on the order: a worker takes all values,
-/// but only the tables that are its own, so the order in each cell is the one of a single worker.
+/// Distribution of cell updates over workers. Integers may be added in any order, so each worker
+/// processes some of the values. Float sums depend on the order, so each worker processes all
+/// values, but only its own tables. The order in each cell then equals that of a single worker.
 template <class Lane, class Group> struct cell_share {
   static constexpr bool by_values = std::is_integral_v<Lane> || Group::workers == 1;
 
@@ -30,7 +30,7 @@ template <class Lane, class Group> struct cell_share {
         table_step(by_values ? 1 : Group::workers) {}
 };
 
-/// cells[at] += value, or -= where `negative`.
+/// cells[at] += value, or cells[at] -= value if `negative`.
 template <class Group, class Lane>
 HCOMP_HD void add_to_cell(Group group, Lane* cells, std::uint32_t at, Lane value, bool negative) {
   Lane const change = negative ? -value : value;
@@ -54,9 +54,9 @@ HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, st
   }
 }
 
-/// Adds what words first to end - 1 mark to the cells of a sketch.
-/// @param layout  cell_layout, or what has its members
-/// @param get     get(value) gives what is added: a float, or an unsigned integer, which wraps
+/// Adds the values that words first to end - 1 mark to the cells of a sketch.
+/// @param layout  cell_layout, or a type with the same members
+/// @param get     get(value) returns the summand: a float, or an unsigned integer, which wraps
 template <class Group, class Layout, class Lane, class Get>
 HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const* words,
                          std::size_t first, std::size_t end, Lane* cells, Get const& get) {
@@ -64,7 +64,7 @@ HCOMP_HD void add_marked(Group group, Layout const& layout, std::uint64_t const*
   for (std::size_t w = first + mine.first; w < end; w += mine.step)
     for_each_mark(layout, words, w, [&](auto const& row, std::uint32_t value) {
       Lane const lane = get(value);
-      if (lane == 0) return;  // marked by others
+      if (lane == 0) return;  // marked only by other ranks
       for (int t = mine.table; t < Layout::hashes; t += mine.table_step)
         add_to_cell(group, cells, row.cell(t, value), lane, row.negative(t));
     });

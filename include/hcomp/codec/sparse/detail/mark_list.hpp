@@ -1,7 +1,8 @@
 #pragma once
 /// @file
-/// Marks of few values in fewer bytes than a bit per value takes: for every 256 values how many of
-/// them are marked, and behind all these counts a byte for each that is, its place among the 256.
+/// A list of marks that takes fewer bytes than a bitmap if few values are marked. It holds one byte
+/// per 256 values, the number of marks among them. The positions of the marks follow, one byte
+/// each.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,12 +23,13 @@ constexpr std::size_t lists_of(std::size_t values) {
 constexpr std::size_t mark_list_bytes(std::size_t values, std::size_t marked) {
   return lists_of(values) + marked;
 }
-/// With a bit per value.
+/// Bytes of a bitmap.
 constexpr std::size_t mark_map_bytes(std::size_t values) {
   return index_words(values) * sizeof(std::uint64_t);
 }
 
-/// Whether a list of these marks is shorter, and possible: a count of 256 has no byte.
+/// Whether a list of these marks is shorter and representable: a count of 256 does not fit into a
+/// byte.
 inline bool worth_listing(std::span<std::uint64_t const> marks, std::size_t values,
                           std::size_t marked) {
   if (mark_list_bytes(values, marked) >= mark_map_bytes(values)) return false;
@@ -39,7 +41,7 @@ inline bool worth_listing(std::span<std::uint64_t const> marks, std::size_t valu
   return true;
 }
 
-/// @param out  mark_list_bytes
+/// @param out  mark_list_bytes bytes
 inline void write_mark_list(std::span<std::uint64_t const> marks, std::size_t values,
                             std::byte* out) {
   std::byte* place = out + lists_of(values);
@@ -54,8 +56,9 @@ inline void write_mark_list(std::span<std::uint64_t const> marks, std::size_t va
   }
 }
 
-/// Returns how many bytes of `in` the list has; none if it is not one of `values` values.
-/// @param marks  index_words(values) of them; hold anything where it is none
+/// Returns the number of bytes of `in` that the list takes, or none if it is not a list of `values`
+/// values.
+/// @param marks  index_words(values) words; unspecified if the result is none
 inline std::optional<std::size_t> read_mark_list(std::span<std::byte const> in, std::size_t values,
                                                  std::uint64_t* marks) {
   std::fill_n(marks, index_words(values), std::uint64_t{0});
@@ -64,7 +67,7 @@ inline std::optional<std::size_t> read_mark_list(std::span<std::byte const> in, 
   for (std::size_t g = 0; g < lists_of(values); ++g) {
     auto const count = static_cast<std::size_t>(in[g]);
     if (in.size() - at < count) return {};
-    std::size_t next = 0;  // the least place that may follow
+    std::size_t next = 0;  // the smallest position that may follow
     for (std::size_t i = 0; i < count; ++i) {
       auto const place = static_cast<std::size_t>(in[at + i]);
       if (place < next || g * list_values + place >= values) return {};

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// What a rank keeps of its vector when it marks it, so that it need not read all of it again.
+/// The data that a rank keeps of its vector when it marks it, so that it need not read the complete
+/// vector again.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,13 +15,13 @@
 
 namespace hcomp::detail::sparse {
 
-/// The values of a rank's vector that are not zero, in their order, and where they were.
+/// The nonzero values of a rank's vector, in order, and their positions.
 class own_values {
  public:
-  /// Marks as mark_nonzeros does.
+  /// Marks the nonzero values as mark_nonzeros does.
   /// @param words  index_words(x.size()) + exponent_words of them
   void mark(std::span<float const> x, std::uint64_t* words) {
-    if (x.size() > room_) {  // of what is never written no memory is taken
+    if (x.size() > room_) {  // pages that are never written take no memory
       kept_ = std::make_unique_for_overwrite<float[]>(x.size() + marking_slack);
       room_ = x.size();
     }
@@ -32,14 +33,14 @@ class own_values {
 
   std::span<std::uint64_t const> marks() const { return marks_; }
   std::span<float const> values() const { return {kept_.get(), count_}; }
-  /// Not all of what is not marked has the bits of 0.
+  /// Whether some unmarked value is -0.
   bool negative_zeros() const { return negative_zeros_; }
 
-  /// out[place] = lane(value) where the union of all ranks has the value, and lane(0) where only
-  /// others have one.
-  /// @param all    contains marks()
-  /// @param marks_before  how many of `all` are set before each word
-  /// @param out    one per mark of `all`
+  /// Sets out[place] = lane(value) for each value of this rank, and lane(0) for values that only
+  /// other ranks have.
+  /// @param all           marks of the union; contains marks()
+  /// @param marks_before  number of marks in `all` before each word
+  /// @param out           one lane per mark of `all`
   template <class Lane, class ToLane>
   void spread(std::span<std::uint64_t const> all, std::span<std::uint32_t const> marks_before,
               std::span<Lane> out, ToLane const& lane) const {

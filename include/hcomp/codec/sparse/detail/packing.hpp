@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What all sums of sparse vectors do alike: settings, checks, and packing the values of an index.
+/// Common parts of all sparse codecs: settings, checks, and packing the values of an index.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,18 +17,18 @@
 
 namespace hcomp {
 
-/// Settings of sums of sparse vectors; equal on all ranks.
+/// Settings of the sparse codecs; equal on all ranks.
 struct sparse_options {
-  std::uint32_t ranks = 1;  ///< that are summed: fixed point leaves room for them
+  std::uint32_t ranks = 1;  ///< number of ranks; fixed point reserves bits for it
   reduce_op op = reduce_op::sum;
-  /// Floats only. If not throw_error, values pass as they are, and NaN and infinity come out where
-  /// a plain sum has them. Fixed point cannot carry them and always throws.
+  /// Floats only. Unless throw_error, values pass unchanged, and NaN and infinity appear where a
+  /// plain sum has them. Fixed point cannot carry them and always throws.
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
 };
 
 namespace detail::sparse {
 
-/// Marked values of a vector, and how many are marked before each word.
+/// Marked values of a vector, and the number of marks before each word.
 struct marked_values {
   std::span<std::uint64_t const> marks;
   std::span<std::uint32_t const> marks_before;
@@ -37,9 +37,9 @@ inline marked_values marked_by(sparse_index const& index) {
   return {index.marks(), index.marks_before()};
 }
 
-/// How values become lanes.
+/// Returns the conversion of values to lanes on which the ranks agree.
 /// @param exponent  the largest of all ranks
-/// @throws nonfinite_error        by options.nonfinite; on all ranks alike
+/// @throws nonfinite_error        according to options.nonfinite; on all ranks alike
 /// @throws std::invalid_argument  no ranks
 template <class Lane>
 lane_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
@@ -68,8 +68,8 @@ inline void require_lanes(char const* name, std::size_t values, std::size_t unit
         error_text({name, ": ", given, " lanes for ", values, " values, ", needed, " are needed"}));
 }
 
-/// x[i] as a lane.
-/// @throws std::invalid_argument  larger than any value that was marked
+/// Returns x[i] as a lane.
+/// @throws std::invalid_argument  x[i] is larger than all marked values
 template <class Lane>
 Lane checked_lane(char const* name, lane_numbers<Lane> const& numbers, float const* x,
                   std::size_t i) {
@@ -80,14 +80,15 @@ Lane checked_lane(char const* name, lane_numbers<Lane> const& numbers, float con
   return numbers.lane(x[i]);
 }
 
-/// This rank's values as lanes at the places of the index's; 0 where only others have one.
+/// Writes this rank's values as lanes at the positions of the index; 0 where only other ranks have
+/// one.
 template <class Lane, class Index>
 void pack_own(lane_numbers<Lane> const& numbers, Index const& index, std::span<Lane> out) {
   index.own().spread(index.marks(), index.marks_before(), out,
                      [&](float value) { return numbers.lane(value); });
 }
 
-/// The marked values, in their order.
+/// Packs the marked values, in order.
 template <class Lane>
 void pack_values(char const* name, lane_numbers<Lane> const& numbers, marked_values const& which,
                  float const* x, Lane* out) {
@@ -97,7 +98,7 @@ void pack_values(char const* name, lane_numbers<Lane> const& numbers, marked_val
              });
 }
 
-/// And back: 0 elsewhere.
+/// The inverse of pack_values; unmarked values become 0.
 template <class Lane>
 void unpack_values(lane_numbers<Lane> const& numbers, marked_values const& which, Lane const* in,
                    std::span<float> x) {
