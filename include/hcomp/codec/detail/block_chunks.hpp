@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Chunks that are blocks: what each of them is, for all, and then their payloads, one behind the
-/// other. Read by any group, a worker for each block.
+/// Chunks that consist of blocks: first the mode of every block, then the payloads, contiguously.
+/// Any group reads them, with one worker per block.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,32 +17,34 @@
 
 namespace hcomp::detail {
 
-/// @tparam Header  of codes, with slot_bytes of a chunk
-/// @tparam Block   of up to Block::values values. A `Block::mode` is in front of the payloads, and
-///                 says how long its own is: `mode.payload_bytes(n)`; `take(mode, n, in)` reads it.
+/// @tparam Header  header of encoded vectors, with slot_bytes of a chunk
+/// @tparam Block   a block of up to Block::values values. A `Block::mode` precedes the payloads and
+///                 determines the length of its own: `mode.payload_bytes(n)`; `take(mode, n, in)`
+///                 reads it.
 template <class Header, class Block> struct block_chunks {
   using mode = typename Block::mode;
   using T = typename Header::value_type;
   static constexpr std::size_t most_blocks = detail::blocks_of<Block::values>(Header::chunk_values);
 
-  // ---- Workers that share memory have room for chunks there: payloads are at odd addresses
+  // ---- Workers with shared memory stage chunks there, because payloads are at odd addresses
 
-  /// Of a chunk, 15 bytes before it, and 16 behind it that are read.
+  /// Bytes of a chunk, 15 bytes before it, and 16 readable bytes behind it.
   static constexpr std::size_t room_bytes = (Header::slot_bytes + 31 + 15) / 16 * 16;
   static constexpr std::size_t rooms_bytes(std::size_t chunks) { return chunks * room_bytes; }
-  /// Room number i; null for workers that share no memory.
+  /// Staging area number i; null for workers without shared memory.
   template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
     if constexpr (SharesMemory<Group>)
       return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
     else
       return nullptr;
   }
-  /// Blocks that the workers of a group have at the same time.
+  /// The blocks that the workers of a group process concurrently.
   struct worker_blocks {
-    std::size_t block, n;  ///< the worker's own, in the chunk, and its values; 0: it has none
-    std::size_t first;     ///< of these, in the vector
+    std::size_t block, n;  ///< index of the worker's block in the chunk, and its number of values;
+                           ///< 0: it has none
+    std::size_t first;     ///< index of its first value in the vector
   };
-  /// Those from block `begin` of chunk i on, of n values.
+  /// The blocks from `begin` on of chunk i, which has n values.
   template <class Group>
   HCOMP_HD static worker_blocks blocks_at(Group group, std::size_t i, std::size_t n,
                                           std::size_t begin) {
@@ -52,13 +54,13 @@ template <class Header, class Block> struct block_chunks {
             i * Header::chunk_values + k * Block::values};
   }
 
-  /// Takes the blocks of a chunk of a sound code, as many at a time as there are workers.
+  /// Reads the blocks of a chunk of a valid encoded vector, one per worker at a time.
   template <class Group> struct reader {
     std::byte const* chunk = nullptr;
     std::size_t n = 0, at = 0;
 
-    /// @param in    null: there is nothing to take
-    /// @param room  for the chunk, if the workers share memory
+    /// @param in    null: reads nothing
+    /// @param room  staging area for the chunk, if the workers share memory
     HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
                     [[maybe_unused]] std::byte* room) {
       if (!in) return;
@@ -71,8 +73,8 @@ template <class Header, class Block> struct block_chunks {
         group.sync();
       }
     }
-    /// v = the worker's next block; as it was, if there are not so many.
-    /// @param k  which that is: in every call, as many as there are workers more than before
+    /// Reads the worker's next block into v; leaves v unchanged if the chunk has no such block.
+    /// @param k  index of the block; each call increases it by the number of workers
     HCOMP_HD void take(Group group, std::size_t k, Block& v) {
       bool const is_here = k < detail::blocks_of<Block::values>(n);
       std::size_t const here = is_here ? detail::values_of_block<Block::values>(k, n) : 0;
@@ -82,7 +84,8 @@ template <class Header, class Block> struct block_chunks {
       at += bytes.all;
     }
   };
-  /// f(worker_blocks, block) by all workers, for the blocks of chunk i. Those without one have any.
+  /// All workers call f(worker_blocks, block) for the blocks of chunk i. For workers without a
+  /// block, its content is unspecified.
   template <class Group, class F>
   HCOMP_HD static void for_blocks(Group group, std::byte const* in, std::size_t i,
                                   std::size_t values, F const& f) {
@@ -96,19 +99,19 @@ template <class Header, class Block> struct block_chunks {
     }
   }
 
-  // ---- Blocks of several lanes each
+  // ---- Blocks processed by several lanes each
 
   template <class Group> using part = block_part<Group, T, Block::values, most_blocks>;
 
   static constexpr std::size_t parts_bytes(std::size_t chunks) {
     return rooms_bytes(chunks) + most_blocks * sizeof(std::uint32_t);
   }
-  /// Where payloads are in the room of a chunk, in bits.
+  /// Positions of payloads in the staging area of a chunk, in bits.
   struct places {
-    std::uint32_t own, end;  ///< that of the lane's block, and where all end
+    std::uint32_t own, end;  ///< payload of the lane's block, and end of all payloads
   };
   /// @param begin  of the first payload
-  /// @param bytes  of the payload of block `lane`, 0 if there is none
+  /// @param bytes  size of the payload of block `lane`, 0 if there is none
   template <class Group>
   HCOMP_HD static places places_of(Group group, part<Group> const& mine, std::uint32_t begin,
                                    std::uint32_t bytes) {
@@ -124,17 +127,18 @@ template <class Header, class Block> struct block_chunks {
     return {begin + 8 * group.lane_value(through - bytes, static_cast<int>(mine.block)),
             begin + 8 * group.lane_value(through, last)};
   }
-  /// Of lengths that all blocks have said: each lane that of its block.
+  /// Exchanges payload lengths: all blocks announce theirs, and each lane finds the position of its
+  /// block.
   class shared_lengths {
    public:
-    /// @param room  behind the rooms of chunks
+    /// @param room  memory behind the staging areas of chunks
     HCOMP_HD explicit shared_lengths(std::byte* room)
         : lengths_(reinterpret_cast<std::uint32_t*>(room)) {}
-    /// For all workers, before their next sync.
+    /// Announces a length. All workers call it before their next sync.
     template <class Group> HCOMP_HD void say(part<Group> const& mine, std::size_t bytes) const {
       if (mine.part() == 0) lengths_[mine.block] = static_cast<std::uint32_t>(bytes);
     }
-    /// After it.
+    /// Returns the positions; called after that sync.
     template <class Group>
     HCOMP_HD places find(Group group, part<Group> const& mine, std::uint32_t begin) const {
       return places_of(group, mine, begin, mine.lane < most_blocks ? lengths_[mine.lane] : 0);
@@ -144,12 +148,12 @@ template <class Header, class Block> struct block_chunks {
     std::uint32_t* lengths_;
   };
 
-  /// Takes the parts of the blocks of a chunk of a sound code.
+  /// Reads the parts of the blocks of a chunk of a valid encoded vector.
   template <class Group> struct part_reader {
     std::byte const* room = nullptr;
 
-    /// Brings the chunk. For all workers, before their next sync.
-    /// @param in  null: there is nothing to take
+    /// Stages the chunk. All workers call it before their next sync.
+    /// @param in  null: reads nothing
     HCOMP_HD part_reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
                          std::byte* to) {
       if (!in) return;
@@ -157,7 +161,7 @@ template <class Header, class Block> struct block_chunks {
       skipped_ = bring_chunk(group, in, part.begin, part.end, to);
       room = to;
     }
-    // ---- After it
+    // ---- After that sync
 
     HCOMP_HD mode mode_of(std::size_t k) const { return load<mode>(room + skipped_, k); }
     /// @param n  values of the chunk
@@ -175,10 +179,11 @@ template <class Header, class Block> struct block_chunks {
     unsigned skipped_ = 0;
   };
 
-  /// The codes that a chunk is made of, each in a room of its own. For all workers.
+  /// The encoded vectors from which a chunk is made, each with its own staging area. All workers
+  /// construct it.
   template <class Reader> struct sources {
     Reader a, b;
-    std::size_t rooms;  ///< that they have
+    std::size_t rooms;  ///< number of staging areas in use
 
     template <class Group>
     HCOMP_HD sources(Group group, code_sources<T> const& from, std::size_t i)
@@ -186,8 +191,8 @@ template <class Header, class Block> struct block_chunks {
           b(group, from.b, i, from.values, room_of(group, from.a ? 1 : 0)),
           rooms(std::size_t{from.a != nullptr} + (from.b != nullptr)) {}
   };
-  /// The same by parts, and behind them the room where the chunk is put together, all bits 0. Before the
-  /// workers' next sync.
+  /// The same by parts, followed by a cleared staging area in which the new chunk is assembled.
+  /// Constructed before the workers' next sync.
   template <class Group> struct part_sources : sources<part_reader<Group>> {
     std::byte* chunk;
     shared_lengths lengths;
@@ -200,14 +205,14 @@ template <class Header, class Block> struct block_chunks {
     }
   };
 
-  // ---- Blocks by vectors, which read and write up to 64 bytes behind a payload
+  // ---- Vectorized blocks, which read and write up to 64 bytes behind a payload
 
   static constexpr std::size_t behind_payload = 64;
 
-  /// A chunk of a sound code, behind which so many bytes may be read.
+  /// A chunk of a valid encoded vector, with behind_payload readable bytes behind it.
   class readable {
    public:
-    /// @param in  null: there is no code
+    /// @param in  null: there is no encoded vector
     readable(std::byte const* in, std::size_t i, std::size_t values) {
       if (!in) return;
       auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
@@ -222,9 +227,9 @@ template <class Header, class Block> struct block_chunks {
     readable(readable const&) = delete;
 
     std::byte const* modes() const { return modes_; }
-    /// Of the first block.
+    /// Payload of the first block.
     std::byte const* payload() const { return payload_; }
-    /// Finds all payloads. `Payload` is {where it begins, its mode}.
+    /// Finds all payloads. `Payload` is {its first byte, its mode}.
     template <class Payload> void take(Payload (&all)[most_blocks]) const {
       std::byte const* at = payload_;
       std::size_t const whole = n_ / Block::values;
@@ -237,15 +242,15 @@ template <class Header, class Block> struct block_chunks {
     }
 
    private:
-    /// The longest chunk, damaged or not.
+    /// Upper bound on the bytes of a chunk, damaged or not.
     static constexpr std::size_t most_bytes = most_blocks * (sizeof(mode) + Block::most_bytes);
 
     std::byte const *modes_ = nullptr, *payload_ = nullptr;
     std::size_t n_ = 0;
-    std::byte last_[most_bytes + behind_payload];  ///< a copy, of the last chunk of a code
+    std::byte last_[most_bytes + behind_payload];  ///< copy of the last chunk of an encoded vector
   };
-  /// make(to) writes a chunk of up to slot_bytes at `to` and returns its bytes, which are returned.
-  /// The chunk is at `out`, of which `room` bytes may be written.
+  /// Calls make(to), which writes a chunk of up to slot_bytes at `to`, and returns its bytes. The
+  /// chunk ends up at `out`, where `room` bytes are writable.
   template <class Make>
   static std::size_t put_chunk(std::byte* out, std::size_t room, Make const& make) {
     if (room >= Header::slot_bytes + behind_payload) return make(out);

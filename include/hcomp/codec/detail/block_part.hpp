@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of values that several lanes of a warp have together.
+/// Blocks of values that several lanes of a warp process together.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,22 +16,23 @@ namespace hcomp::detail {
 template <class Group>
 concept WarpsShareMemory = HasWarps<Group> && SharesMemory<Group>;
 
-/// Lane `part` of a block has runs of 16 bytes of its values: run r is number r lanes + part. All lanes
-/// of a warp must call what takes the group; results are the same in all lanes of a block.
+/// Lane `part` of a block holds runs of 16 bytes of its values: its run r is run r * lanes + part
+/// of the block. All lanes of a warp must call the functions that take the group. Results are equal
+/// in all lanes of a block.
 template <WarpsShareMemory Group, class T, std::size_t Values, std::size_t MostBlocks>
 struct block_part {
   static constexpr unsigned lanes = Group::workers / MostBlocks;
-  static constexpr unsigned own = Values / lanes;     ///< values of a lane
-  static constexpr unsigned in_run = 16 / sizeof(T);  ///< values of a run
+  static constexpr unsigned own = Values / lanes;     ///< values per lane
+  static constexpr unsigned in_run = 16 / sizeof(T);  ///< values per run
   static constexpr unsigned runs = own / in_run;
   static_assert(lanes > 0 && 32 % lanes == 0 && Group::workers % MostBlocks == 0);
   static_assert(Values % lanes == 0 && own % in_run == 0);
 
-  unsigned lane;   ///< of the warp
-  unsigned block;  ///< of the chunk
+  unsigned lane;   ///< index in the warp
+  unsigned block;  ///< index in the chunk
   unsigned n;      ///< values of the block; 0: there is none
 
-  /// @param values  of the chunk
+  /// @param values  number of values in the chunk
   HCOMP_HD block_part(Group group, std::size_t values)
       : lane(worker_of(group) % 32), block(worker_of(group) / lanes) {
     auto const before = block * unsigned{Values}, all = static_cast<unsigned>(values);
@@ -39,7 +40,7 @@ struct block_part {
     n = left < Values ? left : unsigned{Values};
   }
   HCOMP_HD unsigned part() const { return lane % lanes; }
-  /// Which value of the block the lane's value j is.
+  /// Index in the block of the lane's value j.
   HCOMP_HD unsigned number(unsigned j) const {
     return ((j / in_run) * lanes + part()) * in_run + j % in_run;
   }
@@ -58,20 +59,20 @@ struct block_part {
     }
     return number;
   }
-  /// What the first lane of the block has.
+  /// Broadcasts the value of the block's first lane.
   template <class Value> HCOMP_HD Value of_first(Group group, Value value) const {
     return group.lane_value(value, static_cast<int>(lane - part()));
   }
-  /// The last value of the run before run r of the lane; of the block's first run, anything.
+  /// The last value of the run before the lane's run r; unspecified for the block's first run.
   HCOMP_HD T value_before(Group group, T const (&x)[own], unsigned r) const {
     bool const is_last = part() == lanes - 1;
     T const last = x[r * in_run + in_run - 1], above = r > 0 ? x[r * in_run - 1] : last;
     return group.lane_value(is_last ? above : last,
                             static_cast<int>(part() == 0 ? lane + lanes - 1 : lane - 1));
   }
-  /// Numbers become the sums of all up to them, in the order of values.
+  /// Replaces the numbers by their inclusive prefix sums, in the order of the values.
   template <class Word> HCOMP_HD void add_up(Group group, Word (&numbers)[own]) const {
-    Word before = 0;  // of runs
+    Word before = 0;  // total of the previous runs
     HCOMP_UNROLL
     for (unsigned r = 0; r < runs; ++r) {
       HCOMP_UNROLL
@@ -89,7 +90,7 @@ struct block_part {
     }
   }
 
-  /// The lane's values of a chunk at x; behind the last value, zeros.
+  /// Loads the lane's values of a chunk at x; values behind the last one are zero.
   HCOMP_HD void load(T const* x, T (&to)[own]) const {
     T const* const from = x + block * Values;
     if (is_whole(x)) {

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Blocks of values: how many there are, and their values by one worker, 16 bytes at a time where
-/// they lie on a multiple of 16, which devices load and store at once.
+/// Blocks of values: their number, and access to their values by one worker. Access uses 16 bytes
+/// at a time at multiples of 16, which devices load and store at once.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace hcomp::detail {
 
-/// Blocks of so many values that `values` are.
+/// Number of blocks of `Values` values in `values` values.
 template <std::size_t Values> HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
   return (values + Values - 1) / Values;
 }
-/// Values of a block among `values`.
+/// Number of values in block `block` of `values` values.
 template <std::size_t Values>
 HCOMP_HD constexpr std::size_t values_of_block(std::size_t block, std::size_t values) {
   std::size_t const left = values - block * Values;
@@ -26,7 +26,7 @@ HCOMP_HD constexpr std::size_t values_of_block(std::size_t block, std::size_t va
 
 template <class T> inline constexpr std::size_t values_at_once = 16 / sizeof(T);
 
-/// block[j] = x[j]; behind n values, zeros
+/// Sets block[j] = x[j] for j < n, and 0 behind n values.
 template <class T, std::size_t Values>
 HCOMP_HD void read_block(T const* x, std::size_t n, T (&block)[Values]) {
   auto const* const from = reinterpret_cast<std::byte const*>(x);
@@ -36,7 +36,7 @@ HCOMP_HD void read_block(T const* x, std::size_t n, T (&block)[Values]) {
   else
     for (std::size_t j = 0; j < Values; ++j) block[j] = j < n ? x[j] : T{0};
 }
-/// out[j] = block[j], n of them
+/// Sets out[j] = block[j] for j < n.
 template <class T, std::size_t Values>
 HCOMP_HD void write_block(T const (&block)[Values], std::size_t n, T* out) {
   auto* const to = reinterpret_cast<std::byte*>(out);
@@ -47,10 +47,10 @@ HCOMP_HD void write_block(T const (&block)[Values], std::size_t n, T* out) {
     for (std::size_t j = 0; j < n; ++j) out[j] = block[j];
 }
 
-// ---- A block of each worker
+// ---- One block per worker
 
-/// The block that a worker has in hand: in memory of its own; or in memory that workers share if these
-/// are as many as a chunk has blocks, so that neighbours read and write neighbouring values.
+/// The current block of a worker. It is in private memory, or in shared memory if the group has a
+/// worker for each block of a chunk. Neighbouring workers then access neighbouring values.
 template <class Group, class T, std::size_t Values, std::size_t MostBlocks> class own_block {
  public:
   /// Values that are moved at once.
@@ -60,14 +60,15 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   static constexpr bool is_shared = SharesMemory<Group> && Group::workers >= MostBlocks;
   static constexpr std::size_t room_bytes = MostBlocks * Values * sizeof(T);
 
-  /// @param room  shared, for all blocks, at a multiple of 16
+  /// @param room  shared memory for all blocks, at a multiple of 16
   HCOMP_HD own_block(Group group, [[maybe_unused]] std::byte* room) {
     if constexpr (is_shared) {
       room_ = room;
       worker_ = worker_of(group);
     }
   }
-  /// The worker's block of the n values of a chunk; behind these, zeros. For all workers.
+  /// Loads the worker's block of a chunk of n values; values behind them are zero. All workers call
+  /// it.
   /// @param begin  block of the first worker
   HCOMP_HD void bring(Group group, T const* chunk, std::size_t n, std::size_t begin) {
     if constexpr (is_shared) {
@@ -95,7 +96,7 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
         read_block(chunk + k * Values, values_of_block<Values>(k, n), own_values_);
     }
   }
-  /// The values from in_run * r on.
+  /// The values from index in_run * r on.
   HCOMP_HD run get(unsigned r) const {
     if constexpr (is_shared)
       return run::at(place_of(worker_, r));
@@ -115,7 +116,7 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
     else
       return own_values_[j];
   }
-  /// What was put, to its place. For all workers.
+  /// Stores the blocks to the chunk. All workers call it.
   HCOMP_HD void send(Group group, T* chunk, std::size_t n, std::size_t begin) {
     if constexpr (is_shared) {
       group.sync();
@@ -146,8 +147,8 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   HCOMP_HD static bool is_whole(T const* chunk, std::size_t n) {
     return n == all && is_multiple_of(16, chunk);
   }
-  /// Of a run of a block. Neighbouring blocks have the same run in other banks, so that all workers
-  /// reach theirs at once.
+  /// Position of run r of a block. Neighbouring blocks have the same run in different banks, so all
+  /// workers access theirs at once.
   HCOMP_HD std::byte* place_of(unsigned block, unsigned r) const {
     return room_ + (block * runs + (r ^ block % runs)) * sizeof(run);
   }

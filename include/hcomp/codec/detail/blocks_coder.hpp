@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of a code without loss, which are blocks of values, by any group.
+/// Coder of lossless chunks that consist of blocks of values, for any group.
 
 #include <concepts>
 #include <cstddef>
@@ -17,22 +17,22 @@
 
 namespace hcomp::detail {
 
-/// See VariableRate.
-/// @tparam Format  as of blocks_header. Its block has the values `x`, and `sum(a, b)` adds two of
-///                 them. `look(n)` returns what is in front of the shortest payload of the first n
-///                 values, the `form` first; `put(front, n, out)` writes that payload, and
-///                 `form.is_valid()` says of one that came whether it can be a form.
+/// A coder as in VariableRate.
+/// @tparam Format  as in blocks_header. Its block has the values `x`, and `sum(a, b)` adds two
+///                 values. `look(n)` returns the front of the shortest payload of the first n
+///                 values, which begins with the `form`; `put(front, n, out)` writes this payload.
+///                 `form.is_valid()` validates a received form.
 template <class Format> struct blocks_coder {
   using value_type = typename Format::value_type;
   using header = blocks_header<Format>;
-  /// Nothing has to be known when chunks are encoded.
+  /// Encoding a chunk gives no information for `finish`.
   struct note {};
-  /// What became of a code.
+  /// Result of encoding a vector.
   struct outcome {
     std::uint64_t bytes;
   };
 
-  /// Workers that share memory have room for chunks there: payloads are at odd addresses.
+  /// Workers with shared memory stage chunks there, because payloads are at odd addresses.
   static constexpr std::size_t scratch_bytes(int codes) {
     return chunks::parts_bytes(static_cast<std::size_t>(codes));
   }
@@ -72,7 +72,7 @@ template <class Format> struct blocks_coder {
     return at;
   }
 
-  /// Integers are not divided: plans refuse means.
+  /// Integers are not divided: plans reduce them only with reduce_op::sum.
   template <class Group>
   HCOMP_HD void decode_chunk(Group group, std::byte const* in, std::size_t i, std::size_t values,
                              value_type const* addends, value_type divided_by,
@@ -106,14 +106,14 @@ template <class Format> struct blocks_coder {
         for (std::size_t j = 0; j < at.n; ++j) finite &= is_finite(v.x[j]);
         if (!finite) mine |= std::uint64_t{1} << at.block;
       });
-      return group.sum(mine);  // every bit is one worker's alone
+      return group.sum(mine);  // every bit belongs to a single worker
     }
   }
 
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
-    // one block is found behind the other
+    // the position of a block depends on the blocks before it
     return !group.any(group.worker() == 0 && !is_valid(chunk, bytes, n));
   }
 
@@ -135,7 +135,7 @@ template <class Format> struct blocks_coder {
  private:
   template <class Group> using reader = typename chunks::template reader<Group>;
 
-  // ---- By warps that share memory, several lanes for each block
+  // ---- Warps with shared memory, several lanes per block
 
   template <class Group> static constexpr bool has_parts = WarpsShareMemory<Group>&& requires {
     typename Format::template part<typename chunks::template part<Group>>;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is in front of the chunks of a code without loss, which are blocks of values.
+/// Header of lossless encoded vectors whose chunks consist of blocks of values.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace hcomp::detail {
 
-/// Of a codec that has none.
+/// Options of a codec without options.
 struct no_options {};
 
-/// The first bytes of a code. Behind them, where each chunk begins, and the chunks: the forms of all
-/// blocks, and the blocks, of which none depends on another.
-/// @tparam Format  the codec's `name`, the `magic` of its codes, and the `block` they are made of,
-///                 as in block_chunks, of `value_type`; no block is longer than its values
+/// The first bytes of an encoded vector. A table of chunk offsets and the chunks follow. A chunk
+/// has the forms of all blocks and then the blocks, which are independent of each other.
+/// @tparam Format  the codec's `name`, the `magic` of its encoded vectors, its `value_type`, and
+///                 its `block` as in block_chunks; no block is longer than its values
 template <class Format> struct blocks_header {
   using value_type = typename Format::value_type;
   using block = typename Format::block;
@@ -26,7 +26,7 @@ template <class Format> struct blocks_header {
   static constexpr char const* chunks_are_of = "blocks";
   static constexpr std::size_t chunk_values = 1024;
   static constexpr std::size_t max_values = 500'000 * chunk_values;
-  /// The most bytes of blocks of so many values, and of their forms.
+  /// Upper bound on the encoded bytes of `values` values, forms included.
   static constexpr std::size_t bytes_of_blocks(std::size_t values) {
     return blocks_of<block::values>(values) * sizeof(typename block::mode) +
            values * sizeof(value_type);
@@ -42,7 +42,7 @@ template <class Format> struct blocks_header {
     return first_chunk_at<blocks_header>(chunks_of<blocks_header>(values)) +
            bytes_of_blocks(values);
   }
-  /// The length is not known yet.
+  /// A header for `values` values; its length is set later.
   static blocks_header of(no_options, std::size_t values) {
     return {right_magic, right_version,
             0,           static_cast<std::uint32_t>(chunks_of<blocks_header>(values)),
@@ -52,8 +52,9 @@ template <class Format> struct blocks_header {
   [[noreturn]] static void refuse(std::string const& text) {
     throw wire_error(std::string(Format::name) + ": " + text);
   }
-  /// @param given  bytes of what this is the header of
-  /// @throws wire_error  it cannot be one, or bytes of the code are missing
+  /// Validates a received header.
+  /// @param given  bytes available, header included
+  /// @throws wire_error  not a valid header, or bytes of the encoded vector are missing
   static blocks_header checked(blocks_header const& came, std::size_t given) {
     if (came.magic != right_magic || came.version != right_version || came.zero != 0)
       refuse("begins with " + std::to_string(came.magic) + ", version " +
@@ -69,7 +70,7 @@ template <class Format> struct blocks_header {
              std::to_string(capacity(came.values)) + ", " + std::to_string(given) + " are here");
     return came;
   }
-  /// @throws wire_error  it is not of so many values
+  /// @throws wire_error  the number of values is not `expected`
   void require(no_options, std::size_t expected) const {
     if (values != expected)
       refuse(std::to_string(values) + " values, " + std::to_string(expected) + " were expected");

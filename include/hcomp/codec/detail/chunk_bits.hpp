@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks in shared memory, bit by bit.
+/// Bit-level access to chunks in shared memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace hcomp::detail {
 
-/// For all workers, before their next sync.
-/// @param bytes  a multiple of 16, as is the address
+/// Clears memory. All workers call it before their next sync.
+/// @param bytes  a multiple of 16, like the address
 template <class Group> HCOMP_HD void clear_room(Group group, std::byte* room, std::size_t bytes) {
   for (unsigned i = worker_of(group); i < bytes / 16; i += Group::workers)
     adjacent<std::uint32_t, 4>{}.put(room + 16 * i);
 }
-/// Bits from `at` on of a chunk, which are 0, become `value`, which has no others than `width`. Other
-/// workers may do so with neighbouring bits.
+/// Writes the `width` bits of `value` at bit `at` of a chunk, where all bits are 0; higher bits of
+/// `value` must be 0. Other workers may write neighbouring bits concurrently.
 template <class Group, class Word>
 HCOMP_HD void put_bits(Group group, std::byte* chunk, std::uint32_t at, Word value, int width) {
   auto* const to = reinterpret_cast<std::uint32_t*>(chunk) + at / 32;
@@ -30,13 +30,13 @@ HCOMP_HD void put_bits(Group group, std::byte* chunk, std::uint32_t at, Word val
     if (from + width > 64)
       add_bits(group, to + 2, static_cast<std::uint32_t>(value >> (64 - from)));
 }
-/// Numbers of `width` bits, one behind the other from bit `at` on: those of a lane. Behind those of the
-/// block, zeros.
+/// Writes the lane's numbers of `width` bits; number i of the block is at bit `at` + i * width.
+/// Numbers behind those of the block must be 0.
 template <class Group, class Place, class Word, std::size_t Own>
 HCOMP_HD void put_numbers(Group group, Place const& mine, Word const (&numbers)[Own], int width,
                           std::byte* chunk, std::uint32_t at) {
   auto const bits = static_cast<unsigned>(width);
-  if (width <= 32) {  // two together
+  if (width <= 32) {  // two at once
     HCOMP_UNROLL
     for (unsigned j = 0; j < Own; j += 2)
       put_bits(group, chunk, at + mine.number(j) * bits,
@@ -47,7 +47,7 @@ HCOMP_HD void put_numbers(Group group, Place const& mine, Word const (&numbers)[
       put_bits(group, chunk, at + mine.number(j) * bits, numbers[j], width);
   }
 }
-/// The opposite. There may be words read that have none of these bits.
+/// The inverse of put_bits. It may also read words without any of these bits.
 template <class Word>
 HCOMP_HD Word bits_of_chunk(std::byte const* chunk, std::uint32_t at, int width) {
   auto const* const words = reinterpret_cast<std::uint32_t const*>(chunk) + at / 32;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks at odd addresses, moved word by word by workers that share memory.
+/// Moves chunks from and to odd addresses word by word, with workers that share memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,21 +17,24 @@ concept SharesMemory = requires(Group group) {
   group.scratch();
 };
 
-/// Copies a chunk from a multiple of 16 to anywhere, for all workers. Up to 16 bytes behind it are read.
+/// Copies a chunk from a multiple of 16 to any address, with all workers. Reads up to 16 bytes
+/// behind it.
 template <class Group>
 HCOMP_HD void copy_chunk(Group group, std::byte* to, std::byte const* from, std::size_t bytes) {
   using unit = adjacent<std::uint32_t, 4>;
   constexpr auto each = static_cast<unsigned>(sizeof(unit));
   auto const shift = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) % each);
   auto const all = static_cast<unsigned>(bytes), end = (shift + all) / each;
-  // Units of `to`, which are `shift` bytes before those of `from`: the whole ones, and bytes around them.
+  // Units of `to` are `shift` bytes before those of `from`: copy the complete units, and the bytes
+  // around them.
   unsigned head = (each - shift) % each, tail = end * each - shift;
   if (end == 0) head = tail = all;
   std::byte* const units = to - shift;
   auto const copy_units = [&](auto words_before) {
-    constexpr unsigned before = words_before.value;  // words that a unit has of the one before
+    constexpr unsigned before = words_before.value;  // words of a unit that come from the previous
+                                                     // one
 #if defined(__CUDA_ARCH__)
-#pragma unroll 1  // there are few for each worker, and registers are few
+#pragma unroll 1  // each worker has few iterations, and registers are scarce
 #endif
     for (unsigned i = (shift > 0 ? 1 : 0) + worker_of(group); i < end; i += Group::workers) {
       std::uint32_t words[9] = {};
@@ -65,10 +68,10 @@ HCOMP_HD void copy_chunk(Group group, std::byte* to, std::byte const* from, std:
   }
 }
 
-/// Copies bytes `begin` to `end` of a code, which is at a multiple of 4, to `to`, at a multiple of 16, and
-/// up to 15 bytes that are before them: there is room for as many more. Returns where they begin there.
-/// For all workers, after their next sync.
-/// @param begin  there are 16 bytes of the code before it
+/// Copies bytes `begin` to `end` of an encoded vector, which is at a multiple of 4, to `to`, at a
+/// multiple of 16. It also copies up to 15 bytes before them; `to` must have space for these.
+/// Returns their position there. All workers call it; the bytes are valid after their next sync.
+/// @param begin  at least 16 bytes of the encoded vector precede it
 template <class Group>
 HCOMP_HD std::byte* bring_bytes(Group group, std::byte const* in, std::size_t begin,
                                 std::size_t end, std::byte* to) {
@@ -88,8 +91,8 @@ HCOMP_HD std::byte* bring_bytes(Group group, std::byte const* in, std::size_t be
   return to + skipped;
 }
 
-/// What is read behind the last byte of a chunk, with whole words, becomes 0: 16 bytes. For all workers,
-/// after their next sync.
+/// Clears the 16 bytes behind a chunk, which reads of complete words may access. All workers call
+/// it; the bytes are valid after their next sync.
 template <class Group> HCOMP_HD void clear_behind(Group group, std::byte* end) {
 #if defined(__CUDA_ARCH__)
 #pragma unroll 1
@@ -97,8 +100,8 @@ template <class Group> HCOMP_HD void clear_behind(Group group, std::byte* end) {
   for (int b = group.worker(); b < 16; b += Group::workers) end[b] = std::byte{0};
 }
 
-/// bring_bytes, and 0 behind them, as clear_behind: `to` has room for 31 bytes more. Returns how far
-/// behind `to` they begin. For all workers, before their next sync.
+/// bring_bytes followed by clear_behind: `to` must have space for 31 more bytes. Returns the offset
+/// of the bytes from `to`. All workers call it before their next sync.
 template <class Group>
 HCOMP_HD unsigned bring_chunk(Group group, std::byte const* in, std::size_t begin, std::size_t end,
                               std::byte* to) {
@@ -107,17 +110,18 @@ HCOMP_HD unsigned bring_chunk(Group group, std::byte const* in, std::size_t begi
   return static_cast<unsigned>(first - to);
 }
 
-/// Where a chunk of so many bytes goes: to `out`, or out(bytes).
+/// Destination of a chunk of `bytes` bytes: `out`, or out(bytes).
 HCOMP_HD inline std::byte* place_of(std::byte* out, std::size_t /*bytes*/) { return out; }
 template <class Out> HCOMP_HD std::byte* place_of(Out const& out, std::size_t bytes) {
   return out(bytes);
 }
-/// Says how long the chunk is, as soon as that is known.
+/// Announces the length of the chunk as soon as it is known.
 template <class Out>
 HCOMP_HD void announce_bytes([[maybe_unused]] Out const& out, [[maybe_unused]] std::size_t bytes) {
   if constexpr (requires { out.announce(bytes); }) out.announce(bytes);
 }
-/// Where it is put together: in the room, if the workers share memory, and otherwise in its place.
+/// Where the chunk is assembled: in the staging area if the workers share memory, otherwise in
+/// place.
 template <class Group, class Out>
 HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out const& out,
                              [[maybe_unused]] std::byte* room) {
@@ -126,16 +130,16 @@ HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out 
   else
     return out;
 }
-/// A chunk that workers have put together in memory they share, to its place. For all workers, after a
-/// sync. Returns its bytes.
-/// @param chunk  at a multiple of 16; as many bytes behind it are read
+/// Copies a chunk that workers assembled in shared memory to its destination. All workers call it
+/// after a sync. Returns its bytes.
+/// @param chunk  at a multiple of 16; 16 bytes behind it must be readable
 template <class Group, class Out>
 HCOMP_HD std::size_t send_whole(Group group, Out const& out, std::byte const* chunk,
                                 std::size_t bytes) {
   copy_chunk(group, place_of(out, bytes), chunk, bytes);
   return bytes;
 }
-/// The same before a sync, up to `end`, behind which there is room for 16 bytes.
+/// As send_whole, but before a sync; the chunk ends at `end`, with space for 16 bytes behind it.
 template <class Group, class Out>
 HCOMP_HD std::size_t send_chunk(Group group, Out const& out, std::byte* chunk, std::byte* end) {
   clear_behind(group, end);

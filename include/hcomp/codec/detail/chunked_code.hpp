@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Codes of variable rate: a header, a table of where every chunk begins (4 bytes each), and the
-/// chunks. What is the same for all of them, chunk by chunk with any group, and for whole vectors
-/// in the calling thread.
+/// Format of variable-rate codecs: a header, a table of chunk offsets (4 bytes each), and the
+/// chunks. The parts here are common to all of these codecs, chunk by chunk with any group, and for
+/// complete vectors in the calling thread.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,8 +17,8 @@
 
 namespace hcomp::detail {
 
-/// What becomes a code: what code `a` holds, or x if there is none, and added to it what code `b`
-/// holds, if there is one. Codes are sound, and on devices at multiples of 4.
+/// Sources of an encoded vector: the content of `a`, or x if `a` is null, plus the content of `b`
+/// unless null. The encoded vectors `a` and `b` are valid, and on devices at multiples of 4.
 template <class T> struct code_sources {
   std::size_t values;
   T const* x = nullptr;
@@ -29,22 +29,22 @@ template <class T> struct code_sources {
 template <class Header> HCOMP_HD constexpr std::size_t chunks_of(std::size_t values) {
   return (values + Header::chunk_values - 1) / Header::chunk_values;
 }
-/// Values of chunk i of `values`.
+/// Number of values in chunk i of `values` values.
 template <class Header>
 HCOMP_HD constexpr std::size_t values_of_chunk(std::size_t i, std::size_t values) {
   std::size_t const left = values - i * Header::chunk_values;
   return left < Header::chunk_values ? left : Header::chunk_values;
 }
-/// Where the first of so many chunks begins.
+/// Offset of the first of `chunks` chunks.
 template <class Header> HCOMP_HD constexpr std::size_t first_chunk_at(std::size_t chunks) {
   return sizeof(Header) + chunks * sizeof(std::uint32_t);
 }
 
-/// Bytes of a code.
+/// A byte range of an encoded vector.
 struct code_part {
   std::size_t begin, end;
 };
-/// What a code's table says of chunk i of `chunks`, and its header of the last.
+/// Range of chunk i of `chunks`, according to the table; for the last chunk also to the header.
 template <class Header>
 HCOMP_HD code_part part_of_code(std::byte const* in, std::size_t i, std::size_t chunks) {
   std::byte const* const begins = in + sizeof(Header);
@@ -59,14 +59,14 @@ template <class Header> void require_header(std::size_t given) {
     Header::refuse(std::to_string(given) + " bytes, the header has " +
                    std::to_string(sizeof(Header)));
 }
-/// The header of a code, behind which there may be other bytes.
-/// @throws wire_error  it is none, or bytes of the code are missing
+/// Returns the header of an encoded vector; other bytes may follow the vector.
+/// @throws wire_error  not a valid header, or bytes of the encoded vector are missing
 template <class Header> Header header_of_code(std::span<std::byte const> in) {
   require_header<Header>(in.size());
   return Header::checked(load<Header>(in.data()), in.size());
 }
-/// @param values, bytes  of the code
-/// @throws wire_error  always: chunk i is not sound
+/// @param values, bytes  of the encoded vector
+/// @throws wire_error  always: chunk i is invalid
 template <class Header>
 [[noreturn]] void refuse_chunk(std::size_t i, std::size_t values, code_part part,
                                std::size_t bytes) {
@@ -76,10 +76,10 @@ template <class Header>
       std::to_string(bytes) + ": its " + Header::chunks_are_of + " or neighbours say otherwise");
 }
 
-/// Makes chunks `first` to `end` of a code, one behind the other from byte `at` of `out` on, and
-/// what the table says of them. Returns where they end.
-/// @param limit  where bytes of `out` end that may be overwritten
-/// @param note   what is found out is added to it
+/// Encodes chunks `first` to `end` contiguously from byte `at` of `out` on, and writes their table
+/// entries. Returns their end.
+/// @param limit  end of the writable bytes of `out`
+/// @param note   receives information for `finish`
 template <class Group, class Coder>
 std::size_t encode_run(Group group, Coder const& coder,
                        code_sources<typename Coder::value_type> const& from, std::size_t first,
@@ -92,9 +92,9 @@ std::size_t encode_run(Group group, Coder const& coder,
   return at;
 }
 
-/// Whether chunk i of a code of `values` values can be one and is in its place; the same to all
-/// workers. Reads nothing beyond the code.
-/// @param bytes  of the code, as its header says; no less than its table
+/// Whether chunk i of an encoded vector of `values` values is valid and at a valid offset; the same
+/// in all workers. Reads nothing beyond the vector.
+/// @param bytes  length of the vector according to its header; at least its table
 template <class Group, class Coder>
 HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* in, std::size_t i,
                              std::size_t values, std::size_t bytes) {
@@ -107,7 +107,7 @@ HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* i
                         values_of_chunk<header>(i, values));
 }
 
-/// Where there is NaN or infinity among n values, at most 4096: a bit for every 64.
+/// Finds NaN and infinity among n values, at most 4096: one bit per 64 values.
 template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
   std::uint64_t runs = 0;
   for (std::size_t first = 0; first < n; first += 64) {
@@ -118,11 +118,10 @@ template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
   return runs;
 }
 
-// ---- Whole vectors, in the calling thread. Codes may begin anywhere.
-// ------------------------------
+// ---- Complete vectors, in the calling thread. Encoded vectors may begin at any address.
 
-/// @throws std::invalid_argument  too many values, or less bytes than they can take
-/// @param where  a class, with its colons
+/// @throws std::invalid_argument  too many values, or fewer bytes than their capacity
+/// @param where  the class name, with colons
 template <class C>
 void require_room(std::string const& where, char const* who, std::size_t values,
                   std::size_t bytes) {
@@ -133,8 +132,9 @@ void require_room(std::string const& where, char const* who, std::size_t values,
                                 std::to_string(C::max_values));
 }
 
-/// Returns the bytes of the code.
-/// @throws wire_error             it cannot be made; `out` is of no use then
+/// Encodes a vector and returns its bytes.
+/// @throws wire_error             the codec cannot encode the sum; the content of `out` is then
+///                                unspecified
 /// @throws std::invalid_argument  as require_room
 template <class C>
 std::size_t encode_code(char const* who, C const& codec,
@@ -153,7 +153,7 @@ std::size_t encode_code(char const* who, C const& codec,
   return codec.bytes_of(made);
 }
 
-/// @throws wire_error  not a code of `values` values by the same parameters, or damaged
+/// @throws wire_error  not an encoded vector of `values` values with these parameters, or damaged
 template <class C>
 void check_code(C const& codec, std::span<std::byte const> in, std::size_t values) {
   using header = typename C::coder_type::header;
@@ -161,7 +161,7 @@ void check_code(C const& codec, std::span<std::byte const> in, std::size_t value
   front.require(codec.options(), values);
   std::size_t const chunks = front.chunks;
   for (std::size_t i = 0; i < chunks; ++i) {
-    if (i + 4 < chunks) {  // where the next are, processors do not guess
+    if (i + 4 < chunks) {  // hardware prefetchers do not predict the next chunks
       std::size_t const next = part_of_code<header>(in.data(), i + 4, chunks).begin;
       for (std::size_t line = 0; line < 256; line += 64) prefetch(in.data(), next + line);
     }
@@ -170,7 +170,7 @@ void check_code(C const& codec, std::span<std::byte const> in, std::size_t value
   }
 }
 
-/// out = addends, which may be there or null, and what `in` holds.
+/// Decodes `in` into `out`, and adds `addends` unless null.
 /// @throws wire_error  as check_code; `out` is unchanged
 template <class C>
 void decode_code(C const& codec, std::span<std::byte const> in,

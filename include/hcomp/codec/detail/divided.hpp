@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Quotients that are the same bits on CPUs and GPUs.
+/// Division with the same bits on CPUs and GPUs.
 
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
@@ -8,7 +8,7 @@
 
 namespace hcomp::detail {
 
-/// As CPUs divide: a NaN keeps its bits and becomes quiet.
+/// Divides as CPUs do: a NaN keeps its payload and becomes quiet.
 HCOMP_HD inline float divided(float value, float by) {
   auto const bits = same_bits<std::uint32_t>(value);
   bool const is_nan = (bits & 0x7fffffffu) > 0x7f800000u;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Vectors of 32 bytes by AVX2: what instructions are called for integers of 32 and 64 bits.
+/// Wrappers of AVX2 intrinsics for 32-byte vectors of 32-bit and 64-bit integers.
 
 #include <concepts>
 #include <cstddef>
@@ -19,11 +19,11 @@ namespace hcomp::detail {
 template <class Lane>
 using lanes_256 = typename aligned_vector<Lane, 32 / static_cast<int>(sizeof(Lane))>::type;
 
-/// Attributes of what is always inlined into functions with the attribute gnu::target("avx2").
+/// Attributes of functions that are always inlined into functions with gnu::target("avx2").
 #define HCOMP_INLINE_AVX2 gnu::always_inline, gnu::target("avx2")
 
-/// Instructions for vectors of such lanes. A mark is a lane of which all bits are set; the others
-/// are 0.
+/// Operations on vectors of `Lane`. In a mark, all bits of a lane are equal: 1 if the lane is
+/// marked, otherwise 0.
 template <std::unsigned_integral Lane>
   requires(sizeof(Lane) >= 4)
 struct lanes_256_of {
@@ -43,7 +43,7 @@ struct lanes_256_of {
       return (lanes)_mm256_set1_epi64x(static_cast<long long>(value));
   }
 
-  // ---- Shifts, by up to all bits, and more
+  // ---- Shifts, by any number of bits, the lane width and more included
 
   [[HCOMP_INLINE_AVX2]] static lanes up(lanes const& of, int by) {
     __m128i const bits_up = _mm_cvtsi32_si128(by);
@@ -55,7 +55,7 @@ struct lanes_256_of {
     return bits == 32 ? (lanes)_mm256_srl_epi32((__m256i)of, bits_down)
                       : (lanes)_mm256_srl_epi64((__m256i)of, bits_down);
   }
-  /// The highest bit comes from above.
+  /// Arithmetic shift: copies of the highest bit move in from above.
   [[HCOMP_INLINE_AVX2]] static lanes down_with_sign(lanes const& of, int by) {
     if constexpr (bits == 32)
       return (lanes)_mm256_sra_epi32((__m256i)of, _mm_cvtsi32_si128(by));
@@ -75,7 +75,7 @@ struct lanes_256_of {
 
   // ---- Marks
 
-  /// Where the highest bit is set.
+  /// Marks lanes whose highest bit is set.
   [[HCOMP_INLINE_AVX2]] static lanes negative(lanes const& of) {
     return bits == 32 ? (lanes)_mm256_srai_epi32((__m256i)of, 31)
                       : (lanes)_mm256_cmpgt_epi64(_mm256_setzero_si256(), (__m256i)of);
@@ -84,16 +84,17 @@ struct lanes_256_of {
     return bits == 32 ? (lanes)_mm256_cmpeq_epi32((__m256i)of, _mm256_setzero_si256())
                       : (lanes)_mm256_cmpeq_epi64((__m256i)of, _mm256_setzero_si256());
   }
-  /// The marked lanes of x, the others of y.
+  /// Marked lanes of x, and unmarked lanes of y.
   [[HCOMP_INLINE_AVX2]] static lanes chosen(lanes const& marked, lanes const& x, lanes const& y) {
     return (lanes)_mm256_blendv_epi8((__m256i)y, (__m256i)x, (__m256i)marked);
   }
-  /// The highest bit of each lane, that of lane i as bit i.
+  /// The highest bit of lane i as bit i.
   [[HCOMP_INLINE_AVX2]] static std::uint64_t highest_bits(lanes const& of) {
     return static_cast<unsigned>(bits == 32 ? _mm256_movemask_ps((__m256)of)
                                             : _mm256_movemask_pd((__m256d)of));
   }
-  /// The opposite: bit first + i of `from` becomes the highest of lane i. Others may be anything.
+  /// The inverse: bit first + i of `from` becomes the highest bit of lane i. Lower bits are
+  /// unspecified.
   /// @param first  a multiple of `count`
   [[HCOMP_INLINE_AVX2]] static lanes to_highest_bits(std::uint64_t from, int first) {
     int const word = first / bits * bits;
@@ -102,9 +103,9 @@ struct lanes_256_of {
     return up(in_all(static_cast<Lane>(from >> word)), places - static_cast<Lane>(first - word));
   }
 
-  // ---- Of lanes whose highest bit is 0
+  // ---- For lanes whose highest bit is 0
 
-  /// Where a > b.
+  /// Marks lanes where a > b.
   [[HCOMP_INLINE_AVX2]] static lanes above(lanes const& a, lanes const& b) {
     return bits == 32 ? (lanes)_mm256_cmpgt_epi32((__m256i)a, (__m256i)b)
                       : (lanes)_mm256_cmpgt_epi64((__m256i)a, (__m256i)b);
@@ -116,9 +117,9 @@ struct lanes_256_of {
     return bits == 32 ? (lanes)_mm256_max_epu32((__m256i)a, (__m256i)b) : chosen(above(a, b), a, b);
   }
 
-  // ---- Places
+  // ---- Lane positions
 
-  /// Lane i = lane i - 1; the first is the last of `before`.
+  /// Lane i = lane i - 1; the first is the last lane of `before`.
   [[HCOMP_INLINE_AVX2]] static lanes moved(lanes const& before, lanes const& of) {
     __m256i const middle = _mm256_permute2x128_si256((__m256i)before, (__m256i)of, 0x21);
     return (lanes)_mm256_alignr_epi8((__m256i)of, middle, 16 - bits / 8);
@@ -131,7 +132,7 @@ struct lanes_256_of {
     return bits == 32 ? (lanes)_mm256_permutevar8x32_epi32((__m256i)of, _mm256_set1_epi32(7))
                       : (lanes)_mm256_permute4x64_epi64((__m256i)of, 0xff);
   }
-  /// To each lane, all that are before it.
+  /// Inclusive prefix sum over the lanes.
   [[HCOMP_INLINE_AVX2]] static lanes summed_up(lanes of) {
     of += (lanes)_mm256_slli_si256((__m256i)of, bits / 8);
     if constexpr (bits == 32) of += (lanes)_mm256_slli_si256((__m256i)of, 8);
@@ -146,11 +147,11 @@ struct lanes_256_of {
     else
       return all[0];
   }
-  /// Of lanes that all have the same highest bit.
+  /// For lanes whose highest bits are equal.
   [[HCOMP_INLINE_AVX2]] static Lane largest_of(lanes const& of) {
     return static_cast<Lane>(~least_of(~of));
   }
-  /// Bits that any lane has.
+  /// OR of all lanes.
   [[HCOMP_INLINE_AVX2]] static Lane any_of(lanes const& of) {
     __m128i two =
         _mm_or_si128(_mm256_castsi256_si128((__m256i)of), _mm256_extracti128_si256((__m256i)of, 1));

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Vectors of 64 bytes on processors that can put those into any order: what instructions are called
-/// for integers of 16, 32 and 64 bits.
+/// Wrappers of AVX-512 intrinsics for 64-byte vectors of 16-bit, 32-bit and 64-bit integers, for
+/// processors with byte permutation (VBMI).
 
 #include <cstddef>
 #include <cstdint>
@@ -14,12 +14,12 @@
 
 namespace hcomp::detail {
 
-// Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
+// Masked intrinsics replace unmasked ones, because g++ 12 warns about the headers of the latter.
 
 #define HCOMP_TARGET_VBMI \
   gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi,bmi2,lzcnt,popcnt")
 
-/// Whether functions with that attribute may be called.
+/// Whether the processor supports functions with HCOMP_TARGET_VBMI.
 inline bool puts_bytes_in_order() {
   static bool const does = [] {
     __builtin_cpu_init();
@@ -35,8 +35,7 @@ inline bool puts_bytes_in_order() {
 template <class Lane>
 using lanes_512 = typename aligned_vector<Lane, 64 / static_cast<int>(sizeof(Lane))>::type;
 
-/// Instructions for vectors of such lanes, integers of 16, 32 or 64 bits. A mask has a bit for each
-/// lane.
+/// Operations on vectors of 16-bit, 32-bit or 64-bit integers. A mask has one bit per lane.
 template <class Lane> struct lanes_of {
   static constexpr int bits = 8 * static_cast<int>(sizeof(Lane)), count = 512 / bits;
   using lanes = lanes_512<Lane>;
@@ -59,7 +58,7 @@ template <class Lane> struct lanes_of {
     else
       to = (lanes)_mm512_maskz_max_epu64(all, (__m512i)to, (__m512i)than);
   }
-  /// By up to all bits, and more.
+  /// Shifts by any number of bits, the lane width and more included.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_up(lanes& of, int by) {
     __m128i const bits_up = _mm_cvtsi32_si128(by);
     if constexpr (bits == 16)
@@ -78,7 +77,7 @@ template <class Lane> struct lanes_of {
     else
       of = (lanes)_mm512_maskz_srl_epi64(all, (__m512i)of, bits_down);
   }
-  /// The highest bit comes from above.
+  /// Arithmetic shift: copies of the highest bit move in from above.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_down_with_sign(lanes& of, int by) {
     __m128i const bits_down = _mm_cvtsi32_si128(by);
     if constexpr (bits == 16)
@@ -88,7 +87,7 @@ template <class Lane> struct lanes_of {
     else
       of = (lanes)_mm512_maskz_sra_epi64(all, (__m512i)of, bits_down);
   }
-  /// Lanes 1, 3, 5, ...
+  /// Shifts lanes 1, 3, 5, ...
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void shift_odd_down(lanes& of,
                                                                        int by) requires(bits < 64) {
     if constexpr (bits == 16)
@@ -97,7 +96,7 @@ template <class Lane> struct lanes_of {
       of = (lanes)_mm512_maskz_srlv_epi32(all, (__m512i)of,
                                           _mm512_set1_epi64(static_cast<long long>(by) << 32));
   }
-  /// The lanes that are marked, before the others, which are 0.
+  /// Moves the marked lanes to the front, and clears the remaining lanes.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void compress(mask marked, lanes& of) {
     if constexpr (bits == 16)
       of = (lanes)_mm512_maskz_compress_epi16(marked, (__m512i)of);
@@ -106,7 +105,7 @@ template <class Lane> struct lanes_of {
     else
       of = (lanes)_mm512_maskz_compress_epi64(marked, (__m512i)of);
   }
-  /// The opposite.
+  /// The inverse of compress.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void expand(mask marked, lanes& of) {
     if constexpr (bits == 16)
       of = (lanes)_mm512_maskz_expand_epi16(marked, (__m512i)of);
@@ -115,7 +114,7 @@ template <class Lane> struct lanes_of {
     else
       of = (lanes)_mm512_maskz_expand_epi64(marked, (__m512i)of);
   }
-  /// Lane i = lane i + by, modulo their number.
+  /// Lane i = lane i + by, modulo the number of lanes.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void rotate(lanes& of, int by) {
     lanes places;
     HCOMP_UNROLL for (int i = 0; i < count; ++i) places[i] = static_cast<Lane>(i);
@@ -127,7 +126,7 @@ template <class Lane> struct lanes_of {
     else
       of = (lanes)_mm512_maskz_permutexvar_epi64(all, (__m512i)places, (__m512i)of);
   }
-  /// Of all lanes.
+  /// Maximum over all lanes.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static std::uint64_t largest_of(lanes const& of) {
     __m256i const lower = _mm512_maskz_extracti64x4_epi64(15, (__m512i)of, 0),
                   upper = _mm512_maskz_extracti64x4_epi64(15, (__m512i)of, 1);
@@ -157,7 +156,7 @@ template <class Lane> struct lanes_of {
   static constexpr mask all = static_cast<mask>(~mask{0});
 };
 
-/// The same of 32 and 64 bits, and what is done with floats and their bits.
+/// lanes_of for 32 and 64 bits, with operations on floats and their bits.
 template <class Lane>
   requires(sizeof(Lane) >= 4)
 struct float_lanes_of : lanes_of<Lane> {
@@ -177,7 +176,7 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       return _mm512_fpclass_pd_mask((__m512d)of, 0x81);
   }
-  /// Lanes that are not marked stay as they are.
+  /// Unmarked lanes stay unchanged.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void set(lanes& to, mask marked,
                                                             lanes const& by) {
     if constexpr (bits == 32)
@@ -199,7 +198,7 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       to = (lanes)_mm512_mask_and_epi64((__m512i)to, marked, (__m512i)to, (__m512i)with);
   }
-  /// Lanes that are not marked become 0.
+  /// Unmarked lanes become 0.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void add_or_clear(lanes& to, mask marked,
                                                                      lanes const& more) {
     if constexpr (bits == 32)
@@ -207,7 +206,7 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       to = (lanes)_mm512_maskz_add_epi64(marked, (__m512i)to, (__m512i)more);
   }
-  /// of = from - of, where it is marked
+  /// of = from - of in marked lanes.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void subtract_from(lanes const& from,
                                                                       mask marked, lanes& of) {
     if constexpr (bits == 32)
@@ -222,7 +221,7 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       to = (lanes)_mm512_mask_or_epi64((__m512i)to, marked, (__m512i)to, (__m512i)which);
   }
-  /// Lane i = lane i - By; the first ones are the last ones of `before`.
+  /// Lane i = lane i - By; the first lanes are the last ones of `before`.
   template <int By>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void move(lanes const& before, lanes const& of,
                                                              lanes& moved) {
@@ -231,7 +230,7 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       moved = (lanes)_mm512_maskz_alignr_epi64(all, (__m512i)of, (__m512i)before, count - By);
   }
-  /// Lane `Place` in all lanes.
+  /// Broadcasts lane `Place`.
   template <int Place>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void repeat(lanes const& of, lanes& in_all) {
     if constexpr (bits == 32)
@@ -239,13 +238,14 @@ struct float_lanes_of : lanes_of<Lane> {
     else
       in_all = (lanes)_mm512_maskz_permutexvar_epi64(all, _mm512_set1_epi64(Place), (__m512i)of);
   }
-  /// The least of all lanes of a, in the first half of the lanes, and of b in the second.
+  /// The minimum over all lanes of a in the first half of the lanes, and that of b in the second
+  /// half.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void reduce_to_least(lanes const& a,
                                                                         lanes const& b,
                                                                         lanes& least) {
     reduce<true>(a, b, least);
   }
-  /// Bits that any lane has, in the same places.
+  /// OR over all lanes, in the same layout.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void reduce_to_bits(lanes const& a,
                                                                        lanes const& b, lanes& any) {
     reduce<false>(a, b, any);

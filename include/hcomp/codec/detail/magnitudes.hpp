@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How large the largest value of a vector is, as codecs that are fitted to it measure it.
+/// The largest magnitude of a vector, as measured by codecs that are fitted to it.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace hcomp::detail {
 
-/// |value| in 31 bits, which are in the order of magnitudes: of a float all bits, of a double the
-/// upper half. Of NaN and infinity 0. Signed, as the vectors of every CPU can compare them.
+/// |value| as a 31-bit integer with the same order: all bits of a float, the upper half of a
+/// double. 0 for NaN and infinity. Signed, because the vectors of every CPU compare signed
+/// integers.
 HCOMP_HD inline std::int32_t magnitude_bits(float value) {
   std::int32_t const bits = same_bits<std::int32_t>(value) & 0x7fffffff;
   return bits < 0x7f800000 ? bits : 0;
@@ -23,7 +24,7 @@ HCOMP_HD inline std::int32_t magnitude_bits(double value) {
   auto const bits = static_cast<std::int32_t>(same_bits<std::uint64_t>(value) >> 32) & 0x7fffffff;
   return bits < 0x7ff00000 ? bits : 0;
 }
-/// The least magnitude of such bits. 0 if no value can have them, as of damaged messages.
+/// The smallest magnitude with these bits, or 0 if no value has them, as in damaged messages.
 template <class T> double magnitude_of(std::uint32_t bits) {
   double value;
   if constexpr (std::is_same_v<T, float>)
@@ -33,7 +34,7 @@ template <class T> double magnitude_of(std::uint32_t bits) {
   return is_finite(value) && value > 0 ? value : 0;
 }
 
-/// The largest of this worker's share of n values.
+/// The maximum over this worker's values among n.
 template <class Group, class T>
 HCOMP_HD std::uint32_t largest_magnitude(Group group, T const* x, std::size_t n) {
   std::int32_t largest = 0;
@@ -43,14 +44,14 @@ HCOMP_HD std::uint32_t largest_magnitude(Group group, T const* x, std::size_t n)
   }
   return static_cast<std::uint32_t>(largest);
 }
-/// What FittedVariableRate codecs say of a vector.
+/// The measure of FittedVariableRate codecs.
 template <class T> std::uint32_t largest_magnitude(std::span<T const> x) {
   return largest_magnitude(serial_group{}, x.data(), x.size());
 }
 
-/// The same of every so many chunks; see FittedVariableRate.
+/// largest_magnitude for each block of `chunks` chunks; see FittedVariableRate.
 template <class T, std::size_t ChunkValues> struct measure_magnitudes {
-  std::size_t values, chunks;  ///< of one block
+  std::size_t values, chunks;  ///< number of values in total, and of chunks per block
   T const* x;
   std::uint32_t* found;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Of all NaNs one, so that it does not matter which of two came first.
+/// Canonicalizes NaN, so that the result does not depend on the order of two NaNs.
 
 #include <cstdint>
 #include <hcomp/core/bits.hpp>

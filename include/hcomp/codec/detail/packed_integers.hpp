@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Integers in as many bits as the longest of them takes, one behind the other.
+/// Integers packed contiguously, with the number of bits of the longest one.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace hcomp::detail {
 
-/// @param width  bits of each, 0 to 64
+/// @param width  bits per integer, 0 to 64
 HCOMP_HD inline std::size_t packed_bytes(int width, std::size_t n) {
   auto const bits = static_cast<std::size_t>(width);
   return n / 8 * bits + (n % 8 * bits + 7) / 8;
@@ -18,16 +18,17 @@ HCOMP_HD inline std::size_t packed_bytes(int width, std::size_t n) {
 HCOMP_HD inline std::uint64_t without_sign(std::int64_t value, int width) {
   return width == 0 ? 0 : static_cast<std::uint64_t>(value) & ~std::uint64_t{0} >> (64 - width);
 }
-/// The opposite of without_sign.
+/// The inverse of without_sign.
 HCOMP_HD inline std::int64_t with_sign(std::uint64_t low_bits, int width) {
   return width == 0 ? 0 : static_cast<std::int64_t>(low_bits << (64 - width)) >> (64 - width);
 }
 
-/// `width` bits, and others above them, from bit `from` of a byte on; they may be in 9 bytes.
+/// Loads `width` bits from bit `from` of a byte on; bits above them are unspecified. They may span
+/// 9 bytes.
 /// @param given  bytes that may be read
 HCOMP_HD inline std::uint64_t bits_of_bytes(std::byte const* in, [[maybe_unused]] std::size_t given,
                                             int from, int width) {
-#if !defined(__CUDA_ARCH__)  // where bytes that are not aligned are loaded one by one
+#if !defined(__CUDA_ARCH__)  // devices load unaligned bytes one by one
   if (given >= sizeof(std::uint64_t) && from + width <= 64) return load<std::uint64_t>(in) >> from;
 #endif
   if (width == 0) return 0;
@@ -37,7 +38,7 @@ HCOMP_HD inline std::uint64_t bits_of_bytes(std::byte const* in, [[maybe_unused]
   return bits;
 }
 
-/// @param out  packed_bytes(width, n)
+/// @param out  packed_bytes(width, n) bytes
 HCOMP_HD inline void pack_integers(std::int64_t const* q, int width, std::size_t n,
                                    std::byte* out) {
   std::uint64_t word = 0;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Packed integers by vectors of 64 bytes, on processors that can put those into any order: the
-/// bytes of packed_integers.hpp.
+/// Packed integers with 64-byte vectors, for processors with byte permutation (VBMI): the bytes of
+/// packed_integers.hpp.
 
 #include <array>
 #include <concepts>
@@ -21,18 +21,18 @@ namespace hcomp::detail {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// Packs and unpacks vectors of integers, of which so many of the lowest bits are left out.
+/// Packs and unpacks vectors of integers, and can omit their lowest bits.
 ///
-/// Integers that are in one word of 64 bits are joined there, and eight words are packed as eight
-/// integers are.
+/// The integers of a 64-bit word are joined first. Eight joined words are then packed like eight
+/// integers.
 template <std::unsigned_integral Lane> class lanes_packer {
  public:
   using lanes = lanes_512<Lane>;
   static constexpr int lane_bits = 8 * static_cast<int>(sizeof(Lane));
   static constexpr int per_word = 64 / lane_bits;
 
-  /// @param width     of each integer, 0 to lane_bits - left_out
-  /// @param left_out  bits below those
+  /// @param width     bits per packed integer, 0 to lane_bits - left_out
+  /// @param left_out  number of omitted lowest bits
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] explicit lanes_packer(int width, int left_out = 0)
       : width_(width), left_out_(left_out) {}
 
@@ -41,8 +41,8 @@ template <std::unsigned_integral Lane> class lanes_packer {
     return static_cast<std::size_t>(word_width());
   }
 
-  /// Writes vectors, one behind the other, and up to 64 bytes behind them. Other bits of q may be
-  /// anything.
+  /// Packs vectors contiguously, and writes up to 64 bytes behind them. Bits of q outside the
+  /// packed range are ignored.
   template <int Count>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void pack(lanes const (&q)[Count],
                                                       std::byte* out) const {
@@ -65,15 +65,16 @@ template <std::unsigned_integral Lane> class lanes_packer {
     }
   }
 
-  /// Reads vectors, one behind the other, and up to 64 bytes behind them. The lowest `width` bits of
-  /// q become those of integers, and above there may be others: with_sign or without_sign goes next.
-  // Loads with a mask, of bytes() alone, take three times as long where they are from memory.
+  /// Unpacks contiguous vectors, and reads up to 64 bytes behind them. The lowest `width` bits of q
+  /// are the integers; higher bits are unspecified until with_sign or without_sign is called.
+  // Masked loads of bytes() bytes take three times as long from memory.
   template <int Count>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void unpack(std::byte const* in,
                                                         lanes (&q)[Count]) const {
     __m512i const begins = multiples(word_width());
     __m512i const bits = _mm512_set1_epi64(static_cast<std::int64_t>(bits_of_bytes()));
-    if (lane_bits == 64 || word_width() > most_bits) {  // from the two words that one is in
+    if (lane_bits == 64 || word_width() > most_bits) {  // from the two words that contain an
+                                                        // integer
       __m512i const first = _mm512_maskz_srli_epi64(all, begins, 6);
       __m512i const second = _mm512_maskz_add_epi64(all, first, _mm512_set1_epi64(1));
       HCOMP_UNROLL for (int i = 0; i < Count; ++i) {
@@ -86,7 +87,7 @@ template <std::unsigned_integral Lane> class lanes_packer {
       }
       return;
     }
-    // eight bytes from the first of each word on, and of these, those of each integer
+    // load eight bytes from the first byte of each word on, and select each integer's bits
     __m512i const places =
         _mm512_maskz_add_epi8(all_bytes, to_all_bytes(_mm512_maskz_srli_epi64(all, begins, 3)),
                               _mm512_set1_epi64(0x0706050403020100));
@@ -98,7 +99,7 @@ template <std::unsigned_integral Lane> class lanes_packer {
           all_bytes, from, _mm512_maskz_permutexvar_epi8(all_bytes, places, packed));
     }
   }
-  /// What unpack has set becomes two's complements, with zeros for what is left out.
+  /// Converts the result of unpack to two's complements, with zeros for omitted bits.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void with_sign(lanes& q) const {
     of::shift_up(q, unused());
     of::shift_down_with_sign(q, unused() - left_out_);
@@ -112,15 +113,15 @@ template <std::unsigned_integral Lane> class lanes_packer {
   using of = lanes_of<Lane>;
   static constexpr __mmask8 all = 0xff;
   static constexpr __mmask64 all_bytes = ~__mmask64{0};
-  static constexpr int most_bits = 57;  ///< which are in 8 bytes wherever they begin
+  static constexpr int most_bits = 57;  ///< any integer of this width fits into 8 bytes at every
+                                        ///< bit offset
 
-  /// Which word's byte each of the packed ones is, where every word has been shifted up to the bit
-  /// at which it begins in a byte.
+  /// Source of each packed byte, after every word is shifted up to its bit offset within a byte.
   struct order {
-    std::uint8_t first[64];   ///< for vpermi2b: from 64 on, of what was shifted beyond 64 bits
-    std::uint8_t second[64];  ///< of the word behind that, which begins in the same byte
-    std::uint64_t shared;     ///< bytes that have a second
-    std::uint8_t up[8];       ///< by so many bits
+    std::uint8_t first[64];   ///< index for vpermi2b: from 64 on, bits shifted beyond 64 bits
+    std::uint8_t second[64];  ///< index into the next word, which begins in the same byte
+    std::uint64_t shared;     ///< mask of the bytes that have a second source
+    std::uint8_t up[8];       ///< shift of each word, in bits
   };
   static constexpr auto orders = [] {
     std::array<order, 64 + 1> all_orders{};
@@ -141,7 +142,7 @@ template <std::unsigned_integral Lane> class lanes_packer {
   [[gnu::always_inline]] int word_width() const { return per_word * width_; }
   /// Bits of a lane above an integer.
   [[gnu::always_inline]] int unused() const { return lane_bits - width_; }
-  /// Of a word, from which bit on each byte of its integers is taken.
+  /// Bit offset in a word from which each byte of its integers is taken.
   [[gnu::always_inline]] std::uint64_t bits_of_bytes() const {
     auto const width = static_cast<std::uint64_t>(width_);
     if constexpr (lane_bits == 16) return 0x0800080008000800 + width * 0x0303020201010000;
@@ -153,7 +154,7 @@ template <std::unsigned_integral Lane> class lanes_packer {
     return _mm512_maskz_mul_epu32(all, _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
                                   _mm512_set1_epi64(of));
   }
-  /// Of the lowest byte of each word.
+  /// Copies the lowest byte of each word to all its bytes.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static __m512i to_all_bytes(__m512i const& words) {
     return _mm512_maskz_shuffle_epi8(
         all_bytes, words,
@@ -161,7 +162,7 @@ template <std::unsigned_integral Lane> class lanes_packer {
                          0x0808080808080808, 0));
   }
 
-  /// The integers of each word, one behind the other in its lowest bits.
+  /// Joins the integers of each word contiguously in its lowest bits.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void join(lanes const& q,
                                                       lanes_512<std::uint64_t>& words) const {
     lanes top = q;
@@ -178,7 +179,8 @@ template <std::unsigned_integral Lane> class lanes_packer {
       join_pairs<std::uint32_t, std::uint64_t>(pairs, 2 * width_, words);
     }
   }
-  /// Integers in the highest bits of lanes, to pairs in the lowest bits of lanes of twice as many.
+  /// Joins integers in the highest bits of lanes to pairs in the lowest bits of lanes twice as
+  /// wide.
   template <class One, class Two>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void join_pairs(lanes_512<One> const& q,
                                                                    int width,
@@ -189,11 +191,13 @@ template <std::unsigned_integral Lane> class lanes_packer {
     pairs = (lanes_512<Two>)closer;
     lanes_of<Two>::shift_down(pairs, bits - width);
   }
-  /// Words of up to 8 bits.
+  /// Packs words of up to 8 bits.
   template <int Count>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void pack_short(lanes const (&q)[Count],
                                                             std::byte* out) const {
-    std::uint64_t const kept = 0x0101010101010101u * ((1u << word_width()) - 1);  // of each byte
+    std::uint64_t const kept = 0x0101010101010101u * ((1u << word_width()) - 1);  // mask of the
+                                                                                  // used bits of
+                                                                                  // each byte
     HCOMP_UNROLL for (int i = 0; i < Count; ++i) {
       lanes_512<std::uint64_t> words;
       join(q[i], words);

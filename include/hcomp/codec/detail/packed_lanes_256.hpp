@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packed integers by vectors of 32 bytes, by AVX2: the bytes of packed_integers.hpp.
+/// Packed integers with 32-byte vectors (AVX2): the bytes of packed_integers.hpp.
 
 #include <array>
 #include <concepts>
@@ -18,26 +18,26 @@ namespace hcomp::detail {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// Packs and unpacks integers of 32 or 64 bits, of which so many of the lowest bits are left out.
+/// Packs and unpacks integers of 32 or 64 bits, and can omit their lowest bits.
 ///
-/// AVX2 moves bytes only within 16 bytes. These are a half of a vector, and what is packed of it
-/// begins in some byte, which it may share with the last integer of the half before it.
+/// AVX2 moves bytes only within 16 bytes, half a vector. A packed half begins in some byte, which
+/// it may share with the last integer of the previous half.
 template <std::unsigned_integral Lane> class lanes_packer_256 {
   using of = lanes_256_of<Lane>;
   static constexpr std::size_t lane_bytes = sizeof(Lane), per_half = 16 / lane_bytes;
-  /// Vectors of eight integers, behind which bytes begin as in front of them.
+  /// Number of vectors that hold eight integers: the next vector begins at the same bit offset.
   static constexpr std::size_t together = 8 / (2 * per_half);
 
  public:
   using lanes = typename of::lanes;
 
-  /// @param width     of each integer, 0 to all bits - left_out
-  /// @param left_out  bits below those
+  /// @param width     bits per packed integer, 0 to all bits - left_out
+  /// @param left_out  number of omitted lowest bits
   [[HCOMP_INLINE_AVX2]] explicit lanes_packer_256(int width, int left_out = 0)
       : width_(width), left_out_(left_out) {}
 
-  /// Writes vectors, one behind the other, and up to 16 bytes behind them. Other bits of q may be
-  /// anything.
+  /// Packs vectors contiguously, and writes up to 16 bytes behind them. Bits of q outside the
+  /// packed range are ignored.
   template <std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void pack(lanes const (&q)[Count], std::byte* out) const {
     static_assert(Count % together == 0);
@@ -60,16 +60,17 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
     }
   }
 
-  /// Reads vectors, one behind the other, and up to 17 bytes behind them. The lowest `width` bits of
-  /// q become those of integers, and above there may be others: with_sign or without_sign goes next.
+  /// Unpacks contiguous vectors, and reads up to 17 bytes behind them. The lowest `width` bits of q
+  /// are the integers; higher bits are unspecified until with_sign or without_sign is called.
   template <std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void unpack(std::byte const* in, lanes (&q)[Count]) const {
-    if (width_ <= of::bits - 7)  // which are in the bytes of a lane wherever they begin
+    if (width_ <= of::bits - 7)  // an integer of this width fits into the bytes of a lane at every
+                                 // bit offset
       unpack_from<false>(in, q);
     else
       unpack_from<true>(in, q);
   }
-  /// What unpack has set becomes two's complements, with zeros for what is left out.
+  /// Converts the result of unpack to two's complements, with zeros for omitted bits.
   [[HCOMP_INLINE_AVX2]] lanes with_sign(lanes const& q) const {
     return of::down_with_sign(of::up(q, unused()), unused() - left_out_);
   }
@@ -78,15 +79,16 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
   }
 
  private:
-  /// Where the bytes of a vector are. Packed, an integer begins in some bit of its first byte: of it
-  /// moved up so far, that byte is the lowest, and the rest is moved down by 8 bits.
+  /// Source of each byte of a vector. A packed integer begins at some bit of its first byte.
+  /// `first` takes this byte from the integer shifted up to that bit. The remaining bytes come from
+  /// the integer shifted down by 8 minus that bit: the rest.
   struct order {
-    Lane up[of::count] = {};    ///< by so many bits
-    std::uint8_t all[32] = {};  ///< of each integer, packed, as many bytes as a lane has
-    // of each packed byte; from 128 on, there is none
-    std::uint8_t first[32] = {};  ///< which integer begins there
-    std::uint8_t rest[32] = {};   ///< which byte of a rest it is
-    std::uint8_t last[32] = {};  ///< the byte of a rest in which the next half begins, as its first
+    Lane up[of::count] = {};    ///< shift of each integer, in bits
+    std::uint8_t all[32] = {};  ///< for unpacking: the bytes of each packed integer, one lane wide
+    // per packed byte; 128 and above: no source
+    std::uint8_t first[32] = {};  ///< byte of the integer that begins there
+    std::uint8_t rest[32] = {};   ///< byte of a rest
+    std::uint8_t last[32] = {};  ///< byte of a rest that falls into the first byte of the next half
   };
   static constexpr auto orders = [] {
     std::array<std::array<order, together>, of::bits + 1> all_orders{};
@@ -118,7 +120,7 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
   std::size_t width() const { return static_cast<std::size_t>(width_); }
   /// Bits of a lane above an integer.
   int unused() const { return of::bits - width_; }
-  /// In which byte so many halves end.
+  /// Byte in which the given number of halves ends.
   std::size_t begin(std::size_t halves) const { return halves * per_half * width() / 8; }
 
   [[HCOMP_INLINE_AVX2]] static __m256i bytes(std::uint8_t const (&places)[32]) {
@@ -128,11 +130,11 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((__m128i const*)lower)),
                                    _mm_loadu_si128((__m128i const*)upper), 1);
   }
-  /// The bits that are packed, lowest.
+  /// The packed bits, in the lowest bits.
   [[HCOMP_INLINE_AVX2]] lanes alone(lanes const& q) const {
     return of::down(of::up(q, unused() - left_out_), unused());
   }
-  /// @tparam NextByte  an integer may be in one byte more than a lane has
+  /// @tparam NextByte  an integer may span one byte more than a lane has
   template <bool NextByte, std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void unpack_from(std::byte const* in, lanes (&q)[Count]) const {
     static_assert(Count % together == 0);
@@ -148,7 +150,7 @@ template <std::unsigned_integral Lane> class lanes_packer_256 {
       if ((i + 1) % together == 0) in += width();
     }
   }
-  /// Of less than 8 bits: many may be in a byte, and eight are in a word.
+  /// Packs integers of less than 8 bits: a byte may hold several, and eight fit into a word.
   template <std::size_t Count>
   [[HCOMP_INLINE_AVX2]] void pack_short(lanes const (&q)[Count], std::byte* out) const {
     using of_words = lanes_256_of<std::uint64_t>;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// How the workers of a group, and groups beside each other, share one array: parts of their own,
-/// counts of those before, additions that nobody loses.
+/// Concurrent access of workers and groups to one array: ranges of items per worker, prefix counts,
+/// and atomic additions.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace hcomp::detail {
 
-/// A group beside which others work on the same memory: also what its only worker adds is not lost.
+/// A group that shares memory with concurrent groups: its additions are atomic even with a single
+/// worker.
 template <class Group> struct beside_others : Group {
   HCOMP_HD explicit beside_others(Group group) : Group(group) {}
 };
@@ -18,8 +19,8 @@ template <class Group> struct beside_others : Group {
 template <class Group> inline constexpr bool adds_alone = Group::workers == 1;
 template <class Group> inline constexpr bool adds_alone<beside_others<Group>> = false;
 
-/// *at += value, of several workers at once; returns what was there. Integers only: of floats the
-/// result would depend on who comes first.
+/// Atomic *at += value; returns the previous value. Integers only: a float result would depend on
+/// the order.
 template <class Group, class T>
   requires std::is_unsigned_v<T> HCOMP_HD T fetch_add(Group, T* at, T value) {
     if constexpr (adds_alone<Group>) {
@@ -36,7 +37,7 @@ template <class Group, class T>
     }
   }
 
-/// *at |= bits, of several workers at once.
+/// Atomic *at |= bits.
 template <class Group, class T>
 requires std::is_unsigned_v<T> HCOMP_HD void add_bits(Group, T* at, std::type_identity_t<T> bits) {
   if constexpr (adds_alone<Group>) {
@@ -51,7 +52,7 @@ requires std::is_unsigned_v<T> HCOMP_HD void add_bits(Group, T* at, std::type_id
   }
 }
 
-/// *at = the larger of both, of several workers at once.
+/// Atomic *at = max(*at, value).
 template <class Group> HCOMP_HD void raise_to(Group, std::uint32_t* at, std::uint32_t value) {
   if constexpr (adds_alone<Group>) {
     *at = *at < value ? value : *at;
@@ -78,12 +79,12 @@ template <class Group> HCOMP_HD item_range own_items(Group group, std::size_t it
   return {items * worker / workers, items * (worker + 1) / workers};
 }
 
-/// What the workers before this one have counted, and all together.
+/// Counts of the workers before this one, and of all workers.
 struct worker_counts {
   std::uint64_t before, all;
 };
 
-/// @param shared  one word per worker, of all workers; free again after the group's next sync
+/// @param shared  one word per worker, shared by all workers; reusable after the group's next sync
 template <class Group>
 HCOMP_HD worker_counts count_together(Group group, std::uint64_t mine, std::uint64_t* shared) {
   if constexpr (Group::workers == 1) {

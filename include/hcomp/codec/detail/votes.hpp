@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What workers find out together about single values: bits of words, and what is largest.
+/// Collective operations of workers on values: bit masks, transposition and maxima.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace hcomp::detail {
 
-/// put(h, bits) for all halves h of words: bit j is whether is_set(i, look(i)) for i = 32 h + j, and 0
-/// from n on. By workers in warps: neighbours look at neighbouring values, as memory likes it. Since that
-/// is far away, they look at several before they judge the first.
+/// Calls put(h, bits) for all 32-bit halves h of words. Bit j is is_set(i, look(i)) for i = 32 h +
+/// j, and 0 from n on. Workers in warps read neighbouring values, which coalesces accesses. Each
+/// issues several reads before it uses the first, to hide memory latency.
 template <HasWarps Group, class Look, class IsSet, class Put>
 HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set, Put const& put) {
   constexpr int at_once = 8;
@@ -41,10 +41,10 @@ HCOMP_HD void vote_on(Group group, int n, Look const& look, IsSet const& is_set,
   }
 }
 
-/// Bit k of lane j's word becomes bit j of lane k's. For all lanes of a warp.
+/// Bit k of lane j's word becomes bit j of lane k's word. All lanes of a warp call it.
 template <HasWarps Group> HCOMP_HD std::uint32_t transposed_bits(Group group, std::uint32_t word) {
   auto const lane = static_cast<unsigned>(group.worker());
-  std::uint32_t lower = 0x0000ffffu;  // bits whose number has no `apart` in it
+  std::uint32_t lower = 0x0000ffffu;  // bits whose index does not contain `apart`
   HCOMP_UNROLL
   for (unsigned apart = 16; apart > 0; apart /= 2) {
     std::uint32_t const other = group.xor_shuffle(word, static_cast<int>(apart));
@@ -56,16 +56,16 @@ template <HasWarps Group> HCOMP_HD std::uint32_t transposed_bits(Group group, st
   return word;
 }
 
-/// What has to see a place before something is put there.
+/// A `put` that reads a location before it writes there.
 template <class Put>
 concept LooksFirst = requires(Put const& put) {
   put.look(0);
 };
 
-/// put(i, value_of(k)) for i = 32 (h + k) + the worker's lane, k < 32, as far as these are below n. For
-/// all lanes of a warp, which have neighbouring values; value_of is called by all of them together.
-/// @param put  if it LooksFirst, called by put(i, value, put.look(i)): several places are looked at
-///             before anything is put to the first
+/// Calls put(i, value_of(k)) for i = 32 (h + k) + lane and all k < 32 with i < n. All lanes of a
+/// warp call it, for neighbouring values; they call value_of together.
+/// @param put  if it LooksFirst, the call is put(i, value, put.look(i)), with several reads before
+///             the first write
 template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void put_columns(Group group, int h, int n, ValueOf const& value_of, Put const& put) {
   constexpr int at_once = 8;
@@ -99,7 +99,7 @@ HCOMP_HD void put_columns(Group group, int h, int n, ValueOf const& value_of, Pu
     give(std::false_type{});
 }
 
-/// put(i, value_of(bit)) for i < n, of bit i of `bits`: see put_columns. One load is for 32 workers.
+/// Calls put(i, value_of(bit i of `bits`)) for i < n, as put_columns. One load serves 32 workers.
 template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void for_bits(Group group, std::byte const* bits, int n, ValueOf const& value_of,
                        Put const& put) {
@@ -114,17 +114,17 @@ HCOMP_HD void for_bits(Group group, std::byte const* bits, int n, ValueOf const&
   }
 }
 
-/// The same of counts: bit p of count i is bit i of plane p, in which half h of words is number
-/// p plane_halves + h of `bits`.
-/// @param value_of  behind the last value called with any count below 2^planes
+/// The same for counts: bit p of count i is bit i of plane p. Half h of plane p's words is word p *
+/// plane_halves + h of `bits`.
+/// @param value_of  behind the last value it receives unspecified counts below 2^planes
 template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::size_t plane_halves,
                          int n, ValueOf const& value_of, Put const& put) {
-  constexpr int at_once = 4;  // planes that are loaded before one of them is looked at
+  constexpr int at_once = 4;  // planes loaded before the first is used
   int const lane = group.worker() % 32, halves = (n + 31) / 32;
   for (int h = group.worker() / 32 * 32; h < halves; h += Group::workers) {
     std::uint32_t counts[32] = {};
-    for (int left = planes; left > 0; left -= at_once) {  // the highest first
+    for (int left = planes; left > 0; left -= at_once) {  // from the highest plane down
       std::uint32_t words[at_once] = {};
       HCOMP_UNROLL
       for (int p = 0; p < at_once; ++p)
@@ -145,7 +145,7 @@ HCOMP_HD void for_counts(Group group, std::byte const* bits, int planes, std::si
   }
 }
 
-/// The largest of all workers' numbers, below 2^bits, to all of them.
+/// Maximum of all workers' numbers, which are below 2^bits; returned in all workers.
 template <class Group>
 HCOMP_HD std::uint32_t largest_in(Group group, std::uint32_t number, int bits) {
   std::uint32_t largest = 0;
@@ -156,7 +156,7 @@ HCOMP_HD std::uint32_t largest_in(Group group, std::uint32_t number, int bits) {
   return largest;
 }
 
-/// Each number becomes the largest of all workers' there, to all of them.
+/// Replaces each number by the maximum of all workers' numbers at its index, in all workers.
 /// @param bits  numbers are below 2^bits
 template <class Group, std::size_t N>
 HCOMP_HD void raise_to_largest(Group group, std::uint32_t (&numbers)[N], int bits) {
