@@ -15,6 +15,7 @@
 
 namespace hcomp::detail::thc {
 
+/// Transforms `size` values of x in place.
 /// @param x     shared by the workers of the group
 /// @param size  a power of two
 template <class Group> HCOMP_HD void hadamard(Group group, float* x, int size) {
