@@ -111,7 +111,7 @@ struct original_cells {
     }
     bool negative(int) const { return false; }
   };
-  row make_codec_entry(std::uint32_t value) const {
+  row row_of(std::uint32_t value) const {
     row at{};
     for (std::uint32_t t = 0; t < 3; ++t)
       at.first[t] = static_cast<std::uint32_t>(
@@ -150,7 +150,7 @@ template <int Hashes> struct free_cells {
     }
     bool negative(int) const { return false; }
   };
-  row make_codec_entry(std::uint32_t) const { return {this}; }
+  row row_of(std::uint32_t) const { return {this}; }
 };
 
 /// Peeling by the book, round by round over all values that are left: how many are left after each.
@@ -160,19 +160,19 @@ std::vector<std::size_t> left_by_the_book(Layout const& layout, marks const& wor
   for_each_mark(words, [&](std::uint32_t value) { alive.push_back(value); });
   std::vector<int> degree(layout.size());
   for (auto const value : alive)
-    for (int t = 0; t < 3; ++t) ++degree[layout.make_codec_entry(value).cell(t, value)];
+    for (int t = 0; t < 3; ++t) ++degree[layout.row_of(value).cell(t, value)];
   std::vector<std::size_t> left;
   for (;;) {
     std::vector<std::uint32_t> peeled, kept;
     for (auto const value : alive) {
       bool alone = false;
       for (int t = 0; t < 3; ++t)
-        alone |= degree[layout.make_codec_entry(value).cell(t, value)] == 1;
+        alone |= degree[layout.row_of(value).cell(t, value)] == 1;
       (alone ? peeled : kept).push_back(value);
     }
     if (peeled.empty()) return left;
     for (auto const value : peeled)
-      for (int t = 0; t < 3; ++t) --degree[layout.make_codec_entry(value).cell(t, value)];
+      for (int t = 0; t < 3; ++t) --degree[layout.row_of(value).cell(t, value)];
     alive = kept;
     left.push_back(alive.size());
   }
@@ -191,7 +191,7 @@ TEST_CASE("lhc cells: a row lies in each table once, its values in cells of thei
   for (std::uint32_t const rows : {1u, 2u, 7u, 1000u}) {
     cell_layout const layout{hcomp::mix(rows), rows};
     for (std::uint32_t start = 0; start < 320; start += 32) {
-      auto const row = layout.make_codec_entry(start);
+      auto const row = layout.row_of(start);
       for (int t = 0; t < 3; ++t) {
         std::vector<int> hits(32);
         for (std::uint32_t value = start; value < start + 32; ++value) {
@@ -199,7 +199,7 @@ TEST_CASE("lhc cells: a row lies in each table once, its values in cells of thei
           REQUIRE(cell / (rows * 32) == static_cast<std::uint32_t>(t));
           REQUIRE(cell / 32 == row.first[t] / 32);
           ++hits[cell % 32];
-          REQUIRE(layout.make_codec_entry(value).cell(t, value) == cell);
+          REQUIRE(layout.row_of(value).cell(t, value) == cell);
         }
         REQUIRE(hits == std::vector<int>(32, 1));
       }
@@ -213,7 +213,7 @@ TEST_CASE("lhc cells: rows, turns and signs are spread evenly") {
   constexpr int rows = 1 << 15;
   std::vector<int> at(3 * 16), turn(3 * 32), negative(3), same_turn(3);
   for (std::uint32_t r = 0; r < rows; ++r) {
-    auto const row = layout.make_codec_entry(r * 32);
+    auto const row = layout.row_of(r * 32);
     for (int t = 0; t < 3; ++t) {
       ++at[row.first[t] / 32];
       ++turn[static_cast<std::size_t>(t) * 32 + row.cell(t, 0) % 32];
@@ -239,8 +239,8 @@ TEST_CASE("lhc cells: golden places") {
   std::vector<std::uint32_t> places;
   for (std::uint32_t value = 0; value < 3200; value += 7)
     for (int t = 0; t < 3; ++t) {
-      places.push_back(layout.make_codec_entry(value).cell(t, value));
-      places.push_back(layout.make_codec_entry(value).negative(t));
+      places.push_back(layout.row_of(value).cell(t, value));
+      places.push_back(layout.row_of(value).negative(t));
     }
   CHECK(hcomp::fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(places.data()),
                            places.size() * 4) == 5856809066908368938u);
@@ -596,7 +596,7 @@ TEST_CASE(
     for (std::size_t k = 0; k < plan.progress.claims; ++k) read[plan.claims[k].value] = true;
     std::vector<double> cells(layout.size());  // what stays when all that peels is taken out
     for_each_mark(words, [&](std::uint32_t value) {
-      auto const row = layout.make_codec_entry(value);
+      auto const row = layout.row_of(value);
       if (!read[value])
         for (int t = 0; t < 3; ++t)
           cells[row.cell(t, value)] += row.negative(t) ? -exact[value] : exact[value];
@@ -605,7 +605,7 @@ TEST_CASE(
     for_each_mark(words, [&](std::uint32_t value) {
       energy += exact[value] * exact[value];
       if (read[value]) return;
-      auto const row = layout.make_codec_entry(value);
+      auto const row = layout.row_of(value);
       double guess[3];
       for (int t = 0; t < 3; ++t)
         guess[t] = row.negative(t) ? -cells[row.cell(t, value)] : cells[row.cell(t, value)];

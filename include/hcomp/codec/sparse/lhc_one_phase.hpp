@@ -252,7 +252,7 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
     detail::sparse::for_marked(simd_group{}, left.marks.data(), left.marks.size(),
                                left.marks_before.data(), [&](std::size_t place, std::size_t k) {
                                  auto const value = static_cast<std::uint32_t>(place);
-                                 auto const row = layout_.make_codec_entry(value);
+                                 auto const row = layout_.row_of(value);
                                  for (int t = 0; t < detail::lhc::cell_layout::hashes; ++t)
                                    detail::lhc::add_to_cell(simd_group{}, sketch_.data(),
                                                             row.cell(t, value), rest_[k],

@@ -39,7 +39,7 @@ inline std::uint32_t check_of(std::uint64_t seed, std::uint32_t value) {
 /// Calls f(cell) for the value's cells in all three tables.
 template <class F>
 void for_each_cell(lhc::cell_layout const& layout, std::uint32_t value, F const& f) {
-  auto const row = layout.make_codec_entry(value);
+  auto const row = layout.row_of(value);
   for (int t = 0; t < lhc::cell_layout::hashes; ++t) f(row.cell(t, value));
 }
 

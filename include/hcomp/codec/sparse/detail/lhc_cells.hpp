@@ -39,7 +39,7 @@ struct cell_layout {
     }
     HCOMP_HD bool negative(int table) const { return (draws >> (15 + table) & 1) != 0; }
   };
-  HCOMP_HD row make_codec_entry(std::uint32_t value) const {
+  HCOMP_HD row row_of(std::uint32_t value) const {
     std::uint64_t const a = mix(seed + (value / width + 1) * 0x9e3779b97f4a7c15u);
     std::uint64_t const b = mix(a + 0x9e3779b97f4a7c15u);
     auto const start = [this](std::uint64_t hash, std::uint32_t table) {

@@ -90,7 +90,7 @@ HCOMP_HD bool claims_its_value(Layout const& layout, peel_graph const& graph, st
   std::uint64_t const word = graph.cells[cell];
   if (!is_alone(word)) return false;
   auto const value = static_cast<std::uint32_t>(word);
-  auto const row = layout.make_codec_entry(value);
+  auto const row = layout.row_of(value);
   for (int t = 0; t < Layout::hashes; ++t) {
     std::uint32_t const other = row.cell(t, value);
     if (other == cell) return true;
@@ -162,7 +162,7 @@ HCOMP_HD void take_claimed(Group group, Layout const& layout, peel_graph const& 
   for (std::size_t k = begin + static_cast<std::size_t>(group.worker()); k < end;
        k += Group::workers) {
     auto const value = graph.claims[k].value;
-    auto const row = layout.make_codec_entry(value);
+    auto const row = layout.row_of(value);
     for (int t = 0; t < Layout::hashes; ++t) {
       std::uint32_t const cell = row.cell(t, value);
       std::uint64_t const left =
@@ -221,7 +221,7 @@ HCOMP_HD void recover_round(Group group, Layout const& layout, value_claim const
   cell_share<Lane, Group> const mine(group);
   for (std::size_t k = begin + mine.first; k < end; k += mine.step) {
     auto const claim = claims[k];
-    auto const row = layout.make_codec_entry(claim.value);
+    auto const row = layout.row_of(claim.value);
     int const of = table_of<Layout>(row, claim);
     Lane const lane = read_claim(row, of, claim, cells);
     if (mine.table == 0) put(k, lane);

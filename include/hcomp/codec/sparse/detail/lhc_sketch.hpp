@@ -48,7 +48,7 @@ HCOMP_HD void for_each_mark(Layout const& layout, std::uint64_t const* words, st
     auto marks = static_cast<std::uint32_t>(words[w] >> half);
     if (marks == 0) continue;
     auto const start = static_cast<std::uint32_t>(w * 64 + half);
-    auto const row = layout.make_codec_entry(start);
+    auto const row = layout.row_of(start);
     for (; marks != 0; marks &= marks - 1)
       f(row, start + static_cast<std::uint32_t>(lowest_one(marks)));
   }
