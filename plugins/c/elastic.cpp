@@ -45,7 +45,8 @@ template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
 
  private:
   [[noreturn]] static void refuse() {
-    throw std::invalid_argument("a sum over an elastic group has no parts, only hcomp_all_reduce");
+    throw std::invalid_argument(
+        "a plan over an elastic group has no shards; it supports only hcomp_all_reduce");
   }
 };
 

@@ -363,7 +363,8 @@ template <class F> void with_residual(auto* plan, vector const& residual, F cons
   std::visit(
       [&](auto& one) {
         if (!one.residual)
-          throw std::invalid_argument("the codec has no feedback, so nothing is kept");
+          throw std::invalid_argument(
+              "the codec has no error feedback, so the plan has no residual");
         f(*one.residual, first, it.values, one.plan->encoded());
       },
       it.of);
@@ -404,7 +405,7 @@ int failed(int code, std::string_view where, std::string const& note, std::strin
 }
 
 void connection::agree_on_sum(std::string const& text, std::string const& error) {
-  agree(transport(), "ask for different sums", text, error);
+  agree(transport(), "ask for different plans", text, error);
 }
 
 any_plan<float> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,

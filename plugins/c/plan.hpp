@@ -147,7 +147,7 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values,
               std::optional<drop_in::value_type> type, char const* codec_text, hcomp_plan** sum);
 
 /// Compares the texts of all ranks. Either all ranks throw or none does.
-/// @param what   what differs between the ranks: "ask for different sums"
+/// @param what   what differs between the ranks: "ask for different plans"
 /// @param error  why this rank's call is invalid; empty if it is valid
 /// @throws disagreement_error     the texts differ
 /// @throws std::invalid_argument  with the text `error`

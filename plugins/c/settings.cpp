@@ -251,7 +251,8 @@ struct assignment {
     }
     auto const strategies = codec.strategies();
     if (std::ranges::find(strategies, how.kind) == strategies.end())
-      refuse("codec '" + std::string(codec.name) + "' goes by " + algorithms_of(codec));
+      refuse("codec '" + std::string(codec.name) + "' supports the algorithms " +
+             algorithms_of(codec));
     return how;
   }
 };
@@ -346,9 +347,8 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
                  std::to_string(result.max_bytes) + ", so it is for no vector");
   if (result.if_faster && result.sum.feedback)
     where.refuse(
-        "when=faster does not go with feedback=yes, which '" + std::string(codec.name) +
-        "' has unless asked otherwise: what encoding lost would be missing in sums by MPI; "
-        "there can be feedback=no, or when=always");
+        "when=faster conflicts with feedback=yes, the default of '" + std::string(codec.name) +
+        "': all-reduces left to MPI would omit the residual; set feedback=no or when=always");
   return result;
 }
 

@@ -237,7 +237,8 @@ static void wrong_arguments_are_refused_in_words(void) {
         HCOMP_INVALID_ARGUMENT);
   CHECK(says("plan is a null pointer"));
   CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
-  CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT && says("plan is a null pointer"));
+  CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT &&
+        says("plan is a null pointer"));
   CHECK(hcomp_plan_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_shard_alignment(NULL, &count) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_set_draws(NULL, 1, 2) == HCOMP_INVALID_ARGUMENT);
@@ -249,8 +250,8 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
   CHECK(hcomp_plan_shard(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
   CHECK(hcomp_plan_shard_alignment(sum, NULL) == HCOMP_INVALID_ARGUMENT && says("unit is a null"));
-  CHECK(hcomp_plan_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
-  CHECK(hcomp_plan_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no feedback"));
+  CHECK(hcomp_plan_get_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no error feedback"));
+  CHECK(hcomp_plan_set_residual(sum, x) == HCOMP_INVALID_ARGUMENT && says("has no error feedback"));
   CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("hcomp_all_reduce: on rank 0 x is a null pointer"));
   CHECK(hcomp_all_reduce_sized(sum, x, 9, 4, NULL) == HCOMP_INVALID_ARGUMENT);

@@ -156,9 +156,9 @@ static void wrong(int pipe) {
       HCOMP_INVALID_ARGUMENT, "hierarchical is not for");
   CHECK(sum == NULL);
   CHECK_OK(hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, "identity", &sum));
-  CHECK_ERROR(hcomp_reduce_scatter(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
-  CHECK_ERROR(hcomp_all_gather(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no parts");
-  CHECK_ERROR(hcomp_plan_shard(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no parts");
+  CHECK_ERROR(hcomp_reduce_scatter(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no shards");
+  CHECK_ERROR(hcomp_all_gather(sum, x, NULL), HCOMP_INVALID_ARGUMENT, "has no shards");
+  CHECK_ERROR(hcomp_plan_shard(sum, &bytes, &bytes), HCOMP_INVALID_ARGUMENT, "has no shards");
   CHECK_ERROR(hcomp_plan_set_draws(sum, 1, 1), HCOMP_INVALID_ARGUMENT,
               "number of the group's call");
 

@@ -231,7 +231,7 @@ TEST_CASE("bloom index: NaN, impossible settings and words that are no union are
   }
   CHECK_THROWS_WITH_AS(bloom_index({.false_positive_rate = 0.7}),
                        "bloom_index: a false positive rate of 0.700000; there can be up to 0.5 "
-                       "(0: by itself)",
+                       "(0: default)",
                        std::invalid_argument);
   CHECK_THROWS_AS(bloom_index({.false_positive_rate = -0.1}), std::invalid_argument);
   CHECK_THROWS_AS(bloom_index({.false_positive_rate = std::nan("")}), std::invalid_argument);

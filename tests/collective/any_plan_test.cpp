@@ -98,7 +98,7 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
         "transform, hop_bits");
   CHECK(text_of("thc:") == "codec 'thc:': '' is no key=value");
   CHECK(text_of("thc:2,") == "codec 'thc:2,': '' is no key=value");
-  CHECK(text_of("thc:2,bits=3") == "codec 'thc:2,bits=3': 'bits' stands there twice");
+  CHECK(text_of("thc:2,bits=3") == "codec 'thc:2,bits=3': 'bits' is given twice");
   CHECK(text_of("thc:2,3") == "codec 'thc:2,3': '3' is no key=value");
   CHECK(text_of("identity:4") == "codec 'identity:4': '4' is no key=value");
   CHECK(text_of("fp16:bits=4") == "codec 'fp16:bits=4': it has no key 'bits'; it has none");

@@ -430,7 +430,7 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
     return text;
   };
   CHECK(text_of(0.0f, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
-        "lossless_sparse: no way is allowed; there are dense, sparse_union and lhc");
+        "lossless_sparse: no strategy is allowed; enable dense, sparse_union or lhc");
   for (bool const dense : {false, true}) {
     settings const options{.strategies = {.dense = dense, .packed = false}};
     CHECK(text_of(0.0f, options) ==
@@ -441,7 +441,7 @@ TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
   }
   for (settings const& options :
        {settings{.sketch = {.cells_per_value = 0.5}}, settings{.sketch = {.attempts = 0}}}) {
-    CHECK(text_of(0.0f, options).find("there can be 1 to 100 (0: by itself) and 1 to 50") !=
+    CHECK(text_of(0.0f, options).find("there can be 1 to 100 (0: default) and 1 to 50") !=
           std::string::npos);
     CHECK(text_of(std::uint32_t{}, options) == text_of(0.0f, options));
   }

@@ -647,7 +647,7 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
   CHECK(text_of(std::size_t{1} << 32, {}) ==
         "lossless_sparse: 4294967296 values, there is room for 4294967295");
   CHECK(text_of(10, {.strategies = {.dense = false, .packed = false, .sketched = false}}) ==
-        "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
+        "sparse_sum: no strategy is allowed; enable dense, sparse_union or lhc");
   CHECK(text_of(10, {.plan = {.algorithm = algorithm::from("sampled")}}) ==
         "plan: codec 'lossless_sparse' has no algorithm 'sampled'; it has: ring, torus, direct, "
         "recursive_doubling, "

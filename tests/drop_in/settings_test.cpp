@@ -338,9 +338,9 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
        "identity, fp16, bf16, sign, sign_count, thc, uniform_thc, reproducible, error_bounded, "
        "lossless"},
-      {"float: thc:bits=2",
-       "HCOMP_CONFIG: clause 1 'float: thc:bits=2': no codec is called 'thc:bits=2'; settings of "
-       "'thc' follow it after a space; there are: none, identity, fp16, bf16, sign, sign_count, "
+      {"float: thcc:bits=2",
+       "HCOMP_CONFIG: clause 1 'float: thcc:bits=2': no codec is called 'thcc'; "
+       "there are: none, identity, fp16, bf16, sign, sign_count, "
        "thc, uniform_thc, reproducible, lossless_sparse, top_k, inceptionn, error_bounded, "
        "lossless"},
       {"half: thc",
@@ -400,11 +400,12 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"float: lossless_sparse algorithm=sampled",
        "HCOMP_CONFIG: clause 1 'float: lossless_sparse algorithm=sampled': 'algorithm=sampled': "
        "codec "
-       "'lossless_sparse' goes by direct, ring, torus, torus:RxC, recursive_doubling, aggregator"},
+       "'lossless_sparse' supports the algorithms direct, ring, torus, torus:RxC, "
+       "recursive_doubling, aggregator"},
       {"float: inceptionn algorithm=recursive_doubling",
        "HCOMP_CONFIG: clause 1 'float: inceptionn algorithm=recursive_doubling': "
        "'algorithm=recursive_doubling': codec "
-       "'inceptionn' goes by ring, torus, torus:RxC, direct, aggregator"},
+       "'inceptionn' supports the algorithms ring, torus, torus:RxC, direct, aggregator"},
       {"float: thc algorithm=sampled",
        "HCOMP_CONFIG: clause 1 'float: thc algorithm=sampled': 'algorithm=sampled': codec 'thc' "
        "goes "
@@ -439,12 +440,11 @@ TEST_CASE("settings: an error names the clause, the word, and what could be ther
       {"int64: lossless_integers when=slower",
        "HCOMP_CONFIG: clause 1 'int64: lossless_integers when=slower': 'when=slower': when is "
        "always "
-       "or quicker"},
+       "or faster"},
       {"float: sign when=faster",
-       "HCOMP_CONFIG: clause 1 'float: sign when=faster': when=faster does not go with "
-       "feedback=yes, which 'sign' has unless asked otherwise: what encoding lost would be missing "
-       "in "
-       "sums by MPI; there can be feedback=no, or when=always"},
+       "HCOMP_CONFIG: clause 1 'float: sign when=faster': when=faster conflicts with "
+       "feedback=yes, the default of 'sign': all-reduces left to MPI would omit the residual; set "
+       "feedback=no or when=always"},
       {"float: none when=faster",
        "HCOMP_CONFIG: clause 1 'float: none when=faster': 'when=faster': codec 'none' has no key "
        "'when'; there are: min, max, ranks"},

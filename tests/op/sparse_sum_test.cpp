@@ -81,7 +81,7 @@ TEST_CASE("sparse sum: the smallest way is taken, and says why") {
         "sparse_union 40, lhc 384");
   CHECK(sum.choice().index_bytes == 160);
   CHECK_THROWS_WITH_AS(sparse_sum<>({}, {.dense = false, .packed = false, .sketched = false}),
-                       "sparse_sum: no way is allowed; there are dense, sparse_union and lhc",
+                       "sparse_sum: no strategy is allowed; enable dense, sparse_union or lhc",
                        std::invalid_argument);
 }
 

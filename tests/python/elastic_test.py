@@ -131,8 +131,8 @@ def test_what_is_wrong_on_one_rank_fails_on_all_and_loses_nothing():
                     ("not C-contiguous", "rank 1"),
                     ("rank 1",) * 2,
                     ("hierarchical is not for",) * 2,
-                    ("has no parts",) * 2,
-                    ("has no parts",) * 2,
+                    ("has no shards",) * 2,
+                    ("has no shards",) * 2,
                     ("number of the group's call",) * 2,
                 ],
             ):

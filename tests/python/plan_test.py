@@ -110,7 +110,7 @@ def test_a_residual_that_cannot_be_is_refused():
             try:
                 use()
             except hcomp.HcompError as error:
-                assert "has no feedback" in str(error), error
+                assert "has no error feedback" in str(error), error
             else:
                 raise AssertionError("no error")
     with hcomp.Plan(comm, values, np.float32, "sign feedback=yes") as total:

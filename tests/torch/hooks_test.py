@@ -495,7 +495,7 @@ def test_what_is_wrong_is_said():
     )
     if ranks > 1:
         raises(
-            "ask for different sums",
+            "ask for different plans",
             lambda: hcomp.torch.HookState(net, "sign" if rank else "bf16"),
             hcomp.HcompError,
         )

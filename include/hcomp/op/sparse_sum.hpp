@@ -45,7 +45,7 @@ template <class Lane = float, SparseIndex Index = sparse_index> class sparse_sum
       : options_(options), strategies_(strategies), sketch_(options, sketch, std::move(index)) {
     if (!strategies.dense && !strategies.packed && !strategies.sketched)
       throw std::invalid_argument(
-          "sparse_sum: no way is allowed; there are dense, sparse_union and lhc");
+          "sparse_sum: no strategy is allowed; enable dense, sparse_union or lhc");
   }
 
   std::span<std::uint64_t> mark(std::span<float const> x) {

@@ -150,8 +150,7 @@ class group final : public membership {
       std::vector<record> all;
       all_gather_records(transport(), tag, mine, all, generation_);
       auto const from = std::ranges::find(all, std::uint64_t{1}, &record::has_state);
-      if (from == all.end())
-        throw std::runtime_error("share: of those who had the state nobody is left");
+      if (from == all.end()) throw std::runtime_error("share: no remaining rank has the state");
       for (std::size_t rank = 0; rank < all.size(); ++rank)
         if (is_one_size && all[rank].bytes != from->bytes)
           throw std::invalid_argument(

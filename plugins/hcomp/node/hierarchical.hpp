@@ -300,7 +300,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
         all, [&](request const& one) { return one.print != all.front().print; });
     if (other != all.end())
       throw disagreement_error(detail::error_text(
-          {"hierarchical_plan: ranks ask for different sums: rank 0 for one of ",
+          {"hierarchical_plan: ranks ask for different plans: rank 0 for one of ",
            all.front().values, " values, rank ", other - all.begin(), " for one of ", other->values,
            "; the codec and the list of nodes have to be the same, too"}));
   }

@@ -46,7 +46,7 @@ class bloom_index : public sparse_index {
     if (!(options.false_positive_rate >= 0 && options.false_positive_rate <= 0.5))
       throw std::invalid_argument(
           detail::error_text({"bloom_index: a false positive rate of ", options.false_positive_rate,
-                              "; there can be up to 0.5 (0: by itself)"}));
+                              "; there can be up to 0.5 (0: default)"}));
   }
 
   /// Number of words for `values` values.

@@ -81,7 +81,7 @@ class iblt {
           (table.cells_per_value >= 1 && table.cells_per_value <= 100)))
       throw std::invalid_argument(
           detail::error_text({"iblt: ", table.cells_per_value,
-                              " cells per value; there can be 1 to 100 (0: by itself)"}));
+                              " cells per value; there can be 1 to 100 (0: default)"}));
     if (options.ranks == 0)
       throw std::invalid_argument("iblt: 0 ranks to be summed, at least 1 is needed");
   }
@@ -186,7 +186,7 @@ class iblt {
     if (progress.strange > 0)
       throw wire_error(
           detail::error_text({"iblt: ", progress.strange, " of ", cells(),
-                              " cells hold what no rank has put into them; x is unchanged"}));
+                              " cells hold data that no rank encoded; x is unchanged"}));
     std::fill(x.begin(), x.end(), 0.0f);
     for (auto const& claim : claims) x[claim.value] = numbers_.value(claim.sum);
     return progress;

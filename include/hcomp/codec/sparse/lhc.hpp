@@ -38,7 +38,7 @@ inline void require_possible(lhc_options const& sketch) {
       sketch.attempts < 1 || sketch.attempts > 50)
     throw std::invalid_argument(
         error_text({"lhc: ", sketch.cells_per_value, " cells per value and ", sketch.attempts,
-                    " attempts; there can be 1 to 100 (0: by itself) and 1 to 50"}));
+                    " attempts; there can be 1 to 100 (0: default) and 1 to 50"}));
 }
 
 }  // namespace detail

@@ -37,7 +37,8 @@ namespace detail {
 
 template <class V> void require_measurable(named_codec<V> const& codec) {
   if (!codec.row->measure)
-    throw std::invalid_argument("nobody knows what codec '" + codec.text() + "' costs");
+    throw std::invalid_argument("codec '" + codec.text() +
+                                "' has no cost measurement; automatic_plan cannot choose it");
 }
 
 }  // namespace detail
@@ -310,8 +311,8 @@ template <class V> class automatic_plan {
     if (std::ranges::any_of(strategies,
                             [](choice const& one) { return one.algorithm.hierarchical; }))
       throw std::invalid_argument(
-          "automatic_plan: hierarchical algorithms, which are allowed here, lose something of a "
-          "rank's share alone; a feedback of all values does not go with them");
+          "automatic_plan: error feedback is not available: allowed hierarchical algorithms keep "
+          "a residual only for a rank's share");
   }
 
   static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs

@@ -127,7 +127,7 @@ named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text)
     std::vector<std::string_view> seen;
     auto const set = [&](std::string_view key, std::string_view value) {
       if (std::ranges::find(seen, key) != seen.end())
-        throw std::invalid_argument("'" + std::string(key) + "' stands there twice");
+        throw std::invalid_argument("'" + std::string(key) + "' is given twice");
       seen.push_back(key);
       found.settings.set(key, value);
     };

@@ -254,7 +254,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
                            sizeof(std::uint32_t));
   }
   [[noreturn]] static void refuse() {
-    throw wire_error("plan: a code is not sound, as the device has found");
+    throw wire_error("plan: the device found an invalid encoded segment");
   }
 
   E* executor_;

@@ -177,7 +177,7 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
   static sparse_strategies possible(sparse_strategies const& strategies) {
     if (!strategies.dense && !strategies.packed && !strategies.sketched)
       throw std::invalid_argument(name() +
-                                  ": no way is allowed; there are dense, sparse_union and lhc");
+                                  ": no strategy is allowed; enable dense, sparse_union or lhc");
     if (!has_sketches && strategies.sketched && !strategies.packed)
       throw std::invalid_argument(
           name() +
