@@ -12,6 +12,7 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/executor.hpp>

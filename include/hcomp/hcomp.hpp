@@ -34,6 +34,7 @@
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/marsit.hpp>
 #include <hcomp/collective/plan/plan.hpp>

@@ -1,4 +1,5 @@
 #include <hcomp/collective/engine/detail/make_engine.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 
 namespace hcomp::detail {

@@ -14,6 +14,7 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/detail/narrow_code.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/error.hpp>

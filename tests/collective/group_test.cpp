@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>

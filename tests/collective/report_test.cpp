@@ -12,6 +12,7 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>

@@ -16,6 +16,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/group.hpp>

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <hcomp/codec/sign/sampled.hpp>
 #include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>

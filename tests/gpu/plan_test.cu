@@ -6,6 +6,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>

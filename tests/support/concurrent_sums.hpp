@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>

@@ -16,6 +16,7 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/transport/in_process.hpp>

@@ -11,6 +11,7 @@
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>

@@ -52,10 +52,14 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    if constexpr (SampledSign<C>)
+    if constexpr (SampledSign<C>) {
+      static_assert(
+          requires { sizeof(sampled_engine<E>); },
+          "plans of codec sign need #include <hcomp/collective/engine/sampled.hpp>");
       if (!options.algorithm.merges())
         return make_engine<sampled_engine<E>, engine>(of.settings(), of.executor(), transport,
                                                       options);
+    }
     return make_engine<block_engine, engine>(of.settings(), static_cast<code_work&>(of), transport,
                                              options);
   }

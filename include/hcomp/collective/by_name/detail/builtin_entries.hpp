@@ -22,6 +22,7 @@
 #include <hcomp/collective/by_name/detail/top_k_plan.hpp>
 #include <hcomp/collective/by_name/make_codec_entry.hpp>
 #include <hcomp/collective/by_name/registered_codecs.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>

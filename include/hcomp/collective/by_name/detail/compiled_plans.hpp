@@ -16,6 +16,7 @@
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/detail/codec_variable_rate.hpp>
 #include <hcomp/collective/engine/detail/codec_work.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>

@@ -5,7 +5,6 @@
 
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/collective/engine/detail/sampled_engine.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -19,6 +18,7 @@
 namespace hcomp::detail {
 
 class block_engine;
+template <Executor E> class sampled_engine;  // see engine/sampled.hpp
 class variable_rate_engine;
 
 /// @tparam Base  base class of Engine, through which plans call it
