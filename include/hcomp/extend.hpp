@@ -5,6 +5,7 @@
 
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/inceptionn/bursts.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse.hpp>

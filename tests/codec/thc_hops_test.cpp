@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>

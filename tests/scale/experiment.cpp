@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/model.hpp>

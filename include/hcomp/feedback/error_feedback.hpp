@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/detail/error_text.hpp>

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/thc/detail/hop_rounding.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/codec/thc/detail/narrow_lanes.hpp>

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/codec/variable_rate.hpp>

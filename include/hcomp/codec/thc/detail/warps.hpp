@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/thc/detail/hadamard.hpp>
 #include <hcomp/codec/thc/detail/kernels.hpp>
 #include <hcomp/core/bits.hpp>

@@ -8,6 +8,7 @@
 #include <functional>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/sign/detail/sampling_tree.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/options.hpp>

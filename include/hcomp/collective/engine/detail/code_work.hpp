@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>

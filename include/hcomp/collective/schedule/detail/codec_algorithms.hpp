@@ -3,6 +3,7 @@
 /// The algorithms of each codec.
 
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
