@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Means by way of aggregators, which add integers as a switch does: workers, servers and packets.
+/// In-network aggregation of means: workers, packets, and aggregators that add integers as a switch
+/// does.
 
 #include <hcomp/collective/aggregation/aggregated_mean.hpp>
 #include <hcomp/collective/aggregation/aggregation_layout.hpp>

@@ -1,5 +1,5 @@
 #pragma once
 /// @file
-/// Several collectives at a time, beside a computation. POSIX.
+/// Several collectives at the same time, overlapped with computation. Needs POSIX.
 
 #include <hcomp/transport/concurrent_transport.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// For codecs of one's own and codes by hand: what a codec is made of, its row, and functions that
-/// encode, merge and decode. Plans are in hcomp.hpp.
+/// Interfaces for new codecs and for direct encoding: codec concepts, registry entries, and
+/// functions that encode, merge and decode vectors. Plans are in hcomp.hpp.
 
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>

@@ -1,13 +1,14 @@
 #pragma once
 /// @file
-/// What programs call: plans, codecs, feedback, executors and transports. The rest of hcomp that needs
-/// neither MPI nor UCX nor CUDA is in
+/// The main header: plans, codecs, error feedback, executors and transports.
 ///
-/// - extend.hpp: codecs of one's own, and codes by hand
-/// - lanes.hpp: native sums, for plain MPI_SUM or a switch
-/// - model.hpp: what a sum costs
-/// - aggregation.hpp: means by way of aggregators
-/// - concurrent.hpp: several collectives at a time
+/// More headers that need neither MPI nor UCX nor CUDA:
+///
+/// - extend.hpp: interfaces for new codecs and for direct encoding
+/// - lanes.hpp: encodings that plain MPI_SUM or a switch can add
+/// - model.hpp: cost models of collectives
+/// - aggregation.hpp: in-network aggregation
+/// - concurrent.hpp: several collectives at the same time
 
 #include <hcomp/core/version.hpp>
 

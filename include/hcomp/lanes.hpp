@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Native sums: integers or floats that a built-in reduction adds, such as MPI_SUM or a switch.
+/// Native sums: encodings as integers or floats that MPI_SUM, a switch or another built-in
+/// reduction adds.
 
 #include <hcomp/codec/native_lanes.hpp>
 #include <hcomp/codec/native_sum.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// What a sum costs: schedules, a model of their time, measurements of links and codecs, and choices.
+/// Cost models of collectives: schedules, predicted times, measurements of links and codecs, and
+/// the choice of the fastest.
 
 #include <hcomp/collective/automatic/choose.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
