@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums whose largest error the caller states: floats become integers, which are added exactly
-/// without decoding. Encoded vectors have a length that depends on the data.
+/// Codec `error_bounded`: the caller states the largest error of a sum. Floats become integers that
+/// add exactly without decoding. The encoded size depends on the data.
 
 #include <algorithm>
 #include <array>
@@ -27,54 +27,61 @@
 
 namespace hcomp {
 
-/// What a code says of itself.
+/// Contents of the header of an encoded vector.
 struct error_bounded_info {
   error_bounded_options options;
   std::size_t values;
-  std::size_t bytes;     ///< of the code, its header included
-  std::uint32_t weight;  ///< ranks that it is the sum of
-  /// How far any value is off at most, the rounding of the answer to float included. At most the
-  /// bound, unless there are floats among the values.
+  std::size_t bytes;     ///< encoded size, header included
+  std::uint32_t weight;  ///< number of ranks already summed
+  /// Largest possible error of a value, the rounding of the result to float included. At most the
+  /// bound if `has_floats` is false.
   double error;
-  /// Additions that were made on floats, with their rounding.
+  /// Number of additions in float arithmetic, each with a rounding error.
   std::uint64_t float_additions;
-  /// A value of some rank was too large for integers and stayed a float, or was not finite.
+  /// True if a value of some rank stayed a float: too large for the integers, or not finite.
   bool has_floats;
 };
 
-/// Vectors encoded for sums that are off by no more than a stated bound, whatever the number of
-/// ranks:
+/// Error-bounded codec: the sum of up to `ranks` ranks is within `bound` of the exact sum.
 ///
 ///     hcomp::error_bounded const codec({.bound = 1e-4, .ranks = 4});
 ///     std::vector<std::byte> bytes(codec.capacity(x.size()));
 ///     bytes.resize(codec.encode(x, bytes));
-///     sum.resize(codec.merge(bytes, of_another_rank, sum));  // no float is made on the way
+///     sum.resize(codec.merge(bytes, of_another_rank, sum));  // adds without decoding
 ///     codec.decode(sum, y);
 ///
-/// A value becomes a multiple of a step, somewhat less than twice the bound divided by the ranks;
-/// sums add the integers, so they are the same bytes in whatever order the ranks are summed.
-/// Error of a value: at most `bound`, after the last rounding to float too, in sums of up to
-/// `ranks` ranks; -0 becomes 0. That is for values up to 2^magnitude_bits steps. Larger ones, for
-/// which the bound comes close to the precision of floats, NaN and infinity stay floats, alone and
-/// without any effect on their neighbours: such a value is exact from one rank, and rounded to
-/// float whenever something is added to it, in the order of the additions. Then the bound may not
-/// hold: `error_bounded_info::has_floats` says that there are any, and `error` how far values are
-/// off. Codes of other options are refused, and so are sums of more than `ranks` ranks: wire_error.
-/// A bound can be a share of the largest value of all ranks:
+/// Encoding rounds each value to a multiple of a step. The step is somewhat less than twice the
+/// bound divided by `ranks`. Merging adds the integers exactly, so the merged bytes do not depend
+/// on the order of the ranks. A vector with other options or a sum of more than `ranks` ranks is a
+/// wire_error. variable_rate_coder runs the codec with several threads or in device memory.
+///
+/// Error of a value: at most `bound`, the last rounding to float included, for a sum of up to
+/// `ranks` ranks. -0 becomes 0. This holds for values up to 2^magnitude_bits steps.
+///
+/// Larger values, NaN and infinity stay floats and do not affect their neighbours. For such large
+/// values the bound is close to the precision of float. A value that stays a float is exact if it
+/// comes from one rank. Every addition to it rounds to float, so the result depends on the order of
+/// the additions and may exceed the bound. `error_bounded_info::has_floats` reports such values and
+/// `error_bounded_info::error` the largest error.
+///
+/// A relative bound is a fraction of the largest finite magnitude of all ranks:
 ///
 ///     hcomp::error_bounded const codec({.bound = 1e-6, .relative = true});
 ///
-/// In a plan the bound holds for values of all sizes, by every algorithm: whenever the float next
-/// to the exact sum is within the bound of it, so is the answer. The plan divides the bound by its
-/// ranks. Where a value of some rank stayed a float, all ranks sum again, by error_bounded_fallback.
-/// With several threads, or in a device's memory, variable_rate_coder does the same. Format: 56
-/// bytes, a table of where every chunk of 4096 values begins (4 bytes each), the chunks. A chunk
-/// has the integer before its first, a byte for each 32 values, and these: as bits of the integers,
-/// or of their differences, or only of those that are not 0, whichever is shortest; or 32 bits per
-/// value if there are floats among them. So a code never has more than 65 bytes and 0.84 % more
-/// than the vector. Source: integers that are added without decoding, in blocks of their own width,
-/// after J. Huang et al., hZCCL, SC 2024; the division of the bound, its derivation and this format
-/// are ours.
+/// A plan keeps the bound for values of any size and with every algorithm: if the float nearest to
+/// the exact sum is within the bound, so is the result. The plan divides the bound by its number of
+/// ranks. If a value of some rank stayed a float, all ranks repeat the reduction with
+/// error_bounded_fallback.
+///
+/// Size: at most 65 bytes and 0.84 % more than the vector.
+///
+/// Format: a header of 56 bytes, the offset of each chunk of 4096 values (4 bytes each), the
+/// chunks. A chunk holds the integer before its first value, one byte per block of 32 values, and
+/// the blocks. The shortest form of a block is used: the bits of the integers, the bits of their
+/// differences, or only the nonzero integers. A block with floats has 32 bits per value.
+///
+/// Source: addition without decoding and blocks with their own bit width after J. Huang et al.,
+/// hZCCL, SC 2024. The division of the bound, its derivation and this format are ours.
 template <class T = float> class error_bounded;
 
 template <>
@@ -84,7 +91,7 @@ class error_bounded<float>
   static constexpr char const* name = "error_bounded";
   static constexpr std::uint8_t codec_id = codec_ids::error_bounded;
 
-  /// @param level  not above best_simd_level(); the bytes are the same with all
+  /// @param level  at most best_simd_level(); every level encodes the same bytes
   /// @throws std::invalid_argument  a setting is out of range
   explicit error_bounded(error_bounded_options const& options = {},
                          simd_level level = best_simd_level())
@@ -96,35 +103,35 @@ class error_bounded<float>
   std::array<double, 4> parameters() const {
     return detail::error_bounded::parameters_of(options_);
   }
-  /// The same bound for the sum of so many ranks.
-  /// @throws std::invalid_argument  they are too many, or each one's share too small
+  /// The codec with the same bound for the sum of `ranks` ranks.
+  /// @throws std::invalid_argument  too many ranks, or the bound of one rank is too small
   error_bounded fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
     return error_bounded(options, coder_.by_cpu.level);
   }
-  /// A share of the largest value, if that is relative.
+  /// The bound; if `relative`, a fraction of the largest value.
   double bound() const { return options_.bound; }
 
   bool fits_calls() const { return options_.relative; }
-  /// The bits of the largest magnitude that is finite.
+  /// Bits of the largest finite magnitude.
   static std::uint32_t measure(std::span<float const> x) { return detail::largest_magnitude(x); }
-  /// With a relative bound that has become a number.
-  /// @param largest  of all ranks' measure(x)
+  /// The codec for the sum of `ranks` ranks; an absolute bound replaces a relative one.
+  /// @param largest  maximum of measure(x) over all ranks
   error_bounded fitted(std::uint32_t largest, int ranks) const {
     return error_bounded(detail::error_bounded::fitted_options<float>(
                              options_, largest, static_cast<std::uint32_t>(ranks)),
                          coder_.by_cpu.level);
   }
-  /// The largest value stays a float.
+  /// True if the largest value stays a float.
   bool needs_fallback_for(std::uint32_t largest) const {
     return needs_fallback(static_cast<float>(detail::magnitude_of<float>(largest)));
   }
-  /// What the integers are multiples of.
+  /// Quantization step: the value of integer 1.
   double step() const { return coder_.by_cpu.grid.step; }
 
-  /// Reads the header alone; other bytes may follow the code.
-  /// @throws wire_error  it is none, or bytes of the code are missing
+  /// Reads only the header; `in` may be longer than the encoded vector.
+  /// @throws wire_error  not a header of this codec, or bytes are missing
   static error_bounded_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     error_bounded_options const options = header.options();
@@ -137,8 +144,8 @@ class error_bounded<float>
             header.has_floats != 0};
   }
 
-  /// error_bounded_info::error, of a code of these options.
-  /// @param parts  that values are divided by, with another rounding to float; 0: they are not
+  /// error_bounded_info::error of a vector encoded with these options.
+  /// @param parts  divisor of the decoded values, which adds a rounding to float; 0: no division
   /// @throws wire_error  as peek
   double error_of(std::span<std::byte const> in, int parts = 0) const {
     auto const header = detail::header_of_code<header_type>(in);
@@ -150,25 +157,25 @@ class error_bounded<float>
   }
 
   using fallback_type = error_bounded_fallback<float>;
-  /// For sums that keep the bound where this codec's cannot.
+  /// Codec that keeps the bound for values that are too large for this codec.
   fallback_type fallback() const { return fallback_type(options_); }
-  /// A value that stays a float.
+  /// True if the value stays a float.
   bool needs_fallback(float value) const {
     return detail::error_bounded::nearest_integer(coder_.by_cpu.grid, value) ==
            detail::error_bounded::no_integer;
   }
-  /// The bound may not hold for a code: error_bounded_info::has_floats.
+  /// True if the encoded vector may exceed the bound: error_bounded_info::has_floats.
   /// @throws wire_error  as peek
   static bool needs_fallback(std::span<std::byte const> in) {
     return detail::header_of_code<header_type>(in).has_floats != 0;
   }
 
-  // ---- What VariableRate is made of ----
+  // ---- Members that VariableRate requires ----
 
   using measure_work = detail::measure_magnitudes<float, chunk_values>;
 
   coder_type const& coder() const { return coder_; }
-  /// @throws wire_error  there is no code: see merge
+  /// @throws wire_error  the vector could not be encoded: see merge
   std::size_t bytes_of(coder_type::outcome const& made) const {
     using enum detail::error_bounded::code_fault;
     auto const& weights = made.weights;
@@ -187,14 +194,14 @@ class error_bounded<float>
   coder_type coder_;
 };
 
-/// The same for doubles, whatever their size: codes are those of error_bounded_fallback, in plans too.
-/// `magnitude_bits` is not looked at.
+/// Error-bounded codec for doubles of any magnitude: encodes as error_bounded_fallback, in plans
+/// too. It ignores `magnitude_bits`.
 template <> class error_bounded<double> : public error_bounded_fallback<double> {
  public:
   using error_bounded_fallback::error_bounded_fallback;
 
-  /// The same bound for the sum of so many ranks.
-  /// @throws std::invalid_argument  they are too many, or each one's share too small
+  /// The codec with the same bound for the sum of `ranks` ranks.
+  /// @throws std::invalid_argument  too many ranks, or the bound of one rank is too small
   error_bounded fitted(std::uint32_t ranks) const {
     auto options = this->options();
     options.ranks = ranks;
@@ -204,7 +211,7 @@ template <> class error_bounded<double> : public error_bounded_fallback<double> 
 
   using measure_work = detail::measure_magnitudes<double, chunk_values>;
   bool fits_calls() const { return options().relative; }
-  /// The upper halves of their bits.
+  /// Upper 32 bits of the largest finite magnitude.
   static std::uint32_t measure(std::span<double const> x) { return detail::largest_magnitude(x); }
   error_bounded fitted(std::uint32_t largest, int ranks) const {
     return error_bounded(detail::error_bounded::fitted_options<double>(

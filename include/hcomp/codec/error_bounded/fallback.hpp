@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Sums of doubles with a bound, and of floats for bounds close to their precision: what plans of
-/// error_bounded add by where values are too large for its integers.
+/// Codec `error_bounded_fallback`: error-bounded sums of doubles, and of floats whose precision is
+/// close to the bound. Plans of error_bounded use it if values are too large for error_bounded.
 
 #include <array>
 #include <concepts>
@@ -19,19 +19,25 @@
 
 namespace hcomp {
 
-/// Vectors encoded for sums of values of any size: whenever the float next to the exact sum is
-/// within the bound of it, so is the answer. Of doubles that is so up to 2^43 times the bound;
-/// larger answers are off by the bound and one rounding to double at most. `error_of` says how far
-/// off any value is at most, exactly but for roundings to steps.
+/// Error-bounded codec for values of any magnitude: if the float nearest to the exact sum is within
+/// the bound, so is the result.
 ///
-/// A value becomes a multiple of a step, a power of two: of floats 2^-2 to 2^-20 of the bound
-/// divided by the ranks, of doubles 1 to 2 times that. It has as many bits as its block of 32
-/// needs, up to 63; where up to 8 values are not 0, these alone, if that is shorter. Sums add the
-/// integers. Values that need more than 62 bits, less one for each power of two ranks, NaN and
-/// infinity are doubles, and added as such. Two exceptions, which `error_of` tells: sums with
-/// doubles that lose bits beyond the 53 they have; and a bound of floats that is a power of two, or
-/// up to 2^-20 of it more, may be exceeded by 2^-20 of it.
-/// Format: 56 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
+/// For doubles this holds for results up to 2^43 times the bound. Larger results are off by at most
+/// the bound and one rounding to double. `error_of` returns the largest error of any value. It is
+/// exact except for roundings to steps.
+///
+/// Encoding rounds each value to a multiple of a step, which is a power of two. For floats the step
+/// is 2^-2 to 2^-20 of the bound divided by the ranks, for doubles 1 to 2 times that quotient.
+/// Merging adds the integers. NaN, infinity and integers of more than 62 - log2(ranks) bits, the
+/// logarithm rounded up, become doubles and add as doubles.
+///
+/// Two exceptions to the bound, both included in `error_of`: additions of doubles lose bits beyond
+/// 53. A bound of floats that is a power of two, or up to 2^-20 of itself larger, may be exceeded
+/// by 2^-20 of the bound.
+///
+/// Format: a header of 56 bytes, the offset of each chunk of 1024 values (4 bytes each), the
+/// chunks. All integers of a block of 32 have the same number of bits, at most 63. A block with up
+/// to 8 nonzero values stores only these if that is shorter.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>
 class error_bounded_fallback
@@ -52,18 +58,18 @@ class error_bounded_fallback
   std::array<double, 4> parameters() const {
     return detail::error_bounded::parameters_of(options_);
   }
-  /// The same bound for the sum of so many ranks.
-  /// @throws std::invalid_argument  they are too many, or each one's share too small
+  /// The codec with the same bound for the sum of `ranks` ranks.
+  /// @throws std::invalid_argument  too many ranks, or the bound of one rank is too small
   error_bounded_fallback fitted(std::uint32_t ranks) const {
     auto options = options_;
     options.ranks = ranks;
     return error_bounded_fallback(options);
   }
-  /// What the integers are multiples of.
+  /// Quantization step: the value of integer 1.
   double step() const { return coder_.grid.step; }
-  /// How far any value is off at most, its rounding included.
-  /// @param parts  that values are divided by; 0: they are not
-  /// @throws wire_error  it is no code, or bytes of it are missing
+  /// Largest possible error of a value, the rounding of the result included.
+  /// @param parts  divisor of the decoded values; 0: no division
+  /// @throws wire_error  not an encoded vector, or bytes are missing
   double error_of(std::span<std::byte const> in, int parts = 0) const {
     auto const front = detail::header_of_code<typename coder_type::header>(in);
     double const error = front.largest_error();
@@ -71,10 +77,10 @@ class error_bounded_fallback
     return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest.value())) / parts;
   }
 
-  // ---- What VariableRate is made of ----
+  // ---- Members that VariableRate requires ----
 
   coder_type const& coder() const { return coder_; }
-  /// @throws wire_error  there is no code: see merge
+  /// @throws wire_error  the vector could not be encoded: see merge
   std::size_t bytes_of(typename coder_type::outcome const& made) const {
     auto const& weights = made.weights;
     std::uint32_t const ranks = weights[0] + weights[1];

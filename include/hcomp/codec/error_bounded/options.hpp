@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How far the sum of all ranks may be off; equal on all ranks.
+/// Options of error_bounded: the largest error of the sum of all ranks.
 
 #include <algorithm>
 #include <array>
@@ -16,22 +16,22 @@
 
 namespace hcomp {
 
-/// Settings of error_bounded; equal on all ranks.
+/// Options of error_bounded; equal on all ranks.
 struct error_bounded_options {
-  /// Largest error of a value of the answer, the sum of `ranks` ranks. Divided by the ranks, 2^-100
-  /// to 2^100, of doubles 2^-900 to 2^900.
+  /// Largest error of a value of the result, which is the sum of `ranks` ranks. The bound divided
+  /// by the ranks is 2^-100 to 2^100 for floats, 2^-900 to 2^900 for doubles.
   double bound = 1e-3;
-  /// Ranks that may be summed, 1 to 2^(28 - magnitude_bits), of doubles to 2^20; every one of them
-  /// has its share of the bound.
+  /// Largest number of ranks in a sum; each has an equal share of the bound. 1 to
+  /// 2^(28 - magnitude_bits) for floats, 1 to 2^20 for doubles.
   std::uint32_t ranks = 1;
-  /// 10 to 22. Floats up to 2^magnitude_bits steps, of twice the bound of one rank, become
-  /// integers; with larger ones, plans sum by error_bounded_fallback. The rounding of the answer to
-  /// float takes 2^(magnitude_bits - 23) of the bound: one bit more doubles it. Sums of doubles do
-  /// not use it.
+  /// 10 to 22; unused for doubles. Floats up to 2^magnitude_bits steps become integers. A step is
+  /// twice the bound of one rank. For larger floats, plans use error_bounded_fallback. The rounding
+  /// of the result to float takes 2^(magnitude_bits - 23) of the bound: each bit doubles that
+  /// share.
   int magnitude_bits = 18;
-  /// The bound is a share: of the largest finite magnitude among the values of all ranks. Plans
-  /// agree on that in every call, and `report.bound` says what the bound was: as if they had been
-  /// given `fitted(largest, ranks)`. It is nowhere outside the range that `bound` has.
+  /// If true, the bound is a fraction of the largest finite magnitude among the values of all
+  /// ranks. Plans agree on that magnitude in every call and use `fitted(largest, ranks)`.
+  /// `report.bound` is the resulting absolute bound. It is clamped to the valid range of `bound`.
   bool relative = false;
 
   friend bool operator==(error_bounded_options const&, error_bounded_options const&) = default;
@@ -45,17 +45,17 @@ inline std::string text_of(error_bounded_options const& o) {
          (o.relative ? " of the largest value" : "") + ", ranks " + std::to_string(o.ranks) +
          ", magnitude bits " + std::to_string(o.magnitude_bits);
 }
-/// Of the bound, of one rank; the most is its inverse.
+/// Smallest bound of one rank; the largest is its inverse.
 template <class T>
 inline constexpr double least_share = std::is_same_v<T, float> ? 0x1p-100 : 0x1p-900;
 
-/// What ranks compare.
+/// Parameters that ranks compare.
 inline std::array<double, 4> parameters_of(error_bounded_options const& o) {
   return {o.bound, static_cast<double>(o.ranks), static_cast<double>(o.magnitude_bits),
           o.relative ? 1.0 : 0.0};
 }
 
-/// For sums of T.
+/// Whether the options are valid for values of type T.
 template <class T> bool is_possible(error_bounded_options const& o) {
   if (o.magnitude_bits < 10 || o.magnitude_bits > 22 || !is_finite(o.bound)) return false;
   int const rank_bits = std::is_same_v<T, float> ? 28 - o.magnitude_bits : 20;
@@ -75,16 +75,16 @@ template <class T> void require_possible(error_bounded_options const& o) {
   if (!is_possible<T>(o))
     throw std::invalid_argument("error_bounded: " + text_of(o) + "; " + possible_options<T>);
 }
-/// Before there are codes.
-/// @throws std::invalid_argument  the bound is a share of nobody knows what
+/// Checked before encoding.
+/// @throws std::invalid_argument  the bound is relative, so its absolute value is unknown
 inline void require_absolute(error_bounded_options const& o) {
   if (o.relative)
     throw std::invalid_argument("error_bounded: " + text_of(o) +
                                 "; a codec for codes is `fitted(largest, ranks)`, with the largest "
                                 "of all ranks' `measure(x)`");
 }
-/// The bound as a number.
-/// @param largest  magnitude_bits of all ranks' values
+/// Options with an absolute bound.
+/// @param largest  bits of the largest magnitude of all ranks
 template <class T>
 error_bounded_options fitted_options(error_bounded_options options, std::uint32_t largest,
                                      std::uint32_t ranks) {
