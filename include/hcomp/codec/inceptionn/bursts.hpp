@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// INCEPTIONN's code as its network card sends it: groups of eight values, bursts of 256 bits.
+/// The format of INCEPTIONN's network card: groups of eight values in bursts of 256 bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,29 +18,29 @@
 
 namespace hcomp {
 
-/// Vectors as the paper's network card sends them, and conversion from and to the code of
-/// `inceptionn`, in which every value has the same tag and bytes.
+/// Encodes and decodes vectors in the format of the paper's network card, and converts from and to
+/// the format of `inceptionn`. Both formats have the same tag and bytes per value.
 ///
-/// A group of eight values has 16 bits of tags, that of value i in bits 2i and 2i + 1, then 0, 1, 2
-/// or 4 bytes of every value, lowest first: 2 to 34 bytes. Groups follow each other without gaps;
-/// the last burst is filled up with zeros. How many values there are, the receiver knows.
+/// A group of eight values has 16 bits of tags, then 0, 1, 2 or 4 bytes per value, lowest byte
+/// first: 2 to 34 bytes. The tag of value i is in bits 2i and 2i + 1. Groups follow each other
+/// without gaps. Zeros fill the last burst. The format does not store the number of values.
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 class inceptionn_bursts {
  public:
   static constexpr std::size_t burst_bytes = 32;
   static constexpr std::size_t group_values = 8;
 
-  /// As inceptionn.
+  /// Options and errors as for inceptionn.
   explicit inceptionn_bursts(inceptionn_options const& options = {},
                              simd_level level = best_simd_level())
       : codec_(options, level), coder_{detail::inceptionn::rule_of(options), level} {}
 
-  /// The most bytes that `values` values can take.
+  /// Largest encoded size of `values` values, in bytes.
   static constexpr std::size_t capacity(std::size_t values) {
     return padded((values + group_values - 1) / group_values * (2 + 4 * group_values));
   }
 
-  /// Returns how many bytes it took, a multiple of burst_bytes.
+  /// Encodes `x`; returns the encoded size in bytes, a multiple of burst_bytes.
   /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
     check_room("encode", x.size(), out.size());
@@ -54,6 +54,7 @@ class inceptionn_bursts {
     return fill_up(out.data(), at);
   }
 
+  /// Decodes `in` to `x`.
   /// @throws wire_error  not the bursts of x.size() values; x is unchanged
   void decode(std::span<std::byte const> in, std::span<float> x) const {
     check(in, x.size());
@@ -68,9 +69,10 @@ class inceptionn_bursts {
     }
   }
 
-  /// The bursts of a code of `values` values. They decode to the same, and are what encode gives,
-  /// but for values too small for their 8 bits in chunks that are stored as floats: with other
-  /// variants than within_bound these have lost their tags.
+  /// Converts a vector of `values` values encoded by inceptionn to bursts; returns their bytes. The
+  /// bursts decode to the same values. They equal those of encode, with one exception: a chunk
+  /// stored as floats has no tags. With other variants than within_bound, values too small for
+  /// their 8 bits then get another tag.
   /// @throws wire_error             as inceptionn::decode
   /// @throws std::invalid_argument  as encode
   std::size_t from_code(std::span<std::byte const> in, std::size_t values,
@@ -84,8 +86,8 @@ class inceptionn_bursts {
     return fill_up(out.data(), at);
   }
 
-  /// The code of what is in these bursts of `values` values; the same bytes as
-  /// inceptionn::encode gives.
+  /// Converts bursts of `values` values to the format of inceptionn; returns the encoded size. The
+  /// bytes equal those of inceptionn::encode.
   /// @throws wire_error             as decode
   /// @throws std::invalid_argument  as inceptionn::encode
   std::size_t to_code(std::span<std::byte const> in, std::size_t values,
@@ -97,6 +99,7 @@ class inceptionn_bursts {
     });
   }
 
+  /// Validates `in` without decoding.
   /// @throws wire_error  not the bursts of `values` values
   static void check(std::span<std::byte const> in, std::size_t values) {
     std::size_t at = 0;
@@ -139,7 +142,7 @@ class inceptionn_bursts {
     return at;
   }
 
-  /// n tags and their payloads, group by group; returns the bytes of the groups.
+  /// Writes n tags and their payloads group by group; returns the bytes of the groups.
   static std::size_t put_groups(std::size_t n, std::byte const* tags, std::byte const* payload,
                                 std::byte* out) {
     std::size_t at = 0;
@@ -154,8 +157,8 @@ class inceptionn_bursts {
     }
     return at;
   }
-  /// The groups of n values from byte `at` on: their tags, then their payloads; returns the bytes
-  /// of both.
+  /// Reads the groups of n values from byte `at` on and advances `at`. Writes the tags, then the
+  /// payloads; returns the bytes of both.
   static std::size_t take_groups(std::byte const* in, std::size_t& at, std::size_t n,
                                  std::byte* coded) {
     std::size_t end = detail::inceptionn::tag_bytes(n);

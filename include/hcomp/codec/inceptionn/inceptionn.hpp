@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// INCEPTIONN: floats in 2, 10, 18 or 34 bits each, by their size. Encoded vectors have a length
-/// that depends on the data.
+/// Codec `inceptionn`: 2, 10, 18 or 34 bits per float, depending on its magnitude. The encoded size
+/// depends on the data.
 
 #include <algorithm>
 #include <array>
@@ -25,45 +25,50 @@
 
 namespace hcomp {
 
-/// What a code says of itself.
+/// Contents of the header of an encoded vector.
 struct inceptionn_info {
   inceptionn_options options;
   std::size_t values;
-  std::size_t bytes;  ///< of the code, its header included
+  std::size_t bytes;  ///< encoded size, header included
 };
 
-/// Vectors encoded with a known largest error, for ranks that send them on hop by hop:
+/// Codec with a known largest error per value; a reduction decodes it on every hop:
 ///
 ///     hcomp::inceptionn const codec({.bound_exponent = 10});
 ///     std::vector<std::byte> bytes(codec.capacity(x.size()));
 ///     bytes.resize(codec.encode(x, bytes));
 ///     codec.decode(bytes, y);
 ///
-/// Magnitudes below 2^-E become 0; below 2^-floor(E/2) they get 8 bits; below 1, 16; others, NaN
-/// and infinity among them, keep all their 32 bits. The sign never changes; -0 becomes 0.
-/// What was decoded stays the same when it is encoded and decoded again.
-/// Error of one value, `within_bound` and not prescaled: below 2^-E for those that become 0, below
-/// 2^-(floor(E/2)+7) in 8 bits, below 2^-15 in 16; with rounding to nearest half of the latter two,
-/// but for the largest multiples.
-/// Format: 32 bytes, a table of where every chunk of 1024 values begins (4 bytes each), the chunks.
-/// A chunk has 2 bits per value and then the values' bytes, or the decoded floats if that is not
-/// longer. So a code never has more than 32 bytes and 4 bytes per chunk more than the vector.
-/// inceptionn_bursts.hpp has the format of the network card. With several threads, or in a device's
-/// memory, variable_rate_coder does the same.
-/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023; within_bound,
-/// prescale, rounding and this format are ours.
+/// With bound exponent E, the magnitude m of a value selects its size:
+///
+/// - m < 2^-E: the value becomes 0
+/// - m < 2^-floor(E/2): 8 bits; error below 2^-(floor(E/2)+7)
+/// - m < 1: 16 bits; error below 2^-15
+/// - larger, NaN and infinity: all 32 bits, exact
+///
+/// The errors hold for `within_bound` without prescale. Values that become 0 have an error below
+/// 2^-E. Rounding to nearest halves the errors of 8 and 16 bits, except for the largest multiples.
+/// The sign never changes, but -0 becomes 0. Encoding a decoded vector again does not change it.
+/// variable_rate_coder runs the codec with several threads or in device memory.
+///
+/// Size: at most the vector, 32 bytes, and 4 bytes per chunk.
+/// Format: a header of 32 bytes, the offset of each chunk of 1024 values (4 bytes each), the
+/// chunks. A chunk holds 2 bits per value, then the bytes of the values. If that is not shorter, it
+/// holds the decoded floats. inceptionn_bursts has the format of the network card.
+/// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023. within_bound, prescale, rounding
+/// and this format are ours.
 class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::chunk_coder> {
  public:
   static constexpr char const* name = "inceptionn";
   static constexpr std::uint8_t codec_id = codec_ids::inceptionn;
 
-  /// @param level  not above best_simd_level(); the bytes are the same with all
+  /// @param level  at most best_simd_level(); every level encodes the same bytes
   /// @throws std::invalid_argument  a setting is out of range
   explicit inceptionn(inceptionn_options const& options = {}, simd_level level = best_simd_level())
       : options_(options), coder_{{detail::inceptionn::rule_of(options), level}} {}
 
   inceptionn_options const& options() const { return options_; }
-  /// Bound exponent, prescale, 2 variant + rounding, and fitted.
+  /// Bound exponent, prescale, 2 * variant + rounding, and fitted.
   std::array<double, 4> parameters() const {
     auto const& o = options_;
     return {static_cast<double>(o.bound_exponent), static_cast<double>(o.prescale),
@@ -72,34 +77,35 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
   }
   bool fits_calls() const { return options_.fitted; }
 
-  /// The bits of the largest magnitude that is finite.
+  /// Bits of the largest finite magnitude.
   static std::uint32_t measure(std::span<float const> x) { return detail::largest_magnitude(x); }
 
-  /// With the prescale that brings the largest value, times the square root of the ranks, to
-  /// between 1/4 and 1: as sums of independent values grow. The bound 2^-E is then a share of that.
-  /// @param largest  of all ranks' measure(x); a denormal leaves the prescale as it is, and so does
-  ///                 what no rank can have measured
+  /// The codec with a prescale that maps the largest value, times the square root of the ranks, to
+  /// between 1/4 and 1. The sum of independent values grows with that square root. The bound 2^-E is
+  /// then relative to this scale.
+  /// @param largest  maximum of measure(x) over all ranks; the prescale stays unchanged for a
+  ///                 denormal and for values that measure(x) never returns
   inceptionn fitted(std::uint32_t largest, int ranks) const {
     int const doublings = detail::bit_length(static_cast<unsigned>(ranks) - 1);  // rounded up
     auto settings = options_;
-    settings.fitted = false;                       // it is
-    std::uint32_t const exponent = largest >> 23;  // as floats store it
+    settings.fitted = false;                       // the prescale is chosen here
+    std::uint32_t const exponent = largest >> 23;  // biased
     if (exponent > 0 && exponent < 255)
       settings.prescale =
           std::clamp(126 - static_cast<int>(exponent) - (doublings + 1) / 2, -64, 64);
     return inceptionn(settings, coder_.by_cpu.level);
   }
 
-  /// Reads the header alone; other bytes may follow the code.
-  /// @throws wire_error  it is none, or bytes of the code are missing
+  /// Reads only the header; `in` may be longer than the encoded vector.
+  /// @throws wire_error  not a header of this codec, or bytes are missing
   static inceptionn_info peek(std::span<std::byte const> in) {
     auto const header = detail::header_of_code<header_type>(in);
     return {header.options(), static_cast<std::size_t>(header.values),
             static_cast<std::size_t>(header.bytes)};
   }
 
-  /// For other formats: f(n, tags, payloads) for chunk after chunk, of n values; those that are
-  /// stored as floats are encoded for it.
+  /// Conversion to other formats: calls f(n, tags, payloads) for each chunk of n values, in order.
+  /// Chunks stored as floats are encoded first.
   /// @throws wire_error  as check
   template <class F>
   void read_chunks(std::span<std::byte const> in, std::size_t values, F const& f) const {
@@ -119,8 +125,8 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
       f(n, coded, coded + detail::inceptionn::tag_bytes(n));
     }
   }
-  /// The other way round: f(n, out) puts n tags, and the payloads right behind them, for chunk
-  /// after chunk, and returns their bytes. Returns as encode.
+  /// Conversion from other formats: calls f(n, out) for each chunk of n values, in order. f writes
+  /// n tags and then the payloads, and returns their bytes. Returns the encoded size.
   /// @throws std::invalid_argument  as encode
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
@@ -135,7 +141,7 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
     return static_cast<std::size_t>(header.bytes);
   }
 
-  // ---- What VariableRate is made of ----
+  // ---- Members that VariableRate requires ----
 
   using measure_work = detail::measure_magnitudes<float, chunk_values>;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How INCEPTIONN encodes values; equal on all ranks.
+/// Options of INCEPTIONN.
 
 #include <cstdint>
 #include <hcomp/codec/inceptionn/detail/values.hpp>
@@ -9,26 +9,26 @@
 
 namespace hcomp {
 
-/// What the 8 bits of a value below 2^-F hold, F = floor(E/2) for the bound 2^-E. Which values get
-/// 8 bits is the same with all, and so are the sizes.
+/// Meaning of the 8 bits of a value below 2^-F, with F = floor(E/2) and the bound 2^-E. All
+/// variants give 8 bits to the same values, so encoded sizes are equal.
 enum class inceptionn_variant : std::uint8_t {
   within_bound,  ///< multiples of 2^-(F+7): every error is below 2^-E
   as_drawn,      ///< multiples of 2^-7, as in the paper: errors below the larger of 2^-E and 2^-7
-  grace,         ///< multiples of 2^-6, in 16 bits of 2^-14, 0 read as half of one, as in GRACE:
-                 ///< errors below the larger of 2^-E and 2^-6; to compare with it, not to use
+  grace,         ///< as GRACE, for comparisons only: multiples of 2^-6 in 8 bits and of 2^-14 in
+                 ///< 16 bits, 0 decodes as half a multiple; errors below max(2^-E, 2^-6)
 };
 enum class inceptionn_rounding : std::uint8_t {
-  truncate,  ///< towards 0, as in the paper: sums shrink
+  truncate,  ///< towards 0, as in the paper: biases sums towards 0
   nearest,   ///< ties to even; the largest multiple stays the largest
 };
 
-/// Settings of INCEPTIONN; equal on all ranks.
+/// Options of INCEPTIONN; equal on all ranks.
 struct inceptionn_options {
   int bound_exponent = 10;  ///< 1 to 14; values below 2^-bound_exponent become 0
-  int prescale = 0;         ///< -64 to 64; values are multiplied by 2^prescale, and divided again
+  int prescale = 0;         ///< -64 to 64; encoding multiplies by 2^prescale, decoding divides
   inceptionn_variant variant = inceptionn_variant::within_bound;
   inceptionn_rounding rounding = inceptionn_rounding::truncate;
-  /// A plan chooses the prescale anew in every call, by the largest value of all ranks.
+  /// If true, a plan chooses the prescale in every call from the largest value of all ranks.
   bool fitted = false;
 
   friend bool operator==(inceptionn_options const&, inceptionn_options const&) = default;
