@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Vectors of values that are alike, exactly.
+/// Codec `lossless`: lossless compression of dense floats and doubles.
 
 #include <array>
 #include <concepts>
@@ -15,14 +15,17 @@
 
 namespace hcomp {
 
-/// Vectors encoded without loss, for sums whose bits may not change: they are those of adding the
-/// values as they are, in the order of the algorithm. Only NaNs become one NaN.
+/// Lossless codec for floats and doubles: results have the same bits as without compression.
 ///
-/// What is alike in 64 values is there once: signs, the first bits of magnitudes, zeros at their
-/// ends; or of values that change little, differences between neighbours. A block where that is
-/// no shorter goes as it is, so codes are at most 1 % longer than the values. Sums decode, add and
-/// encode. See detail::lossless::block_form for the format; 24 bytes are in front, and 4 for
-/// each 1024 values.
+/// The result is that of adding the values themselves in the order of the algorithm. All NaNs
+/// become one NaN. Merging decodes, adds and encodes.
+///
+/// A block of 64 values stores once what its values share: the sign, the leading bits of the
+/// magnitudes, and trailing zero bits. If neighbours differ little, a block stores the differences.
+/// A block that would not shrink is stored unchanged.
+///
+/// Size: at most 1 % larger than the values.
+/// Format: a header of 24 bytes, 4 bytes per 1024 values, the blocks: detail::lossless::block_form.
 template <class T = float>
   requires std::same_as<T, float> || std::same_as<T, double>
 class lossless : public merging_variable_rate_codec<lossless<T>, detail::lossless::chunk_coder<T>> {
@@ -34,7 +37,7 @@ class lossless : public merging_variable_rate_codec<lossless<T>, detail::lossles
   std::array<double, 0> parameters() const { return {}; }
   detail::no_options options() const { return {}; }
 
-  // ---- What VariableRate is made of ----
+  // ---- Members that VariableRate requires ----
 
   using coder_type = detail::lossless::chunk_coder<T>;
 

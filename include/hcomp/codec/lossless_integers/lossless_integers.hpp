@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Vectors of integers, exactly.
+/// Codec `lossless_integers`: lossless compression of integers.
 
 #include <array>
 #include <concepts>
@@ -14,15 +14,19 @@
 
 namespace hcomp {
 
-/// Vectors of integers encoded without loss: counts, histograms, indexes. Sums are exact, and wrap
-/// around where they overflow, modulo 2^32 or 2^64, as sums of two's complements do and MPI_SUM
-/// does; so they are the same for any order and algorithm. There are no means.
+/// Lossless codec for integers: counts, histograms, indexes.
 ///
-/// Of 64 values there is how far each is from the least of them, from 0, or from the one before it,
-/// in as many bits as the largest of these takes, whatever is shortest. A block that is no shorter
-/// then goes as it is, so codes are at most 0.5 % longer than the values. Sums decode, add and
-/// encode. See detail::lossless_integers::block_form for the format; 24 bytes are in front, and 4
-/// for each 1024 values. The codes of unsigned integers can be read as those of signed ones.
+/// Results are exact and equal for every order and algorithm. On overflow they wrap modulo 2^32 or
+/// 2^64, as MPI_SUM does. Means are not available. Merging decodes, adds and encodes.
+///
+/// A block of 64 values stores the distance of each value from the smallest value of the block,
+/// from 0, or from the value before it, whichever is shortest. All distances of a block have the
+/// same number of bits. A block that would not shrink is stored unchanged. Signed and unsigned
+/// integers of the same size have the same format.
+///
+/// Size: at most 0.5 % larger than the values.
+/// Format: a header of 24 bytes, 4 bytes per 1024 values, the blocks:
+/// detail::lossless_integers::block_form.
 template <class T>
   requires std::same_as<T, std::int32_t> || std::same_as<T, std::int64_t> ||
       std::same_as<T, std::uint32_t> || std::same_as<T, std::uint64_t>
@@ -37,7 +41,7 @@ class lossless_integers
   std::array<double, 0> parameters() const { return {}; }
   detail::no_options options() const { return {}; }
 
-  // ---- What VariableRate is made of ----
+  // ---- Members that VariableRate requires ----
 
   using coder_type = detail::lossless_integers::chunk_coder<T>;
 
