@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The threads of a thread block as the group that works on one block.
+/// Group of the threads of a thread block, which work on one block together.
 
 #include <cuda_runtime.h>
 #include <cstddef>
@@ -12,19 +12,19 @@
 
 namespace hcomp::gpu {
 
-/// A warp of a thread block, with a part of its memory.
+/// One warp of a thread block and its part of the scratch memory.
 struct warp_with_memory : warp_group {
   float* memory;
 
   __device__ float* scratch() const { return memory; }
 };
 
-/// Some warps of a thread block of `Teams` teams.
+/// One of the `Teams` teams of a thread block: a group of consecutive warps.
 template <int Teams> class thread_team {
  public:
   static constexpr int workers = workers_of_team;
 
-  /// @param number  below `Teams`, of this thread's team
+  /// @param number  index of this thread's team, below `Teams`
   __device__ explicit thread_team(int number) : number_(number) {}
 
   __device__ int worker() const { return static_cast<int>(threadIdx.x % workers); }
@@ -41,7 +41,8 @@ template <int Teams> class thread_team {
   }
 
  private:
-  /// Barrier 0 is the thread block's. For one whose number nvcc does not know it reserves all of them.
+  /// Barrier 0 belongs to the thread block. N is a constant, because nvcc reserves all barriers if
+  /// a barrier number is unknown at compile time.
   template <int N> __device__ void sync_if() const {
     if (number_ == N) asm volatile("bar.sync %0, %1;" ::"n"(N + 1), "n"(workers) : "memory");
   }
@@ -49,19 +50,20 @@ template <int Teams> class thread_team {
   int number_;
 };
 
-/// What block_group::arrive gives.
+/// Result of block_group::arrive.
 struct arrival {
   bool is_last, any;
 };
 
-/// All threads of a thread block of `Workers`, a multiple of 32. The same bytes as hcomp::serial_group.
+/// Group of all threads of a thread block. Encodes the same bytes as hcomp::serial_group.
+/// @tparam Workers  number of threads, a multiple of 32
 template <int Workers> class block_group {
  public:
   static constexpr int workers = Workers, warps = workers / warp_group::workers,
                        teams = workers / workers_of_team;
   static constexpr bool has_teams = teams > 1 && workers % workers_of_team == 0;
 
-  /// @param scratch  in shared memory; only for work that has scratch_bytes()
+  /// @param scratch  shared memory; used only by work that has scratch_bytes()
   __device__ explicit block_group(float* scratch) : scratch_(scratch) {}
 
   __device__ int worker() const { return static_cast<int>(threadIdx.x); }
@@ -81,19 +83,19 @@ template <int Workers> class block_group {
     sync();
     value = 0;
     for (int w = 0; w < warps; ++w) value += sums[w];
-    sync();  // before somebody writes the next ones
+    sync();  // before a later call writes `sums`
     return value;
   }
-  /// Of numbers whose sum is a T, too.
+  /// Prefix sum over the workers. The total must fit in a T.
   template <class T> __device__ running_sums running_sum(T value) const {
     auto const own = warp_group{}.running_sum(value);
     auto found = running_sum_of_warps(static_cast<T>(own.all));
     found.before += own.before;
-    sync();  // before somebody writes the next ones
+    sync();  // before a later call writes the shared array
     return found;
   }
-  /// The same of a number of each warp, which all of its lanes know. Workers must meet before they ask
-  /// for another.
+  /// Prefix sum over the warps; all lanes of a warp pass the same value. Call sync() before the
+  /// next call.
   template <class T> __device__ running_sums running_sum_of_warps(T value) const {
     __shared__ T sums[warps];
     if (warp_group{}.worker() == 0) sums[warp()] = value;
@@ -105,8 +107,7 @@ template <int Workers> class block_group {
     }
     return {before, all};
   }
-  /// Each of the numbers becomes the largest that any worker has there. Workers must meet before they ask
-  /// for others.
+  /// Replaces each number by its maximum over all workers. Call sync() before the next call.
   template <std::size_t N> __device__ void largest(std::uint32_t (&numbers)[N]) const {
     __shared__ std::uint32_t most[warps][N];
     int const mine = worker() / warp_group::workers;
@@ -119,7 +120,8 @@ template <int Workers> class block_group {
     for (std::size_t k = 0; k < N; ++k)
       numbers[k] = warp_group{}.largest(lane < warps ? most[lane][k] : 0);
   }
-  /// How many blocks have asked `next`, which is 0 before a launch, before this one. Once for a block.
+  /// Returns how many blocks called this before: a unique number per block. Call it once per block.
+  /// @param next  device memory, 0 before the launch
   __device__ std::size_t ticket(std::uint64_t* next) const {
     __shared__ std::uint64_t number;
     static_assert(sizeof(unsigned long long) == sizeof(std::uint64_t));
@@ -127,9 +129,10 @@ template <int Workers> class block_group {
     sync();
     return number;
   }
-  /// Whether all of `groups` groups have called this for one word, which is 0 before and after, and then
-  /// whether one did with a value that is true. Orders nothing but that.
-  /// @param groups  below 2^16
+  /// Counts the groups that have arrived. `is_last` is true for the last of `groups` groups; `any`
+  /// is then true if a group passed true. No other memory access is ordered.
+  /// @param arrived  counter in device memory, shared by the groups; 0 before and after
+  /// @param groups   below 2^16
   __device__ arrival arrive(std::uint32_t* arrived, std::uint32_t groups, bool value) const {
     constexpr std::uint32_t of_true = 1u << 16;
     __shared__ std::uint32_t seen;
@@ -140,14 +143,15 @@ template <int Workers> class block_group {
     }
     sync();
     arrival const found{seen % of_true == groups, seen >= of_true};
-    sync();  // before somebody arrives again
+    sync();  // before a later call writes `seen`
     return found;
   }
-  /// Says what sum_before is called with, before that. For all workers, or one of them.
+  /// Publishes the value early, before sum_before is called with it. Worker 0 must call it; calls
+  /// of other workers do nothing.
   __device__ void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) const {
     if (worker() == 0) detail::announce(sums, i, value);
   }
-  /// See detail::look_back, for all workers. Once for a block.
+  /// detail::look_back for all workers. Call it once per block.
   __device__ std::uint64_t sum_before(std::uint64_t* sums, std::size_t i,
                                       std::uint64_t value) const {
     __shared__ std::uint64_t found;
@@ -165,13 +169,13 @@ template <int Workers> class block_group {
   }
   /// See HasTeams.
   __device__ int team() const requires has_teams {
-    // by way of the first lane, so that nvcc knows that all lanes of the warp have the same
+    // broadcast by the first lane tells nvcc that the value is uniform in the warp
     return warp_group{}.lane_value(worker() / workers_of_team, 0);
   }
   __device__ thread_team<teams> own_team() const requires has_teams {
     return thread_team<teams>(team());
   }
-  /// As many bytes as the work's scratch_bytes(), at a multiple of 16.
+  /// Shared memory of scratch_bytes() of the work, 16-byte aligned.
   __device__ float* scratch() const { return scratch_; }
 
  private:

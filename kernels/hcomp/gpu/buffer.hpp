@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Device memory, and host memory that a device can copy from and to by itself.
+/// Buffers in device memory and in pinned host memory.
 
 #include <cuda_runtime.h>
 #include <cstddef>
@@ -26,12 +26,12 @@ struct pinned_memory {
   static void release(void* bytes) { cudaFreeHost(bytes); }
 };
 
-/// Memory that is freed with its object, on the device that was current when it was made. Contents
-/// uninitialised. Movable; a buffer of 0 bytes needs no GPU.
+/// Owns uninitialised memory of the device that was current at construction. Move-only. A buffer of
+/// 0 bytes needs no GPU.
 template <class Memory> class buffer {
  public:
   buffer() = default;
-  /// @throws cuda_error  not so much memory, or no usable GPU
+  /// @throws cuda_error  out of memory, or no usable GPU
   explicit buffer(std::size_t bytes) : size_(bytes) {
     if (bytes == 0) return;
     cudaError_t const code = Memory::allocate(&bytes_, bytes);
@@ -62,11 +62,11 @@ template <class Memory> class buffer {
 
 }  // namespace detail
 
-/// Memory of the current device, by cudaMalloc.
+/// Device memory, allocated by cudaMalloc.
 using device_buffer = detail::buffer<detail::device_memory>;
 
-/// Page-locked host memory, by cudaMallocHost: copies to and from a device do not wait for the
-/// processor.
+/// Page-locked host memory, allocated by cudaMallocHost. Copies to and from a device run without
+/// the CPU.
 using pinned_buffer = detail::buffer<detail::pinned_memory>;
 
 }  // namespace hcomp::gpu

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Is there a GPU, and what does a pointer point to?
+/// Queries of GPUs, and of the memory space of a pointer.
 
 #include <cuda_runtime.h>
 #include <hcomp/core/config.hpp>
@@ -10,7 +10,8 @@
 namespace hcomp::gpu {
 namespace detail {
 
-/// @param devices  their number; 0 if there are none for whatever reason, which is returned
+/// Counts usable GPUs. Returns the reason if there are none.
+/// @param devices  becomes the number of GPUs
 inline cudaError_t find_devices(int& devices) noexcept {
   cudaError_t code = cudaGetDeviceCount(&devices);
   if (code == cudaSuccess && devices == 0) code = cudaErrorNoDevice;
@@ -21,7 +22,7 @@ inline cudaError_t find_devices(int& devices) noexcept {
   return code;
 }
 
-/// Of the current device.
+/// Number of multiprocessors of the current device.
 inline int multiprocessors() {
   int device = 0, found = 0;
   HCOMP_CUDA_TRY(cudaGetDevice(&device));
@@ -31,14 +32,16 @@ inline int multiprocessors() {
 
 }  // namespace detail
 
-/// GPUs that this process can use; 0 where there are none, or no driver for them.
+/// Number of GPUs that this process can use; 0 without GPUs or without a driver.
 inline int device_count() noexcept {
   int devices = 0;
   detail::find_devices(devices);
   return devices;
 }
 
-/// @throws cuda_error  there is no GPU that this process can use; the text begins with `who`
+/// Requires a usable GPU.
+/// @param who  the caller, for the error text
+/// @throws cuda_error  this process can use no GPU
 inline void require_device(char const* who) {
   int devices = 0;
   cudaError_t const code = detail::find_devices(devices);
@@ -48,12 +51,12 @@ inline void require_device(char const* who) {
                                "hcomp::host_executor)");
 }
 
-/// Where a pointer points to: `device` for device and managed memory, `host` for all other, pinned
-/// or not, and everywhere if there is no GPU.
+/// Memory space of a pointer: `device` for device and managed memory, `host` for all other memory,
+/// pinned or not. Without a GPU always `host`.
 ///
-/// Asks CUDA every time: an address can come back as other memory as soon as it was freed, which
-/// nobody is told. Who has many calls for one buffer should ask once.
-/// @throws cuda_error  work of the device failed before
+/// Every call asks CUDA: a freed address can be reused in another memory space, so caching is not
+/// safe. A caller with many operations on one buffer should call this once.
+/// @throws cuda_error  earlier work of the device failed
 inline memory_space space_of(void const* pointer) {
   cudaPointerAttributes about{};
   cudaError_t const code = cudaPointerGetAttributes(&about, pointer);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// CUDA's error codes as exceptions.
+/// Exceptions for CUDA error codes.
 
 #include <cuda_runtime.h>
 #include <stdexcept>
@@ -8,8 +8,8 @@
 
 namespace hcomp::gpu {
 
-/// A CUDA call failed. The text ends with CUDA's own words, and names the call and the place, or
-/// what was asked for.
+/// A CUDA call failed. The text names the call and its source line, or the request, and ends with
+/// CUDA's name and description of the error.
 class cuda_error : public std::runtime_error {
  public:
   cuda_error(cudaError_t code, std::string const& what)
@@ -26,13 +26,14 @@ class cuda_error : public std::runtime_error {
 
 namespace detail {
 
-/// CUDA repeats a failure to whoever asks for the last error next: not after it was dealt with.
+/// Clears the last error of CUDA, so that later calls of cudaGetLastError do not report an error
+/// that is already handled.
 inline void forget_last_error() noexcept { static_cast<void>(cudaGetLastError()); }
 
 }  // namespace detail
 }  // namespace hcomp::gpu
 
-/// Makes a CUDA call. @throws hcomp::gpu::cuda_error  it did not return cudaSuccess
+/// Makes a CUDA call. @throws hcomp::gpu::cuda_error  the call did not return cudaSuccess
 #define HCOMP_CUDA_TRY(call)                                               \
   do {                                                                     \
     cudaError_t const hcomp_code = (call);                                 \

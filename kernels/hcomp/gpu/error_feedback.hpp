@@ -7,12 +7,12 @@
 
 namespace hcomp::gpu {
 
-/// hcomp::error_feedback with its residual in the memory of the current device: the same bits, and
-/// saved states that either of the two restores.
+/// hcomp::error_feedback with its residual in memory of the current device. Results are
+/// bit-identical and saved states interchangeable between the two.
 ///
-/// Construction, `reset`, `save` and `restore` wait for all work of the device; all else happens
-/// with the work of the collective. The two arrays change places in `commit`, so a CUDA graph must
-/// not repeat a whole step.
+/// Construction, `reset`, `save` and `restore` synchronize with the whole device. All other work
+/// runs on the stream of the collective. `commit` swaps the two residual arrays, so a CUDA graph
+/// must not replay a whole step.
 template <class T = float> using error_feedback = hcomp::error_feedback<T, detail::device_array>;
 
 }  // namespace hcomp::gpu

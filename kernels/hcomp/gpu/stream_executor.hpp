@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Block work on a CUDA stream, one thread block per block.
+/// Executor that runs block work on a CUDA stream, one thread block per block.
 
 #include <cuda_runtime.h>
 #include <algorithm>
@@ -26,8 +26,8 @@ template <class Work> constexpr int threads_of_block() {
   return wanted != 0 ? wanted : 128;
 }
 
-/// Calls work(block_group, i) for all i < blocks, each by one thread block. nvcc saves registers so that a
-/// multiprocessor can have as many thread blocks at once as the work says, if it does.
+/// Kernel: calls work(block_group, i) for all i < blocks, each in one thread block. If the work
+/// states a number of blocks per multiprocessor, nvcc limits registers to reach it.
 template <class Work>
 __global__ void __launch_bounds__(threads_of_block<Work>(),
                                   hcomp::detail::blocks_at_once_of<Work>())
@@ -36,13 +36,14 @@ __global__ void __launch_bounds__(threads_of_block<Work>(),
   block_group<threads_of_block<Work>()> const group(reinterpret_cast<float*>(hcomp_scratch));
   for (std::size_t i = blockIdx.x; i < blocks; i += gridDim.x) {
     work(group, i);
-    group.sync();  // before scratch is written again
+    group.sync();  // before the next block writes scratch
   }
 }
 
-/// Calls work.piece(block_group, i, k) for all pieces of all blocks, each by one thread block, and what the
-/// work wants to follow them. `arrived` has a word for each block, 0 before and after. Where there are few
-/// blocks, nvcc need not save registers.
+/// Kernel: calls work.piece(block_group, i, k) for all pieces of all blocks, each in one thread
+/// block, then work.close if the work requires it. It runs for few blocks only, so nvcc need not
+/// limit registers.
+/// @param arrived  device memory, one word per block, 0 before and after
 template <WorksByPieces Work>
 __global__ void __launch_bounds__(Work::piece_workers, 1)
     run_pieces(unsigned pieces, std::uint32_t* arrived, Work work) {
@@ -58,29 +59,36 @@ __global__ void __launch_bounds__(Work::piece_workers, 1)
   }
 }
 
-/// Runs block functors on one stream of the current device, asynchronously: a thread block per
-/// block, with as much shared memory as the work's scratch_bytes(). Of work that WorksByPieces, blocks that are
-/// fewer than the device's multiprocessors are done by a thread block per piece.
+/// Executor that runs block functors asynchronously on one stream of the current device.
 ///
-/// The stream is the caller's and must outlive the executor; its device must be current in every
-/// call. Only `wait` and `synchronize` wait for the stream, and they throw the errors that happened
-/// on it. `for_each_block` can be captured in a CUDA graph; the copies' marks cannot. Graphs of one executor must
-/// not run at the same time, nor beside its other work: pieces are counted in memory of the executor.
-/// Copies beside the work are made by two streams of the executor's own, one for either direction,
-/// from the first on; events keep their order.
-/// Movable, because it owns the events of its marks; one caller at a time. Of marks, any number can
-/// be pending; when there are no more of them than ever before, nothing is allocated.
+/// Each block runs in one thread block with scratch_bytes() of the work as shared memory. If the
+/// work satisfies WorksByPieces and the number of blocks does not exceed that of multiprocessors,
+/// each piece runs in a thread block of its own.
+///
+/// The caller owns the stream. It must outlive the executor, and its device must be current in
+/// every call. Only `wait` and `synchronize` block the host; they throw the errors of earlier work
+/// on the stream.
+///
+/// A CUDA graph can capture `for_each_block`, but not the marks of copies. Graphs of one executor
+/// must not run concurrently with each other or with its other work, because they share its
+/// counters of pieces.
+///
+/// `read_beside` and `write_beside` use two extra streams of the executor, one per direction,
+/// created on first use. Events order them against the main stream.
+///
+/// Move-only. One caller at a time. Any number of marks can be pending. An event is allocated only
+/// when the number of pending marks reaches a new maximum.
 class stream_executor {
  public:
   static constexpr memory_space space = memory_space::device;
   using buffer = device_buffer;
   using staging = pinned_buffer;
-  /// Where compensation keeps its state.
+  /// Array type for the state of error feedback and compensation.
   template <class T> using array = detail::device_array<T>;
-  /// Stands for a copy that was given to this executor; mark{} for none, which is done.
+  /// Handle of a copy submitted to this executor; mark{} is always done.
   struct mark {
     std::uint64_t number = 0;
-    std::uint8_t on = 0;  ///< which stream: that of the work, the one for reads, that for writes
+    std::uint8_t on = 0;  ///< stream: of_work, of_reads or of_writes
   };
 
   /// @throws cuda_error  no usable GPU
@@ -91,7 +99,8 @@ class stream_executor {
     HCOMP_CUDA_TRY(cudaMemsetAsync(arrived_.data(), 0, arrived_.size(), work_));
   }
 
-  /// @throws cuda_error  not launched, for instance because nothing was compiled for this GPU
+  /// Launches work(group, i) for all i < blocks.
+  /// @throws cuda_error  launch failed, for instance because no code was compiled for this GPU
   template <class Work> void for_each_block(std::size_t blocks, Work const& work) {
     if (blocks == 0) return;
     if constexpr (WorksByPieces<Work>)
@@ -108,11 +117,13 @@ class stream_executor {
            threads_of_block<Work>(), arguments, shared);
   }
 
-  /// Copies to host memory. Returns at once if that is pinned, otherwise when it is done.
+  /// Copies to host memory. Asynchronous if that memory is pinned; otherwise returns when the copy
+  /// is done.
   mark read(void* to, void const* from, std::size_t bytes) {
     return {work_.copy(to, from, bytes, cudaMemcpyDeviceToHost), of_work};
   }
-  /// Copies from host memory. Returns at once if that is pinned, otherwise when CUDA has read it.
+  /// Copies from host memory. Asynchronous if that memory is pinned; otherwise returns when CUDA
+  /// has read it.
   mark write(void* to, void const* from, std::size_t bytes) {
     return {work_.copy(to, from, bytes, cudaMemcpyHostToDevice), of_work};
   }
@@ -130,8 +141,8 @@ class stream_executor {
     writes_->hold(work_, done);
     return {done, of_writes};
   }
-  /// Returns when the copy and the work that it waits for are done.
-  /// @throws std::invalid_argument  the mark of another executor, as far as that can be seen
+  /// Blocks until the copy and the work before it are done.
+  /// @throws std::invalid_argument  mark of another executor; not every such mark is detected
   void wait(mark done) {
     if (done.number > 0) maker_of(done).wait(done.number);
   }
@@ -139,7 +150,7 @@ class stream_executor {
   /// Whether `wait` would return at once.
   bool is_done(mark one) { return one.number == 0 || maker_of(one).is_done(one.number); }
 
-  /// Waits for all but reads beside the work.
+  /// Waits for all work and copies except those of `read_beside`.
   void synchronize() { work_.synchronize(); }
 
   static memory_space space_of(void const* pointer) { return gpu::space_of(pointer); }
@@ -151,11 +162,11 @@ class stream_executor {
     if (shared > without_asking)
       HCOMP_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                           static_cast<int>(shared)));
-    // Unlike <<<>>> cudaLaunchKernel tells its own errors from those that calls of others left.
+    // Unlike <<<>>>, cudaLaunchKernel returns its own error, not one left by earlier calls.
     HCOMP_CUDA_TRY(cudaLaunchKernel(kernel, grid, threads, arguments, shared, work_));
   }
 
-  static constexpr std::size_t without_asking = 48 << 10;  // shared memory that every kernel gets
+  static constexpr std::size_t without_asking = 48 << 10;  // shared memory without an attribute
 
   static constexpr std::uint8_t of_work = 0, of_reads = 1, of_writes = 2;
 
@@ -167,7 +178,7 @@ class stream_executor {
   }
 
   detail::marked_stream work_;
-  std::size_t few_blocks_;  ///< so many and fewer are done in pieces
+  std::size_t few_blocks_;  ///< largest number of blocks that run in pieces
   buffer arrived_;          ///< see run_pieces
   std::optional<detail::marked_stream> reads_, writes_;
 };

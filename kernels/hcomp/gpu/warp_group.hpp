@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The 32 lanes of a warp as the group that works on one block.
+/// Group of the 32 lanes of a warp, which work on one block together.
 
 #include <cuda_runtime.h>
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace hcomp::gpu {
 
-/// All lanes of one warp, converged. The same bytes as hcomp::serial_group.
+/// Group of all lanes of one converged warp. Encodes the same bytes as hcomp::serial_group.
 struct warp_group {
   static constexpr int workers = 32;
 
@@ -38,9 +38,9 @@ struct warp_group {
       value += xor_shuffle(value, distance);
     return value;
   }
-  /// Of numbers whose sum is a T, too.
+  /// Prefix sum over the lanes. The total must fit in a T.
   template <class T> __device__ running_sums running_sum(T value) const {
-    T through = value;  // this worker
+    T through = value;  // prefix sum, this worker included
     for (int distance = 1; distance < workers; distance *= 2) {
       T const below = __shfl_up_sync(everyone, through, distance);
       if (worker() >= distance) through += below;

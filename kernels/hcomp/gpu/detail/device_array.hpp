@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// State that lives in device memory and is saved from there.
+/// Array in device memory for state that can be saved and restored.
 
 #include <cuda_runtime.h>
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace hcomp::gpu::detail {
 
-/// Values in device memory, zero at first. What is not merely a pointer waits for all work of the
-/// device, whatever its stream, so that it cannot overtake any.
+/// Array of values in device memory, initially zero. The constructor, clear, to_host and from_host
+/// synchronize with the whole device, so they cannot overtake work of any stream.
 template <class T> class device_array {
  public:
   explicit device_array(std::size_t values) : memory_(values * sizeof(T)) { clear(); }
@@ -32,7 +32,7 @@ template <class T> class device_array {
     HCOMP_CUDA_TRY(cudaMemcpy(values.data(), data(), memory_.size(), cudaMemcpyDeviceToHost));
     return values;
   }
-  /// @param values  size() of them
+  /// @param values  has size() elements
   void from_host(std::vector<T> const& values) {
     if (values.empty()) return;
     HCOMP_CUDA_TRY(cudaDeviceSynchronize());

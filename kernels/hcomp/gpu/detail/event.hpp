@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A CUDA event that is freed with its object.
+/// RAII wrapper of a CUDA event.
 
 #include <cuda_runtime.h>
 #include <hcomp/gpu/error.hpp>
@@ -8,7 +8,7 @@
 
 namespace hcomp::gpu::detail {
 
-/// A place in a stream's work. Movable.
+/// Owns a CUDA event without timing, which marks a place in a stream's work. Movable.
 class event {
  public:
   event() { HCOMP_CUDA_TRY(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming)); }
@@ -21,7 +21,7 @@ class event {
     if (event_) cudaEventDestroy(event_);
   }
 
-  /// After all work given to `stream` so far.
+  /// Marks the end of all work submitted to `stream` so far.
   void record(cudaStream_t stream) { HCOMP_CUDA_TRY(cudaEventRecord(event_, stream)); }
   bool is_done() const {
     cudaError_t const code = cudaEventQuery(event_);
@@ -31,7 +31,7 @@ class event {
     throw cuda_error(code, "cudaEventQuery", __FILE__, __LINE__);
   }
   void wait() const { HCOMP_CUDA_TRY(cudaEventSynchronize(event_)); }
-  /// Work given to `stream` from now on waits.
+  /// Makes later work of `stream` wait for the event.
   void hold(cudaStream_t stream) const { HCOMP_CUDA_TRY(cudaStreamWaitEvent(stream, event_, 0)); }
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums over the blocks of a launch while they run: decoupled look-back.
+/// Single-pass prefix sum over the blocks of a launch: decoupled look-back.
 
 #include <cuda_runtime.h>
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace hcomp::gpu::detail {
 
-/// A word that other blocks read and write meanwhile. All that is said is in the word, so its order
-/// among other accesses does not matter.
+/// Loads a word that other blocks access concurrently. Relaxed order is enough, because the word
+/// alone carries the whole message.
 __device__ inline std::uint64_t load_relaxed(std::uint64_t const* from) {
   std::uint64_t word;
   asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
@@ -20,19 +20,20 @@ __device__ inline void store_relaxed(std::uint64_t* to, std::uint64_t word) {
   asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(to), "l"(word) : "memory");
 }
 
-/// A word for each block: 0, or in the upper two bits which of two sums it is.
+/// Flags in the upper two bits of a block's word: its own value, or the prefix sum through the
+/// block. The word is 0 until the block publishes one of them.
 inline constexpr std::uint64_t own_value = std::uint64_t{1} << 62, sum_through = own_value << 1;
 
-/// Says the value of block i, if it is known before the block calls look_back. By one thread.
+/// Publishes the value of block i early, before the block calls look_back. Called by one thread.
 __device__ inline void announce(std::uint64_t* sums, std::size_t i, std::uint64_t value) {
   store_relaxed(sums + i, (i == 0 ? sum_through : own_value) | value);
 }
-/// The sum of the values of blocks 0 to i - 1, for all lanes of one warp of block i.
+/// Returns the sum of the values of blocks 0 to i - 1. Called by all lanes of one warp of block i.
 ///
-/// A block says its own value, then adds up those of the blocks before it, 32 at a time, back to
-/// one that knows the sum up to itself, and says that of its own.
-/// @param sums   of all blocks
-/// @param value  below 2^62
+/// The block publishes its own value. It then reads the words of earlier blocks, 32 at a time,
+/// until it finds a prefix sum, and publishes its own prefix sum.
+/// @param sums   one word per block of the launch, in device memory, 0 before the launch
+/// @param value  value of block i, below 2^62
 /// Source: D. Merrill and M. Garland, Single-pass parallel prefix scan with decoupled look-back,
 /// NVIDIA NVR-2016-002.
 __device__ inline std::uint64_t look_back(std::uint64_t* sums, std::size_t i, std::uint64_t value) {
@@ -43,7 +44,7 @@ __device__ inline std::uint64_t look_back(std::uint64_t* sums, std::size_t i, st
   std::uint64_t mine = 0;
   bool is_found = false;
   for (std::size_t next = i; !is_found; next -= warp_group::workers) {
-    // before the first block there is nothing
+    // lanes before the first block contribute an empty prefix sum
     std::uint64_t seen = sum_through;
     if (lane < next) do {
         seen = load_relaxed(sums + (next - 1 - lane));

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Numbered places in one stream's work, and how far the work is: no CUDA, so that it can be tested
-/// anywhere.
+/// Numbered marks in the work of one stream, and their progress. Independent of CUDA, so tests need
+/// no GPU.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,10 +13,12 @@
 
 namespace hcomp::gpu::detail {
 
-/// Marks are numbered 1, 2, ... in the order of the work, so what is before a finished one is
-/// finished, too. As many as the caller likes can be under way, waited for or not: an event is used
-/// again when its mark is finished, and made new only if not even the oldest one is.
-/// @tparam Event  record(stream), is_done() and wait(), as gpu::detail::event
+/// Ring of events that mark places in the work of one stream.
+///
+/// Marks are numbered 1, 2, ... in the order of the work. If a mark is done, all earlier marks are
+/// done. Any number of marks can be pending, and waiting for a mark is optional. A new mark reuses
+/// the oldest event if its mark is done; otherwise it allocates an event.
+/// @tparam Event  has record(stream), is_done(), wait() and hold(stream), as gpu::detail::event
 template <class Event> class mark_ring {
  public:
   template <class Stream> std::uint64_t record(Stream stream) {
@@ -33,8 +35,8 @@ template <class Event> class mark_ring {
     return last();
   }
 
-  /// Returns when the work before mark `number` is done; number 0 is before all work.
-  /// @throws std::invalid_argument  no such mark was made here
+  /// Blocks until the work before mark `number` is done; number 0 precedes all work.
+  /// @throws std::invalid_argument  this ring has no mark of this number
   void wait(std::uint64_t number) {
     if (number <= done_) return;
     event_of(number).wait();
@@ -48,13 +50,13 @@ template <class Event> class mark_ring {
     return number <= done_;
   }
 
-  /// Work that `stream` gets from now on waits for mark `number`.
+  /// Makes later work of `stream` wait for mark `number`.
   /// @throws std::invalid_argument  as wait
   template <class Stream> void hold(Stream stream, std::uint64_t number) const {
     if (number > done_) event_of(number).hold(stream);
   }
 
-  /// The caller has seen that all work is done.
+  /// Tells the ring that all work is done, for instance after a stream synchronization.
   void all_done() { done_ = last(); }
 
   std::size_t events() const { return events_.size(); }
@@ -68,10 +70,10 @@ template <class Event> class mark_ring {
     return events_[(oldest_ + (number - first_)) % events_.size()];
   }
 
-  std::vector<Event> events_;  // in the order of their marks, beginning with oldest_
+  std::vector<Event> events_;  // in the order of their marks, starting at oldest_
   std::size_t oldest_ = 0;
-  std::uint64_t first_ = 1;  // the oldest event's mark
-  std::uint64_t done_ = 0;   // this mark and all before are known to be finished
+  std::uint64_t first_ = 1;  // mark of the oldest event
+  std::uint64_t done_ = 0;   // this mark and all earlier ones are known to be done
 };
 
 }  // namespace hcomp::gpu::detail

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A CUDA stream with marks: places in its work that the host or other streams wait for.
+/// A CUDA stream with marks: places in its work that the host or other streams can wait for.
 
 #include <cuda_runtime.h>
 #include <cstddef>
@@ -12,12 +12,12 @@
 
 namespace hcomp::gpu::detail {
 
-/// Copies on a stream, each with a mark behind it. Movable.
+/// A stream whose copies are each followed by a mark. Movable.
 class marked_stream {
  public:
-  /// On `stream`, which is the caller's and must outlive this.
+  /// Uses `stream`, which the caller owns and which must outlive this object.
   explicit marked_stream(cudaStream_t stream) : stream_(stream) {}
-  /// On a stream of its own, which waits for no other.
+  /// Owns a new stream, which does not synchronize with the default stream.
   marked_stream() : is_owned_(true) {
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   }
@@ -37,16 +37,16 @@ class marked_stream {
 
   operator cudaStream_t() const { return stream_; }
 
-  /// The number of a mark behind all work so far.
+  /// Adds a mark after all work submitted so far; returns its number.
   std::uint64_t mark() { return marks_.record(stream_); }
   std::uint64_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     if (bytes > 0) HCOMP_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, kind, stream_));
     return mark();
   }
-  /// The host waits for a mark of this stream.
+  /// Blocks the host until a mark of this stream is done.
   void wait(std::uint64_t number) { marks_.wait(number); }
   bool is_done(std::uint64_t number) { return marks_.is_done(number); }
-  /// Work that `other` gets from now on waits for it.
+  /// Makes later work of `other` wait for a mark of this stream.
   void hold(cudaStream_t other, std::uint64_t number) const { marks_.hold(other, number); }
   void synchronize() {
     HCOMP_CUDA_TRY(cudaStreamSynchronize(stream_));
