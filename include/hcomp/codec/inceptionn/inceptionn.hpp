@@ -81,8 +81,8 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
   static std::uint32_t measure(std::span<float const> x) { return detail::largest_magnitude(x); }
 
   /// The codec with a prescale that maps the largest value, times the square root of the ranks, to
-  /// between 1/4 and 1. The sum of independent values grows with that square root. The bound 2^-E is
-  /// then relative to this scale.
+  /// between 1/4 and 1. The sum of independent values grows with that square root. The bound 2^-E
+  /// is then relative to this scale.
   /// @param largest  maximum of measure(x) over all ranks; the prescale stays unchanged for a
   ///                 denormal and for values that measure(x) never returns
   inceptionn fitted(std::uint32_t largest, int ranks) const {

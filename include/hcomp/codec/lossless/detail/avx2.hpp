@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whole blocks of lossless by AVX2.
+/// AVX2 kernels of lossless for full blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace hcomp::detail::lossless {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// 64 values, as value_block.
+/// A block of 64 values in registers, as value_block.
 template <class T> class values_avx2 {
   using block = value_block<T>;
   using word = typename block::word;
@@ -42,7 +42,7 @@ template <class T> class values_avx2 {
     HCOMP_UNROLL for (int r = 0; r < registers; ++r)
         of::store(static_cast<std::byte*>(out) + 32 * r, x_[r]);
   }
-  /// Returns the end of the payload.
+  /// Decodes; returns the end of the payload.
   [[HCOMP_INLINE_AVX2]] std::byte const* take(form what, std::byte const* in) {
     if (what.is_zeros())
       for (auto& x : x_) x = lanes{};
@@ -54,7 +54,7 @@ template <class T> class values_avx2 {
       take_offsets(what, in);
     return in + what.payload_bytes(block::values);
   }
-  /// Of all NaNs one, as with_one_nan.
+  /// Adds another block. Every NaN becomes the NaN of with_one_nan.
   [[HCOMP_INLINE_AVX2]] void add(values_avx2 const& other) {
     using floats = lanes_256<T>;
     lanes const one_nan = of::in_all(same_bits<word>(with_one_nan(same_bits<T>(word(~word{0}))))),
@@ -77,7 +77,7 @@ template <class T> class values_avx2 {
     word steps() const { return steps_ones; }
     word step_bits() const { return step_sizes; }
   };
-  /// Notes what value_block::look finds out about magnitudes and signs.
+  /// Collects the notes about magnitudes and signs, as value_block::look.
   [[HCOMP_INLINE_AVX2]] void look_at_magnitudes(notes& found) const {
     lanes const not_sign = of::in_all(static_cast<word>(~sign));
     lanes least = not_sign, largest{}, any{}, all = not_sign;
@@ -98,7 +98,7 @@ template <class T> class values_avx2 {
     found.largest_one = of::largest_of(largest);
     found.differing_ones = of::any_of(any) & of::any_of(~all);
   }
-  /// And about steps.
+  /// Collects the notes about steps.
   [[HCOMP_INLINE_AVX2]] void look_at_steps(notes& found) const {
     lanes steps{}, sizes{}, overflow{}, before = of::first_in_all(ordered(x_[0]));
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
@@ -108,14 +108,14 @@ template <class T> class values_avx2 {
       overflow |= (now ^ last) & (now ^ step);
       before = now;
     }
-    // room for a bit that says of 32 bits that they are too short
+    // frees the top bit, which marks steps too long for 32 bits
     sizes >>= 1;
     if constexpr (sizeof(word) == 4) sizes |= overflow & sign;
     found.steps_ones = of::any_of(steps);
     found.step_sizes = of::any_of(sizes);
   }
 
-  /// Returns the end of the payload.
+  /// Encodes; returns the end of the payload.
   [[HCOMP_INLINE_AVX2]] std::byte* put(front const& f, std::byte* out) const {
     auto const form = f.form;
     std::byte* const end = out + form.payload_bytes(block::values);
@@ -125,7 +125,7 @@ template <class T> class values_avx2 {
       return end;
     }
     auto const first = static_cast<word>(f.first);
-    // what is not there is written over by what is next
+    // later stores overwrite fields that this form does not have
     store(out, 0, first);
     out += sizeof(first);
     store(out, 0, f.negative);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whole blocks of lossless by AVX-512 with VBMI.
+/// AVX-512 VBMI kernels of lossless for full blocks.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace hcomp::detail::lossless {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// 64 values, as value_block.
+/// A block of 64 values in registers, as value_block.
 template <class T> class values_avx512 {
   using block = value_block<T>;
   using word = typename block::word;
@@ -43,7 +43,7 @@ template <class T> class values_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(T* out) const {
     write(reinterpret_cast<std::byte*>(out));
   }
-  /// Returns the end of the payload.
+  /// Decodes; returns the end of the payload.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte const* take(form what, std::byte const* in) {
     if (what.is_zeros()) {
       HCOMP_UNROLL for (auto& x : x_) x = lanes{};
@@ -55,7 +55,7 @@ template <class T> class values_avx512 {
     }
     return what.has_differences() ? take_differences(what, in) : take_offsets(what, in);
   }
-  /// Of all NaNs one, as with_one_nan.
+  /// Adds another block. Every NaN becomes the NaN of with_one_nan.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(values_avx512 const& other) {
     using floats = lanes_512<T>;
     lanes const one_nan = lanes{} + same_bits<word>(with_one_nan(same_bits<T>(word(~word{0}))));
@@ -65,14 +65,13 @@ template <class T> class values_avx512 {
     }
   }
 
-  /// See notes.hpp. They wait in memory until some blocks are looked at. What is said of the first
-  /// lanes is in the first half of a vector, the rest in the second.
+  /// See notes.hpp. Notes stay in memory until a group of blocks is inspected. Each vector holds
+  /// one result in its lower half and one in its upper half.
   struct notes {
     std::uint64_t negative, not_zero;
-    lanes magnitudes;  ///< the least of those that are not 0; ~the largest
-    lanes bits;        ///< that one of these has; ~that all of them have
-    lanes of_steps;    ///< bits that one has; those that tell how many bits they need, as two's
-                       ///< complements, less one
+    lanes magnitudes;  ///< smallest nonzero magnitude; ~largest magnitude
+    lanes bits;        ///< OR of nonzero magnitudes; ~AND of them
+    lanes of_steps;    ///< steps(); step_bits()
 
     word least() const { return magnitudes[0]; }
     word largest() const { return ~magnitudes[each / 2]; }
@@ -81,7 +80,7 @@ template <class T> class values_avx512 {
     word step_bits() const { return of_steps[each / 2]; }
   };
 
-  /// Notes what value_block::look finds out about magnitudes and signs.
+  /// Collects the notes about magnitudes and signs, as value_block::look.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look_at_magnitudes(notes& found) const {
     std::uint64_t negative = 0, not_zero = 0;
     lanes least = ~lanes{}, most{}, any{}, all = ~lanes{};
@@ -100,7 +99,7 @@ template <class T> class values_avx512 {
     found.negative = negative;
     found.not_zero = not_zero;
   }
-  /// And about steps.
+  /// Collects the notes about steps.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look_at_steps(notes& found) const {
     lanes steps{}, sizes{}, overflow{}, before;
     first_ordered(before);
@@ -114,12 +113,12 @@ template <class T> class values_avx512 {
       overflow |= (now ^ last) & (now ^ step);
       before = now;
     }
-    // room for a bit that says of 32 bits that they are too short
+    // frees the top bit, which marks steps too long for 32 bits
     sizes >>= 1;
     if constexpr (lane_bits == 32) sizes |= overflow & sign;
     of::reduce_to_bits(steps, sizes, found.of_steps);
   }
-  /// Returns the end of the payload.
+  /// Encodes; returns the end of the payload.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] std::byte* put(front const& f, std::byte* out) const {
     auto const form = f.form;
     if (form.is_zeros()) return out;
@@ -128,7 +127,7 @@ template <class T> class values_avx512 {
       return out + sizeof(x_);
     }
     auto const first = static_cast<word>(f.first);
-    // what is not there is written over by what is next
+    // later stores overwrite fields that this form does not have
     store(out, 0, first);
     out += sizeof(first);
     store(out, 0, f.negative);
@@ -166,7 +165,7 @@ template <class T> class values_avx512 {
     order = x;
     of::subtract_from(lanes{} + sign, of::signs(x), order);
   }
-  /// What is in front of the first value: the same.
+  /// Predecessor of the first value: the first value itself, so its step is 0.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void first_ordered(lanes& order) const {
     lanes first;
     ordered(x_[0], first);
@@ -215,7 +214,7 @@ template <class T> class values_avx512 {
     }
     return in + registers * packer.bytes();
   }
-  /// To each lane, what is in the one so many before.
+  /// Adds to each lane the lane `By` positions before it.
   template <int By> [[gnu::always_inline, HCOMP_TARGET_VBMI]] static void add_before(lanes& q) {
     lanes moved;
     of::template move<By>(lanes{}, q, moved);
@@ -227,7 +226,7 @@ template <class T> class values_avx512 {
 
 #pragma GCC diagnostic pop
 
-/// Of `blocks_together` at most.
+/// Encodes up to `blocks_together` blocks; returns the end of the payloads.
 template <class T>
 [[gnu::always_inline, HCOMP_TARGET_VBMI]] inline std::byte* put_together(
     T const* x, std::size_t blocks, bool is_cached, std::byte* forms, std::byte* payload) {

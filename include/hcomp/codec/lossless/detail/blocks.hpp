@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of lossless: what is alike in the bits of their values.
+/// Blocks of lossless, which store bits shared by their values once.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +15,18 @@ namespace hcomp::detail::lossless {
 
 inline constexpr std::size_t block_values = 64;
 
-/// Two bytes for each block, in front of all payloads of its chunk. Of a payload:
-/// - zeros: nothing. All values are +0.
-/// - plain: the values
-/// - offsets: the least magnitude, as the bits of a value without its sign; a bit for each value
-///   that says which are negative, unless all or none are; the same for zeros, if there are any;
-///   and how far each magnitude is from the least, zeros 0 (or anything)
-/// - differences: the first value, and of each value from the one before it, all with signs in front
-///   of their magnitudes, as two's complements
+/// Form of a block: two bytes. A chunk stores the forms of all blocks before the payloads.
 ///
-/// Offsets and differences are integers of so many bits, behind which so many zeros are left out.
+/// The payload of a form:
+/// - zeros: empty; all values are +0
+/// - plain: the values
+/// - offsets: the smallest magnitude, which is the bits of a value without its sign; one sign bit
+///   per value unless all signs are equal; one bit per value that marks zeros, if any; the distance
+///   of each magnitude from the smallest, where a zero has 0 (decoders accept any integer)
+/// - differences: the first value, then the difference of each value from its predecessor; values
+///   are converted from sign and magnitude to two's complement first
+///
+/// Offsets and differences are integers of `width` bits, without `left_out` trailing zero bits.
 template <class T> struct block_form {
   static constexpr std::uint16_t zeros = 0x3000, plain = 0x3001;
 
@@ -58,10 +60,10 @@ template <class T> struct block_form {
     if (is_plain()) return n * sizeof(T);
     return integer_bytes(width(), has_signs(), has_zeros(), n);
   }
-  /// Of a payload of offsets or differences.
+  /// Size of a payload of offsets or differences, in bytes.
   [[gnu::always_inline]] HCOMP_HD static std::size_t integer_bytes(int width, bool has_signs,
                                                                    bool has_zeros, std::size_t n) {
-    std::size_t const bits = has_signs + has_zeros;  // for each value
+    std::size_t const bits = has_signs + has_zeros;  // per value
     return sizeof(T) + bits * sizeof(std::uint64_t) + packed_bytes(width, n);
   }
 
@@ -69,54 +71,54 @@ template <class T> struct block_form {
   HCOMP_HD int sign() const { return bits >> 12 & 3; }
 };
 
-/// Up to 64 values.
+/// A block of up to 64 values.
 template <class T> struct value_block {
   using word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
   using mode = block_form<T>;
   static constexpr std::size_t values = block_values;
-  /// No payload is longer, damaged or not.
+  /// Largest payload, also of damaged input, in bytes.
   static constexpr std::size_t most_bytes =
       values * sizeof(T) + sizeof(word) + 2 * sizeof(std::uint64_t);
   static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
   static constexpr std::uint64_t sign = std::uint64_t{1} << (value_bits - 1);
 
-  T x[block_values];  ///< behind the last value, +0
+  T x[block_values];  ///< +0 after the last value
 
-  /// What is in front of the integers.
+  /// Form, and the fields stored before the integers.
   struct front {
     mode form;
-    std::uint64_t first;            ///< the least magnitude, or the first value
-    std::uint64_t negative, zeros;  ///< bits of values
+    std::uint64_t first;            ///< the smallest magnitude, or the first value
+    std::uint64_t negative, zeros;  ///< one bit per value
   };
 
-  /// Bits of integers that are not 0 in all of them.
+  /// Range of bits outside which all integers of a set are 0.
   struct bit_range {
     int begin = 0, end = 0;
 
     HCOMP_HD int width() const { return end - begin; }
   };
-  /// What decides about a block.
+  /// Properties of a block that determine its form.
   struct findings {
-    std::uint64_t least;            ///< magnitude that is not 0
-    std::uint64_t first;            ///< value, as ordered() has it
-    std::uint64_t negative, zeros;  ///< bits of values
-    bit_range offsets;              ///< how far magnitudes that are not 0 are from the least
-    bit_range steps;                ///< from one ordered() to the next, as two's complements
+    std::uint64_t least;            ///< smallest nonzero magnitude
+    std::uint64_t first;            ///< ordered() of the first value
+    std::uint64_t negative, zeros;  ///< one bit per value
+    bit_range offsets;              ///< distances of nonzero magnitudes from the smallest
+    bit_range steps;                ///< differences of ordered(), in two's complement
   };
 
-  /// Of all NaNs one.
+  /// a + b; every NaN becomes the same NaN.
   HCOMP_HD static T sum(T a, T b) { return with_one_nan(a + b); }
 
   HCOMP_HD static std::uint64_t magnitude(T value) { return same_bits<word>(value) & ~sign; }
   HCOMP_HD static bool is_negative(T value) { return (same_bits<word>(value) & sign) != 0; }
-  /// The order of values that are no NaN is that of these.
+  /// Integer with the same order as the values, NaN excepted.
   HCOMP_HD static std::uint64_t ordered(T value) {
     return is_negative(value) ? 0 - magnitude(value) : magnitude(value);
   }
   HCOMP_HD static T value_of(std::uint64_t magnitude, bool is_negative) {
     return same_bits<T>(static_cast<word>((magnitude & ~sign) | (is_negative ? sign : 0)));
   }
-  /// The opposite of ordered.
+  /// Inverse of ordered.
   HCOMP_HD static T value_of(word order) {
     bool const below = order >> (value_bits - 1) != 0;
     return value_of(below ? 0 - order : order, below);
@@ -156,7 +158,7 @@ template <class T> struct value_block {
     std::uint64_t const least = is_zero ? 0 : of.least;
     return {form, form.has_differences() ? of.first : least, of.negative, of.zeros};
   }
-  /// What decides beside widths.
+  /// Properties that determine the form, apart from widths.
   struct kinds {
     bool has_negative, has_positive, has_zeros, is_zero, has_negative_zeros;
   };
@@ -166,12 +168,12 @@ template <class T> struct value_block {
                       offsets = mode::integer_bytes(
                           offset.width(), of.has_negative & of.has_positive, of.has_zeros, n),
                       steps = mode::integer_bytes(step.width(), false, false, n);
-    // the sign of -0 is not in an order
+    // ordered() does not keep the sign of -0
     bool const has_steps =
         (step.end <= (value_bits < 63 ? value_bits : 63)) & !of.has_negative_zeros;
     bool const is_offsets = offsets < plain,
                is_steps = has_steps & (steps < (is_offsets ? offsets : plain));
-    // by selections: processors cannot foresee what is the shortest
+    // selections instead of branches: the shortest form is not predictable
     mode form{mode::plain};
     form = is_offsets ? mode::of_offsets(offset.width(), offset.begin, of.has_negative,
                                          of.has_positive, of.has_zeros)
@@ -246,13 +248,13 @@ template <class T> struct value_block {
     }
   }
 
-  /// Bits of n values.
+  /// Mask of n values.
   HCOMP_HD static std::uint64_t all_of(std::size_t n) {
     return n == 0 ? 0 : ~std::uint64_t{0} >> (block_values - n);
   }
 };
 
-/// In a chunk.
+/// Blocks of a full chunk.
 inline constexpr std::size_t most_blocks = 16;
 
 }  // namespace hcomp::detail::lossless

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of lossless.
+/// Coder of chunks of lossless.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace hcomp::detail::lossless {
 
-/// Chunks by any group, and whole blocks by vectors where a CPU has them.
+/// Encodes and decodes chunks with any group. CPUs with AVX2 or AVX-512 process full blocks with
+/// SIMD kernels.
 template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using base = blocks_coder<format<T>>;
   using base::encode_chunk, base::decode_chunk, base::nonfinite_in_chunk, base::is_chunk;
@@ -25,7 +26,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
 
   static constexpr int blocks_at_once(int codes) { return codes >= 2 && sizeof(T) == 4 ? 8 : 0; }
 
-#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
+#if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
                            std::size_t room, note& found) const {
 #if defined(__x86_64__)
@@ -70,7 +71,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
                       rest = n % block_values, blocks = blocks_of<block_values>(n);
     T sums[header::chunk_values];
     T const* x = from.a ? nullptr : from.x + i * header::chunk_values;
-    std::byte const* const codes[] = {from.a, from.b};  // nvcc does not take the list in the loop
+    std::byte const* const codes[] = {from.a, from.b};  // nvcc rejects the list in the loop
     for (std::byte const* const code : codes) {
       if (!code) continue;
       get_values(kernels, readable(code, i, from.values), n, x, x == sums, sums);
@@ -89,7 +90,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
       return static_cast<std::size_t>(end - chunk);
     });
   }
-  /// n values of a chunk, added to addends if there are some.
+  /// Decodes n values of a chunk, and adds them to the addends unless these are null.
   static void get_values(block_kernels<T> const& kernels, readable const& from, std::size_t n,
                          T const* addends, bool is_cached, T* out) {
     std::size_t const whole = n / block_values, rest = n % block_values,

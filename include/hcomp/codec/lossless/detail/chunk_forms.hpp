@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The forms of all blocks of a whole chunk of lossless, checked at once by AVX2.
+/// Validation of the forms of a full chunk of lossless with AVX2.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace hcomp::detail::lossless {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// Whether a chunk of `most_blocks` whole blocks may have these forms and so many bytes, by
-/// block_form::is_valid and payload_bytes of every block. It reads no payload.
+/// Validates a chunk of `most_blocks` full blocks: block_form::is_valid for each form, and payloads
+/// that add up to `bytes`. Reads no payload.
 template <class T>
 [[gnu::target("avx2")]] inline bool is_whole_chunk(std::byte const* chunk, std::size_t bytes) {
   using form = block_form<T>;
@@ -31,7 +31,7 @@ template <class T>
                sign = forms >> 12 & 3, has_zeros = forms >> 14 & 1, width = forms & 63;
   shorts const is_one = (differences & ((forms & 0x7000) == 0)) | (~differences & (sign < 3));
   shorts const fits = width + (forms >> 6 & 63) <= static_cast<std::int16_t>(8 * sizeof(T));
-  // integer_bytes: 64 integers of so many bits, and a bit of each for signs and for zeros
+  // integer_bytes: 64 integers of `width` bits, and one bit each for signs and for zeros
   shorts const has_signs = (sign == 1) & 1;
   shorts const payload =
       static_cast<std::int16_t>(sizeof(T)) + ((width + has_signs + has_zeros) << 3);
@@ -39,7 +39,7 @@ template <class T>
   auto const invalid = (words) ~(plain | zeros | (is_one & fits));
   std::uint64_t sums = 0;
   for (std::size_t i = 0; i < most_blocks / 4; ++i) sums += all[i];
-  // of four sums of 16 bits, the highest bits become that of all; of sound forms none is too large
+  // the product adds four 16-bit lanes in its upper 16 bits; valid forms cannot overflow a lane
   return !any_bit(invalid) && sizeof(forms) + (sums * 0x0001000100010001 >> 48) == bytes;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The format of lossless's codes.
+/// Encoded format of lossless.
 
 #include <cstdint>
 #include <hcomp/codec/detail/blocks_header.hpp>

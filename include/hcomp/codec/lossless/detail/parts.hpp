@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of lossless that several lanes of a warp have together.
+/// Blocks of lossless that several lanes of a warp process together.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace hcomp::detail::lossless {
 
-/// A lane's values of a block, of which the payload is that of value_block.
+/// The values of a block that one lane holds. Payloads are those of value_block.
 /// @tparam Place  block_part
 template <class T, class Place> struct value_part {
   using block = value_block<T>;
@@ -21,11 +21,11 @@ template <class T, class Place> struct value_part {
   static constexpr unsigned own = Place::own;
   static constexpr int value_bits = block::value_bits;
 
-  T x[own];      ///< behind the last value, +0
-  word least{};  ///< magnitude that is not 0, or 0; when the lane has looked
-  T first{};     ///< value of the block, then
+  T x[own];      ///< +0 after the last value
+  word least{};  ///< smallest nonzero magnitude of the block, or 0; set by look
+  T first{};     ///< first value of the block; set by look
 
-  /// The shortest form.
+  /// Returns the shortest form.
   template <class Group> HCOMP_HD form look(Group group, Place const& mine) {
     enum : std::uint32_t { negative = 1, positive = 2, zero = 4, other = 8, negative_zero = 16 };
     std::uint32_t kinds = 0;
@@ -67,8 +67,8 @@ template <class T, class Place> struct value_part {
         steps != 0 ? range{lowest_one(steps), step_bits} : range{}, mine.n);
   }
 
-  /// The payload, from bit `at` of the chunk on.
-  /// @param f  what look has found
+  /// Writes the payload from bit `at` of the chunk on.
+  /// @param f  result of look
   template <class Group>
   HCOMP_HD void put(Group group, Place const& mine, form f, std::byte* chunk,
                     std::uint32_t at) const {
@@ -103,8 +103,8 @@ template <class T, class Place> struct value_part {
     if (width > 0) put_numbers(group, mine, q, width, chunk, at);
   }
 
-  /// Of a sound code.
-  /// @param at  bit of the chunk
+  /// Reads the payload of a validated chunk.
+  /// @param at  first bit of the payload in the chunk
   template <class Group>
   HCOMP_HD void take(Group group, Place const& mine, form f, std::byte const* chunk,
                      std::uint32_t at) {
@@ -152,9 +152,9 @@ template <class T, class Place> struct value_part {
   }
 
  private:
-  /// f(j, step, beyond) for all own values, where the step is ordered(value) - ordered(value before it),
-  /// and 0 of the first value and behind the last. Of floats it may have a bit more than a word: then
-  /// `beyond` is not 0.
+  /// Calls f(j, step, beyond) for each own value. The step is ordered(value) minus ordered() of its
+  /// predecessor; 0 for the first value and after the last. A step of floats may need one bit more
+  /// than a word: then `beyond` is not 0.
   template <class Group, class F>
   HCOMP_HD void for_steps(Group group, Place const& mine, F const& f) const {
     HCOMP_UNROLL
@@ -173,7 +173,7 @@ template <class T, class Place> struct value_part {
       }
     }
   }
-  /// A bit for each value of the block. Returns where they end.
+  /// Writes one bit per value of the block; returns the bit after them.
   template <class Group, class Is>
   HCOMP_HD std::uint32_t put_marks(Group group, Place const& mine, std::byte* chunk,
                                    std::uint32_t at, Is const& is) const {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What lossless does with whole blocks, as fast as a processor can.
+/// SIMD kernels of lossless for full blocks, and their dispatch.
 
 #include <cstddef>
 #include <hcomp/codec/detail/lanes_512.hpp>
@@ -12,20 +12,22 @@
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 namespace hcomp::detail::lossless {
 
-/// Of whole blocks of a chunk. Up to 64 bytes behind payloads are read and written, too.
+/// Kernels for the full blocks of a chunk. They may read and write up to 64 bytes after the
+/// payloads.
 template <class T> struct block_kernels {
-  /// Returns the end of the payloads.
-  /// @param is_cached  x is not from memory, which then is not asked for what is behind it
+  /// Encodes; returns the end of the payloads.
+  /// @param is_cached  x is in cache, so the kernel does not prefetch it
   std::byte* (*put)(T const* x, std::size_t blocks, bool is_cached, std::byte* forms,
                     std::byte* payload);
-  /// The same.
-  /// @param addends  null, or what is added; `is_cached` is of these
+  /// Decodes; returns the end of the payloads.
+  /// @param addends    null, or values added to the decoded ones
+  /// @param is_cached  the addends are in cache
   std::byte const* (*get)(std::byte const* forms, std::byte const* payload, std::size_t blocks,
                           T const* addends, bool is_cached, T* out);
 };
-/// There are some.
+/// True if AVX2 or AVX-512 is available.
 inline bool has_block_kernels() { return best_simd_level() != simd_level::baseline; }
-/// By AVX-512 or AVX2, one of which there is.
+/// Dispatches to AVX-512 or AVX2. Precondition: has_block_kernels().
 template <class T> block_kernels<T> best_block_kernels() {
   if (puts_bytes_in_order()) return {put_blocks_avx512<T>, get_blocks_avx512<T>};
   return {put_blocks_avx2<T>, get_blocks_avx2<T>};

@@ -1,6 +1,7 @@
 #pragma once
 /// @file
-/// Blocks of lossless_integers: how far values are from one of them, or from their neighbours.
+/// Blocks of lossless_integers: distances of values from the smallest value, from 0, or from their
+/// neighbours.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,13 +14,17 @@ namespace hcomp::detail::lossless_integers {
 
 inline constexpr std::size_t block_values = 64;
 
-/// A byte for each block, in front of all payloads of its chunk. Of a payload:
-/// - plain: the values
-/// - from_zero: the values, in `width` bits each; in 0 bits all are 0
-/// - from_least: the least value, and how far each value is above it, in `width` bits
-/// - differences: the first value, and of each value that from the one before it, in `width` bits
+/// Form of a block: one byte. A chunk stores the forms of all blocks before the payloads.
 ///
-/// All of them modulo 2^32, or 2^64 of values of 64 bits. A difference has a sign, others have none.
+/// The payload of a form:
+/// - plain: the values
+/// - from_zero: each value in `width` bits; width 0 means that all are 0
+/// - from_least: the smallest value, then the distance of each value from it in `width` bits
+/// - differences: the first value, then the difference of each value from its predecessor in
+///   `width` bits
+///
+/// Arithmetic is modulo 2^32 or 2^64, the size of the values. Differences are signed, values and
+/// distances unsigned.
 template <class T> struct block_form {
   enum : unsigned { from_zero, from_least, differences, plain };
 
@@ -40,22 +45,22 @@ template <class T> struct block_form {
   }
 };
 
-/// Up to 64 values.
+/// A block of up to 64 values.
 template <class T> struct value_block {
   using word = std::make_unsigned_t<T>;
   using mode = block_form<T>;
   static constexpr std::size_t values = block_values;
   static constexpr int value_bits = 8 * static_cast<int>(sizeof(T));
 
-  T x[block_values];  ///< behind the last value, 0
+  T x[block_values];  ///< 0 after the last value
 
-  /// What is in front of the integers.
+  /// Form, and the value stored before the integers.
   struct front {
     mode form;
     word first;
   };
 
-  /// As two's complements have it: sums wrap around.
+  /// Adds in two's complement and wraps around on overflow.
   HCOMP_HD static T sum(T a, T b) {
     return static_cast<T>(static_cast<word>(static_cast<word>(a) + static_cast<word>(b)));
   }
@@ -103,7 +108,7 @@ template <class T> struct value_block {
     }
     pack_integers(q, f.form.width(), n, out);
   }
-  /// Of a sound code; damaged ones may hold anything.
+  /// Decodes n values. Invalid input gives arbitrary values but is memory-safe.
   HCOMP_HD void take(mode form, std::size_t n, std::byte const* in) {
     if (n < block_values)
       for (std::size_t i = n; i < block_values; ++i) x[i] = 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The format of lossless_integers' codes.
+/// Encoded format of lossless_integers.
 
 #include <cstdint>
 #include <hcomp/codec/detail/blocks_coder.hpp>
@@ -17,7 +17,7 @@ template <class T> struct format {
   static constexpr std::uint16_t magic = sizeof(T) == 4 ? 0x344c : 0x384c;  // "L4", "L8"
 };
 template <class T> using header = blocks_header<format<T>>;
-/// Of chunks.
+/// Coder of chunks.
 template <class T> using chunk_coder = blocks_coder<format<T>>;
 static_assert(sizeof(header<std::int32_t>) == 24);
 
