@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// INCEPTIONN's chunks by any group: the same bytes, whoever makes them.
+/// Coder of inceptionn's chunks for any group; all groups encode the same bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +29,13 @@ struct chunk_coder {
 
   cpu_coder by_cpu;
 
-  /// Warps of a group work on a chunk each, 32 of them on a multiprocessor.
+  /// Each warp of a group processes one chunk; 32 warps run on a multiprocessor.
   static constexpr std::size_t chunks_at_once = 8;
   static constexpr int blocks_at_once(int) { return 4; }
 
-  /// Of workers that share memory: payloads are at odd addresses, and are put together and taken
-  /// apart there. A chunk that is made where its values are, and one that comes; 15 bytes before
-  /// it, and words behind it that are read.
+  /// Shared memory of workers, in bytes: they assemble and split chunks there, because payloads are
+  /// at odd addresses. `made_bytes` holds a chunk assembled in place of its values. `brought_bytes`
+  /// holds a chunk to decode, up to 15 bytes before it, and the words read after it.
   static constexpr std::size_t made_bytes =
                                    tag_bytes(chunk_values) + chunk_values * sizeof(float) + 16,
                                brought_bytes = chunk_values * sizeof(float) + 32;
@@ -43,14 +43,14 @@ struct chunk_coder {
     return made_bytes + static_cast<std::size_t>(codes - 1) * brought_bytes;
   }
 
-  /// A chunk that is put together at `chunk`, where workers that share memory have its values, too, in
-  /// two steps: how long it gets is known after the first.
+  /// Encodes a chunk at `chunk` in two steps; the first returns its size. Workers that share memory
+  /// also keep the values there.
   template <class Group> class planned_chunk {
    public:
     HCOMP_HD planned_chunk(chunk_coder const& coder, Group group, std::byte* chunk)
         : coder_(coder), group_(group), chunk_(chunk), mine_(values_at(group, chunk)) {}
 
-    /// Of chunk i; returns its length.
+    /// Reads the values of chunk i and writes the tags; returns the size of the chunk in bytes.
     HCOMP_HD std::size_t plan(code_sources<float> const& from, std::size_t i) {
       std::size_t const n = values_of_chunk<header>(i, from.values);
       float const* const x = from.x + i * chunk_values;
@@ -114,7 +114,8 @@ struct chunk_coder {
     return mine.nonfinite(group);
   }
 
-  /// Whether `bytes` at `chunk` are a chunk of n values; the same to all workers. Reads only them.
+  /// True in all workers if `bytes` at `chunk` are a valid chunk of n values. Reads only those
+  /// bytes.
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
@@ -127,8 +128,8 @@ struct chunk_coder {
     if (group.worker() == 0) made.bytes = bytes;
   }
 
-#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
-  // ---- The same as fast as a CPU can
+#if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
+  // ---- Fast path for CPUs
   std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t room, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
@@ -166,7 +167,8 @@ struct chunk_coder {
     else
       return nullptr;
   }
-  /// @param room  brought_bytes that workers share, or nothing
+  /// Decodes chunk i of `in` to `mine`.
+  /// @param room  brought_bytes of shared memory, or null without shared memory
   template <class Group, class Values>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      [[maybe_unused]] std::byte* room, Values& mine) const {
@@ -176,7 +178,7 @@ struct chunk_coder {
       std::byte const* const chunk = bring_bytes(group, in, part.begin, part.end, room);
       group.sync();
       mine.decode_words(group, by_cpu.rule, chunk, bytes, n);
-      group.sync();  // before it is written again
+      group.sync();  // before `room` is written again
     } else {
       mine.decode(group, by_cpu.rule, in + part.begin, bytes, n);
     }
@@ -189,7 +191,7 @@ struct chunk_coder {
   }
 };
 
-/// For encode_run: chunks whose tags and payloads f(n, out) puts.
+/// Coder for encode_run whose tags and payloads f(n, out) writes.
 template <class F> struct given_chunks {
   using value_type = float;
   using header = inceptionn::header;

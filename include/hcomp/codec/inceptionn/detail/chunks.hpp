@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's code for software: tags and then payloads; or, where that would not be
-/// smaller, the values themselves. Which of them it is, its length tells.
+/// A chunk of inceptionn: the tags, then the payloads. If that is not smaller, the chunk holds the
+/// decoded values instead. The size of the chunk tells which form it has.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,18 +14,19 @@
 namespace hcomp::detail::inceptionn {
 
 inline constexpr std::size_t chunk_values = 1024;
-/// Room for any chunk, before it is found to be too large, and for what encode_values overwrites.
+/// Buffer size for tags and payloads of any chunk, and for the bytes that encode_values overwrites.
 inline constexpr std::size_t chunk_room =
     tag_bytes(chunk_values) + chunk_values * sizeof(float) + slack_bytes;
 
-/// Chunks one by one, as fast as a processor can.
+/// Encodes and decodes single chunks on a CPU with the best SIMD level.
 struct cpu_coder {
   value_rule rule;
   simd_level level;
 
-  /// `bytes` of tags and payloads at `coded` as a chunk of n values at `out`, which has room for
-  /// all n values and may be `coded`; returns its length. Values are stored as a receiver of the
-  /// code would have them, so that the sum does not depend on what else is in a chunk.
+  /// Converts `bytes` of tags and payloads to a chunk of n values; returns its size in bytes. A
+  /// chunk of values holds the decoded values, so results do not depend on the other values of a
+  /// chunk.
+  /// @param out  has n * 4 bytes; may be `coded`
   std::size_t finish(std::byte const* coded, std::size_t bytes, std::size_t n,
                      std::byte* out) const {
     if (bytes < n * sizeof(float)) {
@@ -38,22 +39,22 @@ struct cpu_coder {
     return n * sizeof(float);
   }
 
-  /// Tags and payloads of n values of one chunk; returns their bytes.
-  /// @param out  chunk_room
+  /// Writes tags and payloads of n values of one chunk; returns their size in bytes.
+  /// @param out  has chunk_room bytes
   std::size_t encode_coded(float const* x, std::size_t n, std::byte* out) const {
     std::size_t const tags = tag_bytes(n);
     return tags + encode_values(rule, x, n, out, out + tags, level);
   }
 
-  /// One chunk of n values; returns its length.
-  /// @param room  bytes at `out`: n * 4 at least
+  /// Encodes one chunk of n values; returns its size in bytes.
+  /// @param room  size of `out` in bytes, at least n * 4
   std::size_t encode(float const* x, std::size_t n, std::byte* out, std::size_t room) const {
     if (room >= chunk_room) return finish(out, encode_coded(x, n, out), n, out);
     std::byte coded[chunk_room];
     return finish(coded, encode_coded(x, n, coded), n, out);
   }
 
-  /// Whether `bytes` at `chunk` are a chunk of n values.
+  /// True if `bytes` at `chunk` are a valid chunk of n values.
   bool valid(std::byte const* chunk, std::size_t bytes, std::size_t n) const {
     if (bytes == n * sizeof(float)) return true;
     std::size_t const tags = tag_bytes(n);
@@ -61,9 +62,9 @@ struct cpu_coder {
            bytes - tags == payload_bytes(chunk, tags, level) && !tags_beyond(chunk, n);
   }
 
-  /// out[i] = value, or addend[i] + value where there is an addend, which may be `out`.
+  /// out[i] = value i, or addend[i] + value i if `addend` is not null. `addend` may be `out`.
   /// @param chunk   valid
-  /// @param behind  bytes that may be read behind it
+  /// @param behind  readable bytes after the chunk
   void decode(std::byte const* chunk, std::size_t bytes, std::size_t behind, std::size_t n,
               float const* addend, float* out) const {
     if (bytes == n * sizeof(float) && !addend) {

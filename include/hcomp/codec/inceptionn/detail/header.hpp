@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is in front of the chunks of INCEPTIONN's code for software.
+/// Header of a vector encoded by inceptionn.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,11 +19,11 @@ namespace hcomp::detail::inceptionn {
   throw wire_error("inceptionn: " + text);
 }
 
-/// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
+/// First bytes of an encoded vector. The offsets of the chunks and the chunks follow.
 struct header {
   static constexpr std::uint16_t right_magic = 0x4e49;  // "IN"
   static constexpr std::uint8_t right_version = 1;
-  static constexpr char const* chunks_are_of = "tags";  ///< beside values
+  static constexpr char const* chunks_are_of = "tags";  ///< in error texts
   static constexpr std::size_t chunk_values = inceptionn::chunk_values;
   static constexpr std::size_t slot_bytes = chunk_values * sizeof(float);
   static constexpr std::size_t max_values = 1'000'000 * chunk_values;
@@ -46,7 +46,7 @@ struct header {
     return first_chunk_at<header>(chunks_of<header>(values)) + values * sizeof(float);
   }
 
-  /// The length is not known yet.
+  /// Header with `bytes` 0, because the encoded size is not known yet.
   static header of(inceptionn_options const& options, std::size_t values) {
     return {right_magic,
             right_version,
@@ -62,8 +62,9 @@ struct header {
   }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
-  /// @param given  bytes of what this is the header of
-  /// @throws wire_error  it cannot be one, or bytes of the code are missing
+  /// Validates a received header.
+  /// @param given  bytes received, this header included
+  /// @throws wire_error  invalid header, or bytes are missing
   static header checked(header const& came, std::size_t given) {
     if (came.magic != right_magic || came.version != right_version)
       refuse_damaged("begins with " + std::to_string(came.magic) + ", version " +
@@ -85,9 +86,10 @@ struct header {
       refuse_damaged(std::to_string(given) + " of its " + std::to_string(came.bytes) + " bytes");
     return came;
   }
-  /// @throws wire_error  it is not of so many values with these options
+  /// Requires these options and `expected` values.
+  /// @throws wire_error  other options, or another number of values
   void require(inceptionn_options here, std::size_t expected) const {
-    here.fitted = false;  // says nothing of a code
+    here.fitted = false;  // not stored in the header
     if (!(options() == here)) refuse_damaged(text_of(options()) + "; here it is " + text_of(here));
     if (values != expected)
       refuse_damaged(std::to_string(values) + " values, " + std::to_string(expected) +

@@ -1,8 +1,8 @@
 #pragma once
 /// @file
-/// Fast path of values.hpp for CPUs: 8 or 16 values at a time, without a branch. The
-/// same bytes. Payloads are moved together, and apart, by tables that tell for the tags of four
-/// values where each byte goes, or by instructions that take a mask of the bytes (AVX-512 VBMI2).
+/// Fast path of values.hpp for CPUs: 8 or 16 values at a time, branch-free, with the same bytes.
+/// AVX2 packs and unpacks payloads with shuffle tables indexed by the tags of four values, AVX-512
+/// VBMI2 with byte compress and expand.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,27 +13,27 @@
 
 namespace hcomp::detail::inceptionn {
 
-/// Bytes behind the payloads that may be read, and overwritten.
+/// Bytes after the payloads that may be read and overwritten.
 inline constexpr std::size_t slack_bytes = 64;
 
-/// How far ahead of the work, in bytes. By themselves processors look ahead within a page, which
-/// here is worked on for no longer than memory takes to answer.
+/// Prefetch distances in bytes. Hardware prefetchers stop at page boundaries, and the kernels
+/// process a page within one memory latency.
 inline constexpr std::size_t values_ahead = 2048, payload_ahead = 512;
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 
-/// For the tags of four values: the bytes of a shuffle, and how many payload bytes there are. In a
-/// vector a payload lies in the upper bytes of its 32 bits, its sign where a float has it.
+/// Tables indexed by the tags of four values: shuffle masks, and the number of payload bytes. In a
+/// vector, a payload is in the upper bytes of its 32-bit lane, with the sign in the top bit.
 struct shuffle_tables {
-  // not std::array, of whose operator[] compilers would evaluate 15,000 calls
+  // not std::array: compilers would evaluate 15,000 calls of its operator[]
   alignas(16) std::uint8_t pack[256][16], unpack[256][16];
   std::uint8_t bytes[256];
-  std::uint16_t even[256];  ///< the 8 bits of the index, each in the lower of two
+  std::uint16_t even[256];  ///< bit i of the index moved to bit 2i
 };
 inline constexpr shuffle_tables shuffles = [] {
   shuffle_tables t{};
   for (unsigned tags = 0; tags < 256; ++tags) {
-    for (auto& source : t.unpack[tags]) source = 0x80;  // makes a byte 0
+    for (auto& source : t.unpack[tags]) source = 0x80;  // the shuffle writes 0
     unsigned at = 0;
     for (unsigned lane = 0; lane < 4; ++lane) {
       auto const count = static_cast<unsigned>(bytes_of_tag(tags >> 2 * lane & 3u));
@@ -49,15 +49,15 @@ inline constexpr shuffle_tables shuffles = [] {
   return t;
 }();
 
-/// A rule in numbers that vectors calculate with.
+/// A value_rule as constants of the SIMD kernels.
 struct vector_rule {
-  std::int32_t lowest, middle, whole;  ///< as bits: the first floats with tags 1, 2 and 3
-  float to8, to16;                     ///< by these, a value becomes a multiple of the unit
-  float from8, from16;                 ///< by these, payloads in the upper bytes become values
+  std::int32_t lowest, middle, whole;  ///< bits of the smallest floats with tags 1, 2 and 3
+  float to8, to16;                     ///< factors from a value to a multiple of the unit
+  float from8, from16;                 ///< factors from a payload in the upper bytes to a value
 };
-/// Multiples are shifted up by the conversion itself, unless they are rounded. Other values than
-/// those with 8 or 16 bits take part in no arithmetic: denormals would be slow, and programs that
-/// trap overflow or NaN would stop.
+/// Without rounding, the factors also shift multiples to the upper bytes. Only values with 8 or 16
+/// bits enter the arithmetic: denormals would be slow, and overflow or NaN would stop programs that
+/// trap them.
 inline vector_rule vector_rule_of(value_rule const& rule) {
   auto const first = [&](int exponent) {
     return static_cast<std::int32_t>(exponent - rule.prescale) << 23;
@@ -93,7 +93,7 @@ inline vector_rule vector_rule_of(value_rule const& rule) {
   return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(mask)));
 }
 
-/// n is a multiple of 8; returns the end of the payloads.
+/// Encodes n values, n a multiple of 8; returns the end of the payloads.
 template <bool Nearest>
 [[gnu::target("avx2")]] inline std::byte* encode_avx2(vector_rule const& r, float const* x,
                                                       std::size_t n, std::byte* tags,
@@ -137,7 +137,7 @@ template <bool Nearest>
   return at;
 }
 
-/// n is a multiple of 8; returns the end of the payloads.
+/// Decodes n values, n a multiple of 8; returns the end of the payloads.
 template <bool Add>
 [[gnu::target("avx2")]] inline std::byte const* decode_avx2(vector_rule const& r,
                                                             std::byte const* tags,
@@ -172,8 +172,8 @@ template <bool Add>
   return at;
 }
 
-// ---- Sixteen values at a time, which processors can do that move bytes together by a mask
-// Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
+// ---- Sixteen values at a time, with byte compress and expand
+// Uses masked intrinsics only: g++ 12 warns inside the unmasked ones.
 
 #define HCOMP_TARGET_VBMI2 \
   [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx512vbmi2,bmi2,popcnt")]]
@@ -183,7 +183,7 @@ inline bool moves_bytes_by_mask() {
   return does;
 }
 
-/// n is a multiple of 16; returns the end of the payloads.
+/// Encodes n values, n a multiple of 16; returns the end of the payloads.
 template <bool Nearest>
 HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(vector_rule const& r, float const* x,
                                                    std::size_t n, std::byte* tags, std::byte* at) {
@@ -229,7 +229,7 @@ HCOMP_TARGET_VBMI2 inline std::byte* encode_avx512(vector_rule const& r, float c
   return at;
 }
 
-/// n is a multiple of 16; returns the end of the payloads.
+/// Decodes n values, n a multiple of 16; returns the end of the payloads.
 template <bool Add>
 HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(vector_rule const& r,
                                                          std::byte const* tags, std::byte const* at,
@@ -266,7 +266,7 @@ HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(vector_rule const& r,
   return at;
 }
 
-/// payload_bytes.
+/// payload_bytes with the POPCNT instruction.
 [[gnu::target("popcnt")]] inline std::size_t payload_bytes_popcnt(std::byte const* tags,
                                                                   std::size_t count) {
   std::size_t bytes = 0, i = 0;
@@ -281,8 +281,8 @@ HCOMP_TARGET_VBMI2 inline std::byte const* decode_avx512(vector_rule const& r,
 #undef HCOMP_TARGET_VBMI2
 #endif
 
-/// encode_values; what lies slack_bytes behind the payloads may be overwritten.
-/// @param level  not above best_simd_level()
+/// encode_values with SIMD; may overwrite slack_bytes after the payloads.
+/// @param level  at most best_simd_level()
 inline std::size_t encode_values(value_rule const& rule, float const* x, std::size_t n,
                                  std::byte* tags, std::byte* payload,
                                  [[maybe_unused]] simd_level level) {
@@ -303,8 +303,8 @@ inline std::size_t encode_values(value_rule const& rule, float const* x, std::si
          encode_values(rule, x + done, n - done, tags + done / 4, at);
 }
 
-/// decode_values; what lies slack_bytes behind the payloads may be read.
-/// @param level  not above best_simd_level()
+/// decode_values with SIMD; may read slack_bytes after the payloads.
+/// @param level  at most best_simd_level()
 inline void decode_values(value_rule const& rule, std::byte const* tags, std::byte const* payload,
                           std::size_t n, float const* addend, float* out,
                           [[maybe_unused]] simd_level level) {
@@ -324,8 +324,8 @@ inline void decode_values(value_rule const& rule, std::byte const* tags, std::by
                 out + done);
 }
 
-/// payload_bytes.
-/// @param level  not above best_simd_level()
+/// payload_bytes with the POPCNT instruction, if available.
+/// @param level  at most best_simd_level()
 inline std::size_t payload_bytes(std::byte const* tags, std::size_t count,
                                  [[maybe_unused]] simd_level level) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// A chunk of INCEPTIONN's code by a group of any number of workers: the same bytes as
-/// cpu_coder, whose chunks they are.
+/// Encodes and decodes a chunk of inceptionn with a group of any number of workers. The bytes equal
+/// those of cpu_coder.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,31 +16,31 @@
 
 namespace hcomp::detail::inceptionn {
 
-// Payloads in the upper bytes of 32 bits, with their signs where floats have them: that takes
-// fewer steps, and no branch.
+// Payloads are kept in the upper bytes of a 32-bit word, with the sign in the top bit. That takes
+// fewer instructions and no branch.
 
-/// What belongs to four tags, a byte for each: byte t of `bytes` for tag t.
+/// Table lookup for four tags, one result byte per tag: byte t of `bytes` for tag t.
 HCOMP_HD inline std::uint32_t bytes_of_tags(std::uint32_t bytes, unsigned tags) {
   unsigned const pairs = (tags | tags << 4) & 0x0f0fu, each = (pairs | pairs << 2) & 0x3333u;
   return pick_bytes(bytes, 0, each);
 }
-/// Where the payloads of four tags end, if the first begins at 0: a byte for each.
+/// Ends of the payloads of four tags, one byte per tag. The first payload begins at 0.
 HCOMP_HD inline std::uint32_t ends_of_payloads(unsigned tags) {
   return bytes_of_tags(0x04020100u, tags) * 0x01010101u;
 }
-/// How many bits the payloads have: a byte for each.
+/// Number of bits of each payload, one byte per tag.
 HCOMP_HD inline std::uint32_t bits_of_payloads(unsigned tags) {
   return bytes_of_tags(0x20100800u, tags);
 }
-/// How many bits are below the payloads: a byte for each.
+/// Number of bits below each payload in its word, one byte per tag.
 HCOMP_HD inline std::uint32_t bits_below_payloads(unsigned tags) {
   return bytes_of_tags(0x00101820u, tags);
 }
-/// Bits for those of four tags that say a value is stored whole.
+/// Bit 2i is set if tag i is 3: the value has all 32 bits.
 HCOMP_HD inline unsigned whole_ones(unsigned tags) { return tags & tags >> 1 & 0x55u; }
 HCOMP_HD inline unsigned byte_of(std::uint32_t word, int i) { return word >> 8 * i & 255u; }
 
-/// Magnitudes, as bits, from which on values have a payload, one of two bytes, and all of theirs.
+/// Smallest magnitudes, as bits of floats, with a payload of 8, 16 and 32 bits.
 struct tag_limits {
   std::uint32_t of8, of16, whole;
 
@@ -50,7 +50,7 @@ struct tag_limits {
         whole(static_cast<std::uint32_t>(whole_exponent - rule.prescale) << 23) {}
 };
 
-/// Towards 0, and anything for what 32 bits do not hold.
+/// Rounds towards 0; unspecified for values that do not fit in 32 bits.
 HCOMP_HD inline std::uint32_t truncated(float value) {
 #if defined(__CUDA_ARCH__)
   return __float2uint_rz(value);
@@ -58,7 +58,7 @@ HCOMP_HD inline std::uint32_t truncated(float value) {
   return value < 0x1p32f ? static_cast<std::uint32_t>(value) : 0;
 #endif
 }
-/// Which payload a value has: none, or one of 8 bits, of 16, or the whole of it.
+/// Payload size of a value: none, at least 8 bits, at least 16 bits, all 32 bits.
 struct value_size {
   bool is_there, in16, is_whole;
 
@@ -67,7 +67,7 @@ struct value_size {
         in16(magnitude >= from.of16),
         is_whole(magnitude >= from.whole) {}
 };
-/// payload_of; of tag 0 anything, and what is below may be anything, too.
+/// payload_of in the upper bits of the word. The bits below are unspecified; with tag 0 all are.
 template <bool Nearest>
 HCOMP_HD std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits, value_size size) {
   if constexpr (Nearest) {
@@ -81,7 +81,7 @@ HCOMP_HD std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits,
   std::uint32_t const few = truncated(magnitude * (size.in16 ? to16 : to8)) | (bits & 0x80000000u);
   return size.is_whole ? bits : few;
 }
-/// value_of, with zeros below; of tag 0 all.
+/// value_of for a payload in the upper bits. The bits below must be 0; with tag 0 all bits.
 /// @tparam IsShort  the tag is not 3
 template <bool Grace, bool IsShort>
 HCOMP_HD float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_t upper) {
@@ -94,7 +94,7 @@ HCOMP_HD float value_of_upper(value_rule const& rule, unsigned tag, std::uint32_
   return !IsShort && tag == 3 ? same_bits<float>(upper) : value;
 }
 
-/// Moved up by up to 32 bits.
+/// Left shift by 0 to 32 bits.
 HCOMP_HD inline std::uint32_t moved_up(std::uint32_t word, unsigned bits) {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_lc(0, word, bits);
@@ -102,7 +102,7 @@ HCOMP_HD inline std::uint32_t moved_up(std::uint32_t word, unsigned bits) {
   return static_cast<std::uint32_t>(std::uint64_t{word} << bits);
 #endif
 }
-/// The upper half of two words moved up by up to 32 bits.
+/// Funnel shift: the upper word of (high, low) after a left shift by 0 to 32 bits.
 HCOMP_HD inline std::uint32_t moved_up(std::uint32_t low, std::uint32_t high, unsigned bits) {
 #if defined(__CUDA_ARCH__)
   return __funnelshift_lc(low, high, bits);
@@ -110,7 +110,7 @@ HCOMP_HD inline std::uint32_t moved_up(std::uint32_t low, std::uint32_t high, un
   return static_cast<std::uint32_t>((std::uint64_t{high} << 32 | low) << bits >> 32);
 #endif
 }
-/// The same by bits % 32.
+/// Funnel shift by bits % 32.
 HCOMP_HD inline std::uint32_t moved_up_within(std::uint32_t low, std::uint32_t high,
                                               unsigned bits) {
 #if defined(__CUDA_ARCH__)
@@ -120,12 +120,12 @@ HCOMP_HD inline std::uint32_t moved_up_within(std::uint32_t low, std::uint32_t h
 #endif
 }
 
-/// How often workers take a four of consecutive values each until they have a chunk.
+/// Number of rounds to read a chunk; each worker takes four consecutive values per round.
 template <class Group>
 inline constexpr std::size_t rounds_of_fours =
     (chunk_values / 4 + Group::workers - 1) / Group::workers;
 
-/// A worker's fours, of all rounds, in registers.
+/// The fours (groups of four values) of a worker in registers, one per round.
 template <class Group> struct fours_in_registers {
   static constexpr bool are_overwritten = false;
 
@@ -138,13 +138,15 @@ template <class Group> struct fours_in_registers {
     memcpy(four, values[r], sizeof(four));
   }
 };
-/// The same in memory that workers share, where each has its own places, at multiples of 16. A chunk
-/// that begins tag_bytes(chunk_values) before may be put together there: when all workers have got
-/// their fours of a round, it ends behind these at most.
+/// The fours of a worker in shared memory, each 16-byte aligned.
+///
+/// A chunk that begins tag_bytes(chunk_values) bytes before the fours may be assembled in place:
+/// after all workers have read their fours of a round, the chunk ends within the memory read so
+/// far.
 template <class Group> struct fours_in_memory {
   static constexpr bool are_overwritten = true;
 
-  std::byte* first;  ///< of this worker
+  std::byte* first;  ///< first four of this worker
 
   HCOMP_HD fours_in_memory(Group group, std::byte* memory)
       : first(memory + 16 * static_cast<std::size_t>(group.worker())) {}
@@ -156,11 +158,11 @@ template <class Group> struct fours_in_memory {
   }
 };
 
-/// What one worker has of a chunk. In every round the workers take fours of consecutive values,
-/// whose tags are one byte, so that what all of them read and write lies together. Behind the
-/// chunk's n values are zeros, which take no bytes.
+/// The values of a chunk that one worker holds.
 ///
-/// All workers of a group call the same functions with the same arguments.
+/// In each round, consecutive workers take consecutive fours, so memory accesses are coalesced. The
+/// tags of a four are one byte. Zeros, which have no payload, follow the n values of the chunk. All
+/// workers of a group call the same functions with the same arguments.
 template <class Group, class Kept = fours_in_registers<Group>> class worker_values {
   static constexpr auto workers = static_cast<std::size_t>(Group::workers);
   static constexpr std::size_t fours = chunk_values / 4;
@@ -173,7 +175,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
   HCOMP_HD void read(Group group, float const* x, std::size_t n) {
     read_each(group, x, n, [&](std::size_t r, float const(&four)[4]) { kept_.put(r, four); });
   }
-  /// x[i] + value, of a chunk of n values.
+  /// Adds x[i] to value i, for a chunk of n values.
   HCOMP_HD void add(Group group, float const* x, std::size_t n) {
     read_each(group, x, n, [&](std::size_t r, float const(&addends)[4]) {
       change(r, [&](int j, float value) { return sum_of(addends[j], value); });
@@ -197,14 +199,14 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     }
   }
 
-  /// Where the payloads of a chunk of n values go, and how long it is.
+  /// Offsets of the payloads of a chunk of n values, and the size of the chunk.
   struct layout {
-    unsigned places[rounds];  ///< of the worker's fours
-    unsigned n, bytes;        ///< this and the next: the same to all workers
-    bool are_short;           ///< no value is stored whole
+    unsigned places[rounds];  ///< offsets of the payloads of this worker's fours
+    unsigned n, bytes;        ///< n, bytes and are_short are equal in all workers
+    bool are_short;           ///< no value has all 32 bits
   };
-  /// Makes a chunk at `out`, which has room for n floats, in two steps, so that its length is known
-  /// early. The first puts tags.
+  /// First of two steps that encode a chunk: writes the tags and computes the layout.
+  /// @param out  has n * 4 bytes
   HCOMP_HD layout put_tags(Group group, value_rule const& rule, std::size_t n,
                            std::byte* out) const {
     tag_limits const from(rule);
@@ -233,7 +235,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     made.are_short = !group.any(whole != 0);
     return made;
   }
-  /// The second puts payloads; or the values themselves, where those would not be shorter.
+  /// Second step: writes the payloads. If these are not shorter, writes the decoded values instead.
   HCOMP_HD void put_payloads(Group group, value_rule const& rule, layout const& made,
                              std::byte* out) const {
     if (made.bytes == 4 * made.n)
@@ -246,7 +248,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       write_payloads<false, false>(group, rule, made, out);
   }
 
-  /// The n values of a chunk.
+  /// Decodes the n values of a chunk.
   /// @param chunk  valid
   HCOMP_HD void decode(Group group, value_rule const& rule, std::byte const* chunk,
                        std::size_t bytes, std::size_t n) {
@@ -255,8 +257,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       return load_payload(chunk + place, tag);
     });
   }
-  /// The same where words may be read that begin at the last multiple of 4 before the chunk and end
-  /// up to 12 bytes behind it.
+  /// decode with aligned 32-bit loads. They begin at the last multiple of 4 before the chunk and
+  /// end up to 12 bytes after it; these bytes must be readable.
   HCOMP_HD void decode_words(Group group, value_rule const& rule, std::byte const* chunk,
                              std::size_t bytes, std::size_t n) {
     auto const skipped = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(chunk) % 4);
@@ -278,7 +280,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     }
   }
 
-  /// Where there is NaN or infinity: a bit for every 64 values of the chunk, to all workers.
+  /// One bit per 64 values of the chunk, set if they contain NaN or infinity; equal in all workers.
   HCOMP_HD unsigned nonfinite(Group group) const {
     unsigned mine = 0;
     HCOMP_UNROLL
@@ -297,10 +299,10 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
   }
 
  private:
-  /// f(r, four) for the worker's fours of x.
+  /// Calls f(r, four) for each of the worker's fours of x.
   template <class F>
   HCOMP_HD static void read_each(Group group, float const* x, std::size_t n, F const& f) {
-    constexpr std::size_t at_once = 4;  // on their way, from memory that is far away
+    constexpr std::size_t at_once = 4;  // loads in flight, to hide memory latency
     auto const each = [&](auto const& read) {
       HCOMP_UNROLL
       for (std::size_t first = 0; first < rounds; first += at_once) {
@@ -318,7 +320,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     else
       each([&](unsigned at, float(&four)[4]) { read_some(x, at, n, four); });
   }
-  /// value = f(j, value), of round r.
+  /// value = f(j, value) for the four of round r.
   template <class F> HCOMP_HD void change(std::size_t r, F const& f) {
     float four[4];
     kept_.get(r, four);
@@ -327,14 +329,14 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     kept_.put(r, four);
   }
 
-  /// What a chunk has of this worker's values.
+  /// Tags and payload offsets of this worker's fours in an encoded chunk.
   struct coded_fours {
     unsigned tags[rounds], places[rounds];
-    unsigned whole;  ///< not 0: one is stored whole
+    unsigned whole;  ///< not 0 if a value has all 32 bits
   };
   HCOMP_HD static coded_fours find_fours(Group group, std::byte const* chunk, std::size_t bytes,
                                          std::size_t n) {
-    bool const is_plain = bytes == n * sizeof(float);  // as if all had tag 3, without the tags
+    bool const is_plain = bytes == n * sizeof(float);  // all values have tag 3; no tags are stored
     coded_fours coded;
     coded.whole = 0;
     HCOMP_UNROLL
@@ -347,7 +349,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     find_places(group, coded.tags, is_plain ? 0 : tag_bytes(n), coded.places);
     return coded;
   }
-  /// @param load  (place, tag) gives the bits of the payload there, and others above
+  /// Decodes payloads one by one.
+  /// @param load  load(place, tag) returns the payload there; the bits above it are unspecified
   template <class Load>
   HCOMP_HD void read_each_payload(value_rule const& rule, coded_fours const& coded,
                                   Load const& load) {
@@ -362,8 +365,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       }
     });
   }
-  /// The same where no value is whole: at most 8 bytes for four of them.
-  /// @param load  (place, bytes) gives these
+  /// Decodes payloads if no value has all 32 bits: a four then has at most 8 bytes.
+  /// @param load  load(place, bytes) reads these 8 bytes
   template <class Load>
   HCOMP_HD void read_short_payloads(value_rule const& rule, coded_fours const& coded,
                                     Load const& load) {
@@ -379,7 +382,9 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       }
     });
   }
-  /// @param find  (r, put) calls put(j, payload) for the values of round r, in the upper bits
+  /// Decodes all rounds.
+  /// @param find  find(r, put) calls put(j, payload) for each value of round r; the payload is in
+  ///              the upper bits
   template <bool AreShort, class Find>
   HCOMP_HD void read_coded(value_rule const& rule, coded_fours const& coded, Find const& find) {
     auto const read = [&](auto grace) {
@@ -399,8 +404,8 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       read(std::false_type{});
   }
 
-  /// Payloads at their places. Those of a four are put together in words first.
-  /// @tparam AreShort  no value is stored whole
+  /// Writes payloads to their places. The payloads of a four are packed in words first.
+  /// @tparam AreShort  no value has all 32 bits
   template <bool Nearest, bool AreShort>
   HCOMP_HD void write_payloads(Group group, value_rule const& rule, layout const& made,
                                std::byte* out) const {
@@ -451,8 +456,9 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     return static_cast<unsigned>(round * workers) + static_cast<unsigned>(group.worker());
   }
 
-  /// Where the payloads of the worker's fours begin, if all of them begin at `begin`; returns where
-  /// they end. The bytes of four rounds are summed up at once: of each there are less than 2^16.
+  /// Computes where the payloads of the worker's fours begin; returns the end of all payloads. One
+  /// prefix sum covers four rounds, because the bytes of a round fit in 16 bits.
+  /// @param begin  begin of the first payload
   HCOMP_HD static unsigned find_places(Group group, unsigned const (&tags)[rounds], unsigned begin,
                                        unsigned (&places)[rounds]) {
     static_assert(16 * workers < 1 << 16);
@@ -474,7 +480,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     return begin;
   }
 
-  /// What a receiver would have.
+  /// Writes the decoded values, as a receiver would see them.
   HCOMP_HD void write_decoded(Group group, value_rule const& rule, std::size_t n,
                               std::byte* out) const {
     HCOMP_UNROLL
@@ -491,7 +497,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
     }
   }
 
-  // Fours are moved at once where all of them lie on multiples of their 16 bytes.
+  // Full chunks of 16-byte aligned floats are read and written in units of 16 bytes.
   HCOMP_HD static bool is_whole_chunk(float const* x, std::size_t n) {
     return fours % workers == 0 && n == chunk_values &&
            reinterpret_cast<std::uintptr_t>(x) % 16 == 0;
@@ -518,7 +524,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
   Kept kept_;
 };
 
-/// Whether `bytes` at `chunk` are a chunk of n values; the same to all workers. Reads only them.
+/// True in all workers if `bytes` at `chunk` are a valid chunk of n values. Reads only those bytes.
 template <class Group>
 HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes, std::size_t n) {
   if (bytes == n * sizeof(float)) return true;
