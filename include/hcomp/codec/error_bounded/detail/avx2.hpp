@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// blocks.hpp eight values at a time, for processors with AVX2. The same bytes.
+/// AVX2 kernels for blocks.hpp: eight values at a time, with the same bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// The lanes moved up by one, the last of `before` in front.
+/// Shifts the lanes up by one; lane 0 becomes the last lane of `before`.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i moved_up(__m256i before, __m256i v) {
   __m256i const up = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
   return _mm256_blend_epi32(_mm256_permutevar8x32_epi32(v, up),
@@ -40,30 +40,31 @@ namespace hcomp::detail::error_bounded {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(q), v);
 }
 
-// ---- Eight planes at a time: bit b of 32 values, as 4 bytes each, are byte b of 4 words of 64
-// bits, which are transposed.
+// ---- Eight bit planes at a time. A plane has 4 bytes, one per 8 values. Byte b of each of 4 words
+// of 64 bits is a byte of plane b; transposing the bits of a word gives 8 values.
 
-/// Swaps the bits of `mask` with those `up` above them. Not a lambda: nvcc would forget its target.
+/// Delta swap: exchanges the bits in `mask` with those `up` positions higher. Not a lambda, because
+/// nvcc drops the target attribute of lambdas.
 template <int up>
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i with_swapped(__m256i x, long long mask) {
   __m256i const t =
       _mm256_and_si256(_mm256_xor_si256(x, _mm256_srli_epi64(x, up)), _mm256_set1_epi64x(mask));
   return _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64(t, up)));
 }
-/// In every word of 64 bits, bit i of byte k becomes bit k of byte i. H. S. Warren, Hacker's
-/// Delight, 7-3.
+/// Transposes 8x8 bits in each 64-bit word: bit i of byte k becomes bit k of byte i. Source: H. S.
+/// Warren, Hacker's Delight, 7-3.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i transposed(__m256i x) {
   x = with_swapped<7>(x, 0x00aa00aa00aa00aa);
   x = with_swapped<14>(x, 0x0000cccc0000cccc);
   return with_swapped<28>(x, 0x00000000f0f0f0f0);
 }
-/// In 128 bits, byte i of word k of 32 bits becomes byte k of word i.
+/// Transposes 4x4 bytes in each 128-bit half: byte i of 32-bit word k becomes byte k of word i.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i bytes_swapped(__m256i x) {
   return _mm256_shuffle_epi8(
       x, _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, 0, 4, 8, 12, 1, 5,
                           9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 }
-/// The bytes of 32 values, of 8 planes.
+/// Converts 8 planes to one byte for each of 32 values.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i bytes_of_planes(__m256i planes) {
   return transposed(_mm256_permutevar8x32_epi32(bytes_swapped(planes),
                                                 _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
@@ -72,7 +73,7 @@ template <int up>
   return bytes_swapped(
       _mm256_permutevar8x32_epi32(transposed(bytes), _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7)));
 }
-/// Planes first to first + 7, 0 where there are not so many.
+/// Loads planes `first` to `first` + 7; planes from `width` on are 0.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_planes(std::byte const* in,
                                                                        int first, int width) {
   __m256i const there = _mm256_cmpgt_epi32(_mm256_set1_epi32(width - first),
@@ -82,7 +83,7 @@ template <int up>
 [[gnu::target("avx2"), gnu::always_inline]] inline void store_planes(__m256i planes, int first,
                                                                      int width, std::size_t n,
                                                                      std::byte* out) {
-  if (n == block_values) {  // it has room for 32 planes
+  if (n == block_values) {  // `out` has room for 32 planes
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + 4 * first), planes);
     return;
   }
@@ -105,9 +106,9 @@ template <int up>
       __m256d const off = _mm256_sub_pd(multiple, _mm256_cvtepi32_pd(four[k]));
       largest = _mm256_max_pd(largest, _mm256_andnot_pd(sign, off));
     }
-    // one store, which the load of the whole can take over
+    // one full-width store, so that the load of the full vector can be forwarded from it
     __m256i const integer = _mm256_inserti128_si256(_mm256_castsi128_si256(four[0]), four[1], 1);
-    highest = _mm256_max_epu32(highest, _mm256_abs_epi32(integer));  // 2^31 if it does not fit
+    highest = _mm256_max_epu32(highest, _mm256_abs_epi32(integer));  // 2^31 if out of range
     store_eight(q + i, integer);
   }
   if (_mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_max_epu32(highest, limit), limit)) != -1)
@@ -167,7 +168,7 @@ template <int up>
   return {mode, shape.plain};
 }
 
-/// Sums over the lanes up to each.
+/// Inclusive prefix sum over the lanes.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i summed_up(__m256i v) {
   v = _mm256_add_epi32(v, _mm256_slli_si256(v, 4));
   v = _mm256_add_epi32(v, _mm256_slli_si256(v, 8));
@@ -201,7 +202,7 @@ template <int up>
       v[k] = _mm256_or_si256(v[k], _mm256_slli_epi32(eight, first));
     }
   }
-  __m128i const above = _mm_cvtsi32_si128(32 - mode.width());  // the sign, above the highest
+  __m128i const above = _mm_cvtsi32_si128(32 - mode.width());  // bits above the sign
   HCOMP_UNROLL
   for (auto& one : v) one = _mm256_sra_epi32(_mm256_sll_epi32(one, above), above);
   if (mode.kind() == block_kind::difference) {
@@ -214,7 +215,7 @@ template <int up>
   }
   std::int32_t last = _mm256_extract_epi32(v[3], 7);
   if (mode.kind() == block_kind::difference) {
-    // at the end: the next block waits for no more than the last addition
+    // `before` is added last, so the next block waits for this addition only
     last = add_wrapping(last, before);
     HCOMP_UNROLL
     for (auto& one : v) one = _mm256_add_epi32(one, _mm256_set1_epi32(before));

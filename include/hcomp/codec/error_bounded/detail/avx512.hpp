@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// blocks.hpp sixteen values at a time, for processors with AVX-512. The same bytes.
+/// AVX-512 kernels for blocks.hpp: sixteen values at a time, with the same bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace hcomp::detail::error_bounded {
 
-// Of the intrinsics with and without a mask, those with one: g++ 12 warns of the others' insides.
+// Uses masked intrinsics where both exist: g++ 12 warns inside the unmasked ones.
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline bool quantize_avx512(
     step_grid const& grid, float const* x, std::int32_t* q, double& error) {
@@ -32,13 +32,13 @@ namespace hcomp::detail::error_bounded {
       __m512d const off = _mm512_sub_pd(multiple, _mm512_maskz_cvtepi32_pd(all, eight[k]));
       largest = _mm512_maskz_max_pd(all, largest, _mm512_abs_pd(off));
     }
-    // one store, which the load of the whole can take over
+    // one full-width store, so that the load of the full vector can be forwarded from it
     __m512i const integer =
         _mm512_maskz_inserti64x4(all, _mm512_castsi256_si512(eight[0]), eight[1], 1);
     highest = _mm512_maskz_max_epu32(0xffff, highest, _mm512_maskz_abs_epi32(0xffff, integer));
     _mm512_storeu_si512(q + i, integer);
   }
-  // 2^31 where it does not fit
+  // `highest` is 2^31 if a value is out of range
   if (_mm512_cmpgt_epu32_mask(highest, _mm512_set1_epi32(grid.limit)) != 0) return false;
   __m256d const four = _mm256_max_pd(_mm512_maskz_extractf64x4_pd(all, largest, 0),
                                      _mm512_maskz_extractf64x4_pd(all, largest, 1));
@@ -67,7 +67,7 @@ or_of_zigzags(__m512i a, __m512i b) {
   return _mm512_ternarylogic_epi32(of_a, _mm512_add_epi32(b, b),
                                    _mm512_maskz_srai_epi32(0xffff, b, 31), 0xf6);
 }
-/// OR of the lanes of `a` in the lower half, of `b` in the upper.
+/// OR of the lanes of `a` in the lower 32 bits, of `b` in the upper.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline std::uint64_t
 or_of_both(__m512i a, __m512i b) {
   __m512i const two = _mm512_or_si512(_mm512_maskz_unpacklo_epi32(0xffff, a, b),
@@ -79,10 +79,11 @@ or_of_both(__m512i a, __m512i b) {
   return static_cast<std::uint64_t>(_mm_cvtsi128_si64(last) | _mm_extract_epi64(last, 1));
 }
 
-// ---- Sixteen planes at a time: as eight, where 8 values have 128 bits, first all their lower
-// bytes
+// ---- Sixteen bit planes at a time, as eight in avx2.hpp. 128 bits hold 8 values of 16 bits, first
+// the lower bytes of all.
 
-/// Swaps the bits of `mask` with those `up` above them. Not a lambda: nvcc would forget its target.
+/// Delta swap: exchanges the bits in `mask` with those `up` positions higher. Not a lambda, because
+/// nvcc drops the target attribute of lambdas.
 template <unsigned up>
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 with_swapped(__m512i x, long long mask) {
@@ -91,25 +92,25 @@ with_swapped(__m512i x, long long mask) {
                                               _mm512_set1_epi64(mask), 0x28);
   return _mm512_ternarylogic_epi64(x, t, _mm512_maskz_slli_epi64(0xff, t, up), 0x96);
 }
-/// In every word of 64 bits, bit i of byte k becomes bit k of byte i.
+/// Transposes 8x8 bits in each 64-bit word: bit i of byte k becomes bit k of byte i.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 transposed(__m512i x) {
   x = with_swapped<7>(x, 0x00aa00aa00aa00aa);
   x = with_swapped<14>(x, 0x0000cccc0000cccc);
   return with_swapped<28>(x, 0x00000000f0f0f0f0);
 }
-/// In 128 bits each, bytes in another order.
+/// Permutes the bytes of each 128-bit quarter.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 reordered(__m512i x, __m128i order) {
   return _mm512_shuffle_epi8(x, _mm512_maskz_broadcast_i32x4(0xffff, order));
 }
-/// Word i of the k-th 128 bits becomes word k of the i-th.
+/// Transposes 4x4 words: word i of 128-bit quarter k becomes word k of quarter i.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 words_swapped(__m512i x) {
   __m512i const order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   return _mm512_maskz_permutexvar_epi32(0xffff, order, x);
 }
-/// 16 bits each of 32 values, of 16 planes.
+/// Converts 16 planes to 16 bits for each of 32 values.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 halves_of_planes(__m512i planes) {
   __m512i const bytes =
@@ -124,18 +125,18 @@ planes_of_halves(__m512i halves) {
   return reordered(words_swapped(transposed(bytes)),
                    _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 }
-/// Which of the planes first to first + 15 there are.
+/// Mask of the planes `first` to `first` + 15 that are below `width`.
 inline __mmask16 planes_there(int first, int width) {
   return static_cast<__mmask16>(((std::uint64_t{1} << width) - 1) >> first);
 }
-/// Planes first to first + 15, 0 where there are not so many.
+/// Loads planes `first` to `first` + 15; planes from `width` on are 0.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 load_sixteen_planes(std::byte const* in, int first, int width) {
   return _mm512_maskz_loadu_epi32(planes_there(first, width), in + 4 * first);
 }
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline void
 store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out) {
-  if (n == block_values)  // it has room for 32 planes
+  if (n == block_values)  // `out` has room for 32 planes
     _mm512_storeu_si512(out + 4 * first, planes);
   else
     _mm512_mask_storeu_epi32(out + 4 * first, planes_there(first, width), planes);
@@ -164,7 +165,7 @@ store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out
     __m512i const from0 = plain ? v0 : d0, from1 = plain ? v1 : d1;
     __m512i const low_half = _mm512_set1_epi32(0xffff);
     int const width = mode.width();
-    // 16 bits each, in the order 0 to 3, 16 to 19, 4 to 7, ..., and brought into the right one
+    // packing gives 16-bit lanes in the order 0 to 3, 16 to 19, 4 to 7, ...; in_order restores it
     __m512i const in_order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     __m512i const halves = width <= 16 ? _mm512_packs_epi32(from0, from1)
                                        : _mm512_packus_epi32(_mm512_and_si512(from0, low_half),
@@ -181,7 +182,7 @@ store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out
   return {mode, shape.plain};
 }
 
-/// Sums over the lanes up to each.
+/// Inclusive prefix sum over the lanes.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 summed_up(__m512i v) {
   constexpr __mmask16 all = 0xffff;
@@ -192,8 +193,8 @@ summed_up(__m512i v) {
   return _mm512_add_epi32(v, _mm512_maskz_alignr_epi32(all, v, zero, 8));
 }
 
-/// Integers of two halves.
-/// @param above  bits above the sign
+/// Combines the lower and upper 16 bits of integers.
+/// @param above  number of bits above the sign
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 put_together(__m256i low, __m256i high, __m128i above) {
   constexpr __mmask16 all = 0xffff;
@@ -220,7 +221,7 @@ put_together(__m256i low, __m256i high, __m128i above) {
   int const width = mode.width();
   __m512i const low = halves_of_planes(load_sixteen_planes(in, 0, width));
   if (width <= 16) {
-    __m128i const above = _mm_cvtsi32_si128(16 - width);  // the sign, above the highest
+    __m128i const above = _mm_cvtsi32_si128(16 - width);  // bits above the sign
     __m512i const halves = _mm512_sra_epi16(_mm512_sll_epi16(low, above), above);
     v0 = _mm512_maskz_cvtepi16_epi32(all, _mm512_maskz_extracti64x4_epi64(0xff, halves, 0));
     v1 = _mm512_maskz_cvtepi16_epi32(all, _mm512_maskz_extracti64x4_epi64(0xff, halves, 1));
@@ -239,7 +240,7 @@ put_together(__m256i low, __m256i high, __m128i above) {
   }
   std::int32_t last = _mm256_extract_epi32(_mm512_maskz_extracti64x4_epi64(0xff, v1, 1), 7);
   if (mode.kind() == block_kind::difference) {
-    // at the end: the next block waits for no more than the last addition
+    // `before` is added last, so the next block waits for this addition only
     last = add_wrapping(last, before);
     v0 = _mm512_add_epi32(v0, _mm512_set1_epi32(before));
     v1 = _mm512_add_epi32(v1, _mm512_set1_epi32(before));

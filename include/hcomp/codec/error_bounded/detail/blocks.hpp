@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// 32 integers in as few bytes as they need, and back: the reference of simd.hpp.
+/// Packing of blocks of 32 integers to the smallest form, and unpacking. Reference for simd.hpp.
 
 #include <cmath>
 #include <cstddef>
@@ -14,34 +14,34 @@ namespace hcomp::detail::error_bounded {
 
 inline constexpr std::size_t block_values = 32;
 
-/// How the integers of a block are stored: the upper 2 bits of its byte. The lower 6 are a width.
+/// Form of a block: the upper 2 bits of its mode byte. The lower 6 bits are a width.
 enum class block_kind : std::uint8_t {
-  plain,       ///< `width` words of 32 bits; word b has bit b of all values, in two's complement
-  difference,  ///< the same of what each value is more than the one before; in whole blocks
-  sparse,      ///< a word that tells which are not 0, then these in `width` bytes: 1, 2 or 4
-  words        ///< a word of 32 bits each, an integer or a float; width 0
+  plain,       ///< `width` bit planes: word b has bit b of all values, in two's complement
+  difference,  ///< bit planes of the differences to the value before; only full blocks
+  sparse,      ///< a word that marks nonzero values, then these in `width` bytes: 1, 2 or 4
+  words        ///< a word of 32 bits per value, an integer or a float; width 0
 };
 
-/// How a block is stored, and what that takes.
+/// Mode byte of a block, and the size of its payload.
 struct block_mode {
-  std::uint8_t byte;    ///< 0: nothing but zeros
-  std::uint32_t bytes;  ///< of the payload
+  std::uint8_t byte;    ///< 0 if all values are 0
+  std::uint32_t bytes;  ///< size of the payload
 
   HCOMP_HD block_kind kind() const { return static_cast<block_kind>(byte >> 6); }
   HCOMP_HD int width() const { return byte & 63; }
 };
 inline constexpr std::uint8_t words_mode = 3 << 6;
 
-/// Bits that tell how a block is best stored. Of positive and negative numbers in turn, 0, -1, 1,
-/// -2, ..., the places in this order: OR of them all has as many bits as two's complement needs.
+/// Properties of a block that determine its form. zigzag maps 0, -1, 1, -2, ... to 0, 1, 2, 3, ...;
+/// the bit length of an OR of zigzags is the width of all values in two's complement.
 struct block_shape {
-  std::uint32_t plain;       ///< OR over the values
-  std::uint32_t difference;  ///< and over the differences
-  std::uint32_t nonzero;     ///< which values are not 0
+  std::uint32_t plain;       ///< OR of the zigzags of the values
+  std::uint32_t difference;  ///< OR of the zigzags of the differences
+  std::uint32_t nonzero;     ///< one bit per value: it is not 0
 };
 
-/// The smallest form; it depends on nothing but the integers, in the order that they are summed in
-/// least of all.
+/// Smallest form of a block. It depends only on the integers, not on the order in which they were
+/// summed.
 [[gnu::always_inline]] HCOMP_HD inline block_mode best_mode(block_shape const& shape,
                                                             std::size_t n) {
   auto const mode = [](block_kind kind, unsigned width, unsigned bytes) {
@@ -59,7 +59,7 @@ struct block_shape {
   return best;
 }
 
-/// Bytes of the payload at `in`, of n values.
+/// Size in bytes of the payload of n values at `in`.
 HCOMP_HD inline std::size_t payload_bytes(std::uint8_t byte, std::byte const* in, std::size_t n) {
   block_mode const mode{byte, 0};
   auto const width = static_cast<std::size_t>(mode.width());
@@ -68,11 +68,10 @@ HCOMP_HD inline std::size_t payload_bytes(std::uint8_t byte, std::byte const* in
   return 4 + width * static_cast<std::size_t>(ones(load<std::uint32_t>(in)));
 }
 
-/// What packing found; `magnitude` has no bit that 2 |value| has not for some value, but the
-/// lowest.
+/// Result of packing a block.
 struct packed_block {
   block_mode mode;
-  std::uint32_t magnitude;
+  std::uint32_t magnitude;  ///< block_shape::plain
 };
 
 [[gnu::always_inline]] HCOMP_HD inline void put_sparse(std::int32_t const* q, std::uint32_t nonzero,
@@ -89,7 +88,7 @@ struct packed_block {
       store(out, 0, value);
   }
 }
-/// f(i, value) for the values that are not 0.
+/// Calls f(i, value) for each nonzero value.
 template <class F>
 [[gnu::always_inline]] HCOMP_HD inline void for_sparse(std::byte const* in, int width, F const& f) {
   auto nonzero = load<std::uint32_t>(in);
@@ -103,7 +102,7 @@ HCOMP_HD inline void put_words(std::int32_t const* q, std::size_t n, std::byte* 
   for (std::size_t i = 0; i < n; ++i) store(out, i, word_of(q[i]));
 }
 
-/// a + b without undefined behaviour: damaged codes may say anything.
+/// a + b modulo 2^32, because damaged input may overflow.
 HCOMP_HD inline std::int32_t add_wrapping(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
 }
@@ -111,28 +110,28 @@ HCOMP_HD inline std::uint32_t zigzag(std::int32_t q) {
   return static_cast<std::uint32_t>(q) << 1 ^ static_cast<std::uint32_t>(q >> 31);
 }
 
-/// What is done with whole blocks of 32 values, once for every simd_level.
+/// Kernels for full blocks of 32 values; one set per simd_level.
 struct block_kernels {
-  /// q = x in steps; false if some x is no integer of the grid: its q is beyond the limit.
-  /// @param error  becomes the largest |x - q| seen, in steps, where it is less, if all are
-  /// integers
+  /// q = x in steps. Returns false if a value is not an integer of the grid; its q exceeds the
+  /// limit.
+  /// @param error  raised to the largest |x - q| in steps, if all values are integers
   bool (*quantize)(step_grid const& grid, float const* x, std::int32_t* q, double& error);
-  /// y = q in floats.
+  /// y = the values of q.
   void (*dequantize)(step_grid const& grid, std::int32_t const* q, float* y);
-  /// May overwrite what is behind the bytes of the mode that it returns, up to 4 n of them.
-  /// @param q       behind n values, zeros
+  /// Writes the payload. May overwrite 4 n bytes of `out`, also after the payload.
+  /// @param q       0 after the n-th value
   /// @param before  the value before the first
   packed_block (*pack)(std::int32_t const* q, std::int32_t before, std::size_t n, std::byte* out);
-  /// q = the values, or q += the values; returns the last of them.
-  /// @param mode  any but `words`; of a width that is possible
+  /// q = the values, or q += the values; returns the last value.
+  /// @param mode  any kind but `words`, with a valid width
   std::int32_t (*unpack)(block_mode mode, std::byte const* in, std::int32_t before, bool add,
                          std::int32_t* q);
 };
 
-/// As many bits as `zigzag` of any of the added has.
+/// Accumulates integers; all() has the bit length of the OR of their zigzags.
 class zigzag_bits {
  public:
-#if defined(__CUDA_ARCH__)  // finds the larger of three numbers by one instruction
+#if defined(__CUDA_ARCH__)  // has an instruction for the maximum of three numbers
   HCOMP_HD void add(std::int32_t q) {
     least_ = q < least_ ? q : least_;
     most_ = q > most_ ? q : most_;
@@ -153,8 +152,8 @@ class zigzag_bits {
 #endif
 };
 
-/// The largest of the magnitudes of numbers from -1 to 1; on devices the upper half of its bits:
-/// header::parts_of says the same of it.
+/// Largest magnitude of numbers from -1 to 1. Devices keep only the upper half of its bits;
+/// header::parts_of returns the same for it.
 class largest_part {
  public:
 #if defined(__CUDA_ARCH__)
@@ -189,7 +188,7 @@ class largest_part {
 template <class X>
 HCOMP_HD bool quantize_values(step_grid const& grid, X const& x, std::int32_t* q, double& error) {
   largest_part largest(error);
-  std::uint32_t magnitude = 0;  // in the order of bits NaN and infinity are larger than all others
+  std::uint32_t magnitude = 0;  // as bits, NaN and infinity exceed every finite magnitude
   HCOMP_UNROLL_ON_DEVICE
   for (std::size_t i = 0; i < block_values; ++i) {
     double const multiple = static_cast<double>(x(i)) * grid.inverse;
@@ -197,11 +196,11 @@ HCOMP_HD bool quantize_values(step_grid const& grid, X const& x, std::int32_t* q
     largest.add(off_by(multiple, q[i]));
     std::uint32_t const bits = same_bits<std::uint32_t>(x(i)) & 0x7fffffffu;
     magnitude = bits > magnitude ? bits : magnitude;
-    // seldom; and nvcc does not bring more values to registers before it knows
+    // rare; also keeps nvcc from loading later values to registers before the check
     if (i % 8 == 7 && magnitude >= 0x7f800000u) break;
   }
   if (nearest_integer(grid, same_bits<float>(magnitude)) == no_integer) return false;
-  error = largest.value();  // all have one
+  error = largest.value();  // all values have an integer
   return true;
 }
 /// As block_kernels::quantize.
@@ -217,7 +216,7 @@ inline void dequantize_block(step_grid const& grid, std::int32_t const* q, float
   for (std::size_t i = 0; i < block_values; ++i) y[i] = float_of(grid, q[i]);
 }
 
-/// What value i is more than the one before.
+/// Value i minus the value before it.
 HCOMP_HD inline std::int32_t difference_at(std::int32_t const* q, std::int32_t before,
                                            std::size_t i) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(q[i]) -
@@ -236,8 +235,8 @@ HCOMP_HD inline block_shape shape_of_block(std::int32_t const* q, std::int32_t b
   shape.difference = difference.all();
   return shape;
 }
-/// The payload of integers.
-/// @param mode  what best_mode says of them
+/// Writes the payload of integers.
+/// @param mode  result of best_mode
 HCOMP_HD inline void put_block(std::int32_t const* q, std::int32_t before, std::size_t n,
                                block_mode mode, std::uint32_t nonzero, std::byte* out) {
   if (mode.kind() == block_kind::sparse) {
@@ -276,7 +275,7 @@ HCOMP_HD inline std::int32_t unpack_block(block_mode mode, std::byte const* in, 
   else
     for (int b = 0; b < mode.width(); ++b) {
       auto const plane = load<std::uint32_t>(in, static_cast<std::size_t>(b));
-      // the highest bit is the sign, and all above it
+      // the highest plane is the sign and fills all bits above it
       std::uint32_t const bit = b + 1 < mode.width() ? 1u << b : ~std::uint32_t{0} << b;
       for (std::size_t i = 0; i < values; ++i) bits[i] |= (0u - (plane >> i & 1u)) & bit;
     }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded by any group: the same bytes, whoever makes them.
+/// Coder of chunks of error_bounded for any group; all groups encode the same bytes.
 
 #include <algorithm>
 #include <cstddef>
@@ -21,36 +21,36 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// Why a code could not be made.
+/// Why encoding failed.
 enum class code_fault : std::uint32_t {
   none,
-  impossible,  ///< a sum that no ranks have
+  impossible,  ///< a sum that no number of ranks can have
   range,       ///< a sum that these ranks cannot have
-  ranks        ///< too many of them
+  ranks        ///< too many ranks
 };
 
 /// See VariableRate.
 struct chunk_coder {
   using value_type = float;
   using header = error_bounded::header;
-  /// What is known when chunks are encoded.
+  /// Result of encoding chunks, for the header.
   struct note {
     std::uint32_t error, float_additions;  ///< these and the next three: as in the header
     std::uint16_t float_error;
     std::uint8_t largest_bits, has_floats;
-    code_fault fault;  ///< of the first block that has one
+    code_fault fault;  ///< of the first block with a fault
     std::int64_t impossible;
   };
-  /// What became of a code.
+  /// Result of encoding a vector.
   struct outcome {
     std::uint64_t bytes;
     std::int64_t impossible;
     code_fault fault;
-    std::uint32_t weights[2];  ///< of what was summed
+    std::uint32_t weights[2];  ///< of the two summands
     std::uint32_t unused;      ///< 0
   };
 
-  /// As many as have memory.
+  /// Thread blocks per multiprocessor, limited by shared memory.
   static constexpr int blocks_at_once(int codes) { return 7 - codes; }
 
   block_coder by_cpu;
@@ -75,7 +75,7 @@ struct chunk_coder {
       of_b.open(group, from.b, i, from.values, shared->second, shared->sums, shared.chunk(rooms++));
     sum_range const range(grid, weight_of(from));
     std::byte* const chunk = room_for(group, out, shared.chunk(rooms));
-    own_values<Group> own(group, shared.chunk(rooms));  // there before the chunk is
+    own_values<Group> own(group, shared.chunk(rooms));  // in the memory of the later chunk
     std::byte* payloads = chunk + front_bytes(n);
 
     double error = 0;
@@ -104,7 +104,7 @@ struct chunk_coder {
       };
       value_block v;
       v.is = state::zeros;
-      if (from.b) {  // two blocks are more than a device has registers
+      if (from.b) {  // two blocks do not fit in the registers of a device
         auto is = state::zeros;
         take_first([&](value_block const& made) {
           is = made.is;
@@ -165,10 +165,10 @@ struct chunk_coder {
                             static_cast<std::uint32_t>(bit_length(magnitude)),
                             std::uint32_t{has_floats || own_fault != 0}};
     if constexpr (Group::workers > 1) clear_behind(group, payloads);
-    raise_to_largest(group, most, 15);  // and all workers meet
+    raise_to_largest(group, most, 15);  // also synchronizes all workers
     std::uint32_t seldom[] = {std::uint32_t{has_floats}, own_fault, float_error};
     std::uint64_t additions = 0;
-    if (most[2] != 0) {  // where floats were added, one is there, or they cancelled
+    if (most[2] != 0) {  // always set after float additions: a float remains, or they cancelled
       group.sync();
       raise_to_largest(group, seldom, 15);
       if (from.b) additions = group.sum(sums.float_additions);
@@ -187,7 +187,7 @@ struct chunk_coder {
                              float const* addends, float divided_by, float* out) const {
     std::size_t const chunk = i * chunk_values;
     std::size_t const n = values_of_chunk<header>(i, values);
-    own_values<Group> own(group, chunk_sharing<Group>(group).chunk(0));  // when the chunk is read
+    own_values<Group> own(group, chunk_sharing<Group>(group).chunk(0));  // used after the chunk
     for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
       std::size_t const begin = at.block - static_cast<std::size_t>(group.worker());
       if constexpr (own_values<Group>::is_shared) group.sync();
@@ -209,7 +209,7 @@ struct chunk_coder {
   template <class Group>
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
-    std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
+    std::uint64_t mine[2] = {0, 0};  // one bit per even block, and one per odd block
     for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
       bool finite = true;
       HCOMP_UNROLL_ON_DEVICE
@@ -220,26 +220,26 @@ struct chunk_coder {
       else
         mine[1] |= std::uint64_t{1} << at.block / 2;
     });
-    // every bit is one worker's alone
+    // each bit belongs to one worker
     return group.sum(mine[0]) | group.sum(mine[1]);
   }
 
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
-    // one block is found behind the other
+    // sequential: the end of a block gives the begin of the next
     return !group.any(group.worker() == 0 && !block_coder::valid(chunk, bytes, n));
   }
 
   static constexpr bool joins_notes = true;
-  /// Notes of consecutive chunks in one, the same to all workers.
+  /// Combines the notes of consecutive chunks; equal in all workers.
   template <class Group>
   HCOMP_HD note joined(Group group, note const* notes, std::size_t count) const {
     note all{};
     std::uint64_t additions = 0;
     auto const end = static_cast<std::uint32_t>(count);
-    std::uint32_t first_fault = end;                                // of the worker's
-    constexpr std::uint32_t at_once = 8, workers = Group::workers;  // on their way
+    std::uint32_t first_fault = end;                                // among this worker's notes
+    constexpr std::uint32_t at_once = 8, workers = Group::workers;  // at_once: loads in flight
     for (auto i = static_cast<std::uint32_t>(group.worker()); i < end; i += at_once * workers) {
       note seen[at_once] = {};
       HCOMP_UNROLL
@@ -260,7 +260,7 @@ struct chunk_coder {
                             end - first_fault};
     raise_to_largest(group, most, 18);
     static_assert(header::max_chunks < 1 << 18);
-    auto const sum = group.sum(additions);  // below 2^32, as values are
+    auto const sum = group.sum(additions);  // below 2^32, as is the number of values
     note const* const faulty = most[4] != 0 ? notes + (end - most[4]) : nullptr;
     return {most[0],
             static_cast<std::uint32_t>(sum),
@@ -270,7 +270,7 @@ struct chunk_coder {
             faulty ? faulty->fault : code_fault::none,
             faulty ? faulty->impossible : 0};
   }
-  /// The rest of the header, from the notes of all chunks in their order.
+  /// Completes the header from the notes of all chunks, in order.
   template <class Group>
   HCOMP_HD void finish(Group group, code_sources<float> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
@@ -304,8 +304,8 @@ struct chunk_coder {
     if (front.weight > front.ranks) made.fault = code_fault::ranks;
   }
 
-#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
-  // ---- The same as fast as a CPU can
+#if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
+  // ---- Fast path for CPUs
   std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
@@ -356,7 +356,7 @@ struct chunk_coder {
 #endif
 
  private:
-  /// Ranks that are summed.
+  /// Number of ranks in the sum.
   HCOMP_HD static std::uint32_t weight_of(code_sources<float> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
@@ -412,11 +412,11 @@ struct chunk_coder {
     put_words<0, block_values>(words, n, out);
   }
 
-  /// A worker's block, and its values; 0: it has none.
+  /// Block of a worker and its number of values; 0 if the worker has no block.
   struct worker_block {
     std::size_t block, n;
   };
-  /// f(worker_block, floats) by all workers, for the blocks of chunk i.
+  /// Calls f(worker_block, floats) in all workers for the blocks of chunk i.
   template <class Group, class F>
   HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
                            F const& f) const {
@@ -441,12 +441,12 @@ struct chunk_coder {
     }
   }
 
-  // ---- By one CPU thread, block after block
+  // ---- One CPU thread, block after block
   block_reader reader(std::byte const* in, std::size_t i, std::size_t values) const {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     return {by_cpu, in + part.begin, values_of_chunk<header>(i, values)};
   }
-  /// f(first, n, block) for the blocks of chunk i, where `first` is in the chunk.
+  /// Calls f(first, n, block) for each block of chunk i; `first` counts values of the chunk.
   template <class F>
   void for_blocks(std::byte const* in, std::size_t i, std::size_t values, F const& f) const {
     auto from = reader(in, i, values);
@@ -458,7 +458,7 @@ struct chunk_coder {
       f(first, here, v);
     }
   }
-  /// A chunk of blocks that `make(first, n, block, error)` makes and to which `add_to` adds.
+  /// Writes a chunk. make(first, n, block, error) creates each block, and `add_to` adds to it.
   template <class Make, class Add>
   std::size_t write(code_sources<float> const& from, std::size_t n, std::byte* out, note& found,
                     Make make, Add add_to) const {

@@ -28,34 +28,34 @@ inline constexpr std::size_t chunk_values = 4096;
 HCOMP_HD constexpr std::size_t blocks_of(std::size_t values) {
   return (values + block_values - 1) / block_values;
 }
-/// Values of a block of a chunk of `values`.
+/// Number of values of a block, in a chunk of `values` values.
 HCOMP_HD inline std::size_t values_of_block(std::size_t block, std::size_t values) {
   std::size_t const left = values - block * block_values;
   return left < block_values ? left : block_values;
 }
-/// Bytes in front of the payloads of a chunk.
+/// Bytes before the payloads of a chunk.
 HCOMP_HD constexpr std::size_t front_bytes(std::size_t values) {
   return sizeof(std::int32_t) + blocks_of(values);
 }
 
-/// A block of up to 32 values; behind them, zeros.
+/// A block of up to 32 values; q is 0 after the last value.
 struct value_block {
   enum class state { zeros, integers, words };
 
-  state is = state::zeros;                   ///< zeros: q is not set
+  state is = state::zeros;                   ///< with `zeros`, q is not set
   alignas(64) std::int32_t q[block_values];  ///< integers, or words
 
   HCOMP_HD std::uint32_t word(std::size_t i) const { return static_cast<std::uint32_t>(q[i]); }
   HCOMP_HD void set_word(std::size_t i, std::uint32_t word) {
     q[i] = static_cast<std::int32_t>(word);
   }
-  /// Of integers.
+  /// Converts integers to words.
   HCOMP_HD void make_words() {
     HCOMP_UNROLL_ON_DEVICE
     for (auto& value : q) value = static_cast<std::int32_t>(word_of(value));
     is = state::words;
   }
-  /// Integers, if no word is a float.
+  /// Converts words to integers if no word is a float.
   HCOMP_HD void simplify(step_grid const& grid) {
     bool all = true;
     HCOMP_UNROLL_ON_DEVICE
@@ -67,10 +67,10 @@ struct value_block {
   }
 };
 
-/// What a block of x becomes, of which some values are no integers.
+/// Converts a block to words; values that are not integers of the grid stay floats.
 /// @param x      x(i) is value i
-/// @param v      their integers, or what is beyond the limit
-/// @param error  as of block_coder::quantize
+/// @param v      holds the integers, and numbers beyond the limit for values without one
+/// @param error  as in block_coder::quantize
 template <class X>
 HCOMP_HD void keep_floats(step_grid const& grid, X const& x, value_block& v, double& error) {
   v.is = value_block::state::words;
@@ -85,18 +85,18 @@ HCOMP_HD void keep_floats(step_grid const& grid, X const& x, value_block& v, dou
   if (rounded != 0) error = 0.5;
 }
 
-/// What sums of so many ranks can be.
+/// Range of the sum of `weight` ranks.
 struct sum_range {
   std::uint32_t weight;
-  std::uint32_t largest;  ///< steps
-  std::uint32_t beyond;   ///< packed_block::magnitude that is too much
+  std::uint32_t largest;  ///< largest magnitude in steps
+  std::uint32_t beyond;   ///< smallest packed_block::magnitude out of range
 
   HCOMP_HD sum_range(step_grid const& grid, std::uint32_t ranks)
       : weight(ranks),
         largest(ranks * static_cast<std::uint32_t>(grid.limit)),
         beyond(1u << bit_length(2 * largest)) {}
 
-  /// Of words.
+  /// True if every word is a float or in range.
   HCOMP_HD bool has(step_grid const& grid, value_block const& words) const {
     bool beyond_it = false;
     HCOMP_UNROLL_ON_DEVICE
@@ -121,9 +121,8 @@ struct block_coder {
   block_kernels kernels;
   simd_level level;
 
-  /// x as a block.
-  /// @param error  becomes the largest error seen, in steps, or half a step beside a float, where
-  ///               it is less
+  /// Quantizes n values of x to a block.
+  /// @param error  raised to the largest error in steps; to half a step in a block with floats
   [[gnu::always_inline]] void quantize(float const* x, std::size_t n, value_block& v,
                                        double& error) const {
     float padded[block_values];
@@ -138,7 +137,7 @@ struct block_coder {
         grid, [=](std::size_t i) { return x[i]; }, v, error);
   }
 
-  /// y = the block.
+  /// y = the values of the block.
   [[gnu::always_inline]] void dequantize(value_block const& v, std::size_t n, float* y) const {
     if (v.is == value_block::state::zeros) {
       std::memset(y, 0, n * sizeof(float));
@@ -167,7 +166,7 @@ struct block_coder {
     }
   }
 
-  /// Whether `bytes` at `chunk` are a chunk of `values` values.
+  /// True if `bytes` at `chunk` are a valid chunk of `values` values.
   HCOMP_HD static bool valid(std::byte const* chunk, std::size_t bytes, std::size_t values) {
     if (bytes < front_bytes(values)) return false;
     std::byte const* const modes = chunk + sizeof(std::int32_t);
@@ -198,9 +197,9 @@ struct block_coder {
            zeros_behind(chunk + bytes, static_cast<unsigned>(chunk[front_bytes(values) - 1]),
                         values);
   }
-  /// Whether the planes of the last block have no values behind its own, which there would be no
-  /// room for when it is packed.
-  /// @param end  of the chunk
+  /// True if the bit planes of the last block are 0 after its last value. Other bits would not fit
+  /// when the block is packed again.
+  /// @param end  end of the chunk
   HCOMP_HD static bool zeros_behind(std::byte const* end, unsigned mode, std::size_t values) {
     std::size_t const n = values % block_values;
     if (n == 0 || static_cast<block_kind>(mode >> 6) != block_kind::plain) return true;
@@ -210,7 +209,7 @@ struct block_coder {
   }
 };
 
-/// Takes the blocks of a valid chunk one by one.
+/// Reads the blocks of a valid chunk in order.
 class block_reader {
  public:
   block_reader(block_coder const& coder, std::byte const* chunk, std::size_t values)
@@ -219,14 +218,14 @@ class block_reader {
         modes_(chunk + sizeof(std::int32_t)),
         at_(chunk + front_bytes(values)) {}
 
-  /// v = the next block, of n values.
+  /// v = the next block, which has n values.
   [[gnu::always_inline]] void take(std::size_t n, value_block& v) {
     v.is = value_block::state::zeros;
     word_sums none;
     add(n, v, none);
   }
 
-  /// v += the next block, of n values.
+  /// v += the next block, which has n values.
   [[gnu::always_inline]] void add(std::size_t n, value_block& v, word_sums& sums) {
     using state = value_block::state;
     auto const byte = static_cast<std::uint8_t>(*modes_++);
@@ -289,10 +288,10 @@ class block_reader {
   std::byte const* at_;
 };
 
-/// Puts blocks into a chunk one by one.
+/// Writes the blocks of a chunk in order.
 class block_writer {
  public:
-  /// @param weight  ranks whose sum is written
+  /// @param weight  number of ranks in the sum
   block_writer(block_coder const& coder, std::byte* chunk, std::size_t values, std::uint32_t weight)
       : coder_(&coder),
         range_(coder.grid, weight),
@@ -302,7 +301,8 @@ class block_writer {
     store(chunk, 0, std::int32_t{0});
   }
 
-  /// False, and the chunk is of no use, if a value is larger than sums of so many ranks can be.
+  /// Appends a block of n values. Returns false if a value is out of range for the sum of `weight`
+  /// ranks; the chunk is then invalid.
   [[gnu::always_inline]] bool put(value_block& v, std::size_t n) {
     using state = value_block::state;
     if (v.is == state::words) v.simplify(coder_->grid);
@@ -325,17 +325,17 @@ class block_writer {
     return range_.has(coder_->grid, v);
   }
 
-  /// Behind the last byte.
+  /// End of the chunk so far.
   std::byte* end() const { return at_; }
-  /// Bits of two's complement of the largest integer, but of blocks with floats.
+  /// Width of the largest integer in two's complement, except in blocks with floats.
   std::uint32_t largest_bits() const { return static_cast<std::uint32_t>(bit_length(magnitude_)); }
-  /// Some block has a float.
+  /// True if a block has a float.
   bool has_floats() const { return has_floats_; }
 
  private:
   block_coder const* coder_;
   sum_range range_;
-  std::uint32_t magnitude_ = 0;  ///< of all blocks, as packed_block::magnitude
+  std::uint32_t magnitude_ = 0;  ///< OR of packed_block::magnitude
   bool has_floats_ = false;
   std::int32_t before_ = 0;
   std::byte* chunk_;

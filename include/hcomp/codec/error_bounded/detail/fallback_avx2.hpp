@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whole blocks of error_bounded_fallback, of integers of up to 48 bits, by AVX2.
+/// AVX2 kernels of error_bounded_fallback for full blocks of integers of up to 48 bits.
 
 #include <concepts>
 #include <cstddef>
@@ -23,22 +23,22 @@ namespace hcomp::detail::error_bounded {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// 32 integers, as integers_avx512, in lanes of 32 or 64 bits.
+/// A block of 32 integers in registers, in lanes of 32 or 64 bits. Counterpart of integers_avx512.
 template <std::unsigned_integral Lane> class integers_avx2 {
   using of = lanes_256_of<Lane>;
   using lanes = typename of::lanes;
   static constexpr int each = of::count, registers = static_cast<int>(block_values) / each;
 
  public:
-  /// A lane has room for the sum of two such integers.
+  /// Bits of an integer such that the sum of two fits in a lane.
   static constexpr int most_bits = of::bits - 1;
 
-  /// The nearest integers of x in steps; false if one is too large, or x not finite.
-  /// @param error  raised to what that changes, in steps
+  /// Quantizes x to the nearest integers. Returns false if one is too large or x is not finite.
+  /// @param error  raised to the largest error in steps
   template <class T>
   [[HCOMP_INLINE_AVX2]] bool set(fallback_grid<T> const& grid, T const* x, __m256d& error) {
     double const limit = grid.most_by_vectors();
-    constexpr auto most_in_lane = static_cast<double>(~Lane{0} >> 2);  // of most_bits
+    constexpr auto most_in_lane = static_cast<double>(~Lane{0} >> 2);  // largest of most_bits
     __m256d const inverse = _mm256_set1_pd(grid.inverse), bias = _mm256_set1_pd(magic),
                   bound = _mm256_set1_pd(limit < most_in_lane ? limit : most_in_lane);
     __m256d fits = _mm256_cmp_pd(bias, bias, _CMP_EQ_OQ), most = error;
@@ -66,7 +66,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     return true;
   }
   [[HCOMP_INLINE_AVX2]] void take(fallback_payload const& from) {
-    if (from.mode.bits() == 0) {  // most blocks of a sparse vector
+    if (from.mode.bits() == 0) {  // as most blocks of a sparse vector
       for (auto& q : q_) q = lanes{};
       return;
     }
@@ -79,8 +79,8 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] += other.q_[i];
   }
 
-  /// What decides about the block.
-  /// @param rest  raised to what the rounding to T changes, in steps
+  /// Properties of the block that determine its mode.
+  /// @param rest  raised to the largest error of rounding to T, in steps
   template <class T> [[HCOMP_INLINE_AVX2]] fallback_sizes look(__m256d& rest) const {
     lanes most{}, zeros{};
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) {
@@ -88,7 +88,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
       zeros -= of::zero(q_[i]);
     }
     std::uint64_t const zigzags = of::largest_of(most);
-    // integers of 24 bits and a sign are floats
+    // integers of 24 bits and a sign are exact as floats
     if (std::is_same_v<T, float> && zigzags >> 25 != 0) note_rest(rest);
     return {(zigzags >> 1) + (zigzags & 1), zigzags,
             block_values - static_cast<std::size_t>(of::summed_up(zeros)[each - 1])};
@@ -104,7 +104,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
     if (mode.is_sparse()) return put_sparse(mode, out);
     lanes_packer_256<Lane>(mode.width()).pack(q_, out);
   }
-  /// out[i] = fine_block::value(i)
+  /// out[i] = fallback_block::value(i)
   template <class T> [[HCOMP_INLINE_AVX2]] void get(fallback_grid<T> const& grid, T* out) const {
     auto const step = static_cast<T>(grid.step);
     if constexpr (std::is_same_v<T, float> && of::bits == 32)
@@ -119,7 +119,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
   }
 
  private:
-  static constexpr double magic = 0x1.8p52;  ///< the last bits of its sums are integers
+  static constexpr double magic = 0x1.8p52;  ///< see rounded_multiple
   static constexpr int in_fours = static_cast<int>(block_values) / 4;
 
   [[HCOMP_INLINE_AVX2]] static __m256d size(__m256d const& of_value) {
@@ -129,7 +129,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
   [[HCOMP_INLINE_AVX2]] static __m256d load(float const* x) {
     return _mm256_cvtps_pd(_mm_loadu_ps(x));
   }
-  /// Integers 4 i to 4 i + 3, of less than 51 bits: exact.
+  /// Integers 4 i to 4 i + 3 as doubles; exact below 51 bits.
   [[HCOMP_INLINE_AVX2]] __m256d doubles(int i) const {
     __m256d const bias = _mm256_set1_pd(magic);
     if constexpr (of::bits == 64)
@@ -140,7 +140,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
                                            : _mm256_extracti128_si256(two, 1));
     }
   }
-  /// Raises it to how far integers are off when they become floats.
+  /// Raises `rest` to the largest error of converting the integers to float.
   [[HCOMP_INLINE_AVX2]] void note_rest(__m256d& rest) const {
     HCOMP_UNROLL for (int i = 0; i < in_fours; ++i) {
       __m256d const exact = doubles(i), rounded = _mm256_cvtps_pd(_mm256_cvtpd_ps(exact));
@@ -157,7 +157,7 @@ template <std::unsigned_integral Lane> class integers_avx2 {
           static_cast<Lane>(with_sign(hcomp::load<std::uint64_t>(in), static_cast<int>(8 * bytes)));
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] = of::load(q + each * i);
   }
-  /// Up to 7 bytes behind it are written, too.
+  /// May write up to 7 bytes after the payload.
   [[HCOMP_INLINE_AVX2]] void put_sparse(fallback_mode mode, std::byte* out) const {
     Lane q[block_values];
     std::uint64_t zeros = 0;
@@ -175,21 +175,21 @@ template <std::unsigned_integral Lane> class integers_avx2 {
   lanes q_[registers];
 };
 
-/// How far values are off, in steps: by lanes.
+/// Largest errors in steps, per lane.
 struct fallback_errors_256 {
   __m256d of_steps, of_rounding;
 };
-/// Of numbers that are not negative.
+/// Largest of non-negative numbers.
 [[HCOMP_INLINE_AVX2]] inline double largest_of(__m256d const& numbers) {
-  using words = std::uint64_t;  // in the same order
+  using words = std::uint64_t;  // have the same order as the numbers
   return same_bits<double>(lanes_256_of<words>::largest_of((lanes_256<words>)numbers));
 }
 
-/// A sum of blocks, which waits until the modes of those before it are known.
+/// Sum of a block, stored until the modes of all earlier blocks are known.
 struct fallback_sum_256 {
   alignas(32) std::byte integers[block_values * sizeof(std::int64_t)];
   fallback_sizes sizes;
-  bool is_short;  ///< of lanes of 32 bits
+  bool is_short;  ///< `integers` has lanes of 32 bits
 };
 template <class Lane, class T>
 [[HCOMP_INLINE_AVX2]] inline bool sum_block_avx2(fallback_summands<T> const& from, std::size_t k,
@@ -229,13 +229,13 @@ template <class Lane, class T>
 
 #pragma GCC diagnostic pop
 
-/// See fine_kernels.
+/// See fallback_kernels.
 template <class T>
 [[gnu::target("avx2")]] std::size_t sum_blocks_avx2(fallback_summands<T> const& from,
                                                     std::size_t blocks, fallback_sums& to) {
   fallback_sum_256 sums[fallback_most_blocks];
   fallback_errors_256 errors{_mm256_setzero_pd(), _mm256_setzero_pd()};
-  // blocks of zeros are left out here and below: where they are, processors do not guess
+  // loops skip blocks of zeros without a branch per block, which would be mispredicted
   std::uint32_t not_zero = from.not_zero(blocks);
   std::size_t done = blocks;
   for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {

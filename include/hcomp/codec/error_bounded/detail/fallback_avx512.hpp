@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whole blocks of error_bounded_fallback, of integers of up to 48 bits, by AVX-512 with VBMI.
+/// AVX-512 VBMI kernels of error_bounded_fallback for full blocks of integers of up to 48 bits.
 
 #include <cstddef>
 #include <cstdint>
@@ -21,14 +21,15 @@ namespace hcomp::detail::error_bounded {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// 32 integers, as integers_avx2, in lanes of 16, 32 or 64 bits.
+/// A block of 32 integers in registers, in lanes of 16, 32 or 64 bits. Counterpart of
+/// integers_avx2.
 template <class Lane> class integers_avx512 {
  public:
-  /// A lane has room for the sum of two such integers.
+  /// Bits of an integer such that the sum of two fits in a lane.
   static constexpr int most_bits = 8 * static_cast<int>(sizeof(Lane)) - 1;
 
-  /// The nearest integers of x in steps; false if one is too large, or x not finite.
-  /// @param error  raised to what that changes, in steps
+  /// Quantizes x to the nearest integers. Returns false if one is too large or x is not finite.
+  /// @param error  raised to the largest error in steps
   template <class T>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] bool set(fallback_grid<T> const& grid, T const* x,
                                                      __m512d& error) {
@@ -67,8 +68,8 @@ template <class Lane> class integers_avx512 {
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(integers_avx512 const& other) {
     HCOMP_UNROLL for (int i = 0; i < registers; ++i) q_[i] += other.q_[i];
   }
-  /// What decides about the block.
-  /// @param rest  raised to what the rounding to T changes, in steps
+  /// Properties of the block that determine its mode.
+  /// @param rest  raised to the largest error of rounding to T, in steps
   template <class T>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void look(std::uint64_t& zigzags,
                                                       std::uint32_t& not_zero,
@@ -81,7 +82,7 @@ template <class Lane> class integers_avx512 {
     }
     zigzags = of::largest_of(most);
     not_zero = marked;
-    // integers of 24 bits and a sign are floats
+    // integers of 24 bits and a sign are exact as floats
     if constexpr (std::is_same_v<T, float> && sizeof(Lane) > 2)
       if (zigzags >> 25 != 0) note_rest<0>(rest);
   }
@@ -151,7 +152,7 @@ template <class Lane> class integers_avx512 {
 
   template <class Other> friend class integers_avx512;
 
-  /// The same integers as those of narrower lanes, from the I-th vector on.
+  /// Converts integers of 16-bit lanes, from the I-th vector on.
   template <int I>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void widen(integers_avx512<std::uint16_t> const& from) {
     __m512i const shorts = (__m512i)from.q_[0];
@@ -163,7 +164,7 @@ template <class Lane> class integers_avx512 {
                                                  _mm512_maskz_extracti64x4_epi64(15, shorts, I));
     if constexpr (I + 1 < registers) widen<I + 1>(from);
   }
-  /// The opposite, for integers of no more than 16 bits.
+  /// Converts integers of up to 16 bits to 16-bit lanes, from the I-th vector on.
   template <int I>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void narrow_to(
       integers_avx512<std::uint16_t>& to) const {
@@ -172,7 +173,7 @@ template <class Lane> class integers_avx512 {
         all, (__m512i)to.q_[0], _mm512_maskz_cvtepi64_epi16(all, (__m512i)q_[I]), I);
     if constexpr (I + 1 < registers) narrow_to<I + 1>(to);
   }
-  /// Values from the I-th vector on.
+  /// Writes the values from the I-th vector on.
   template <int I>
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void write(fallback_grid<double> const& grid,
                                                        double* out) const {
@@ -186,14 +187,14 @@ template <class Lane> class integers_avx512 {
                                                 _mm256_set1_ps(static_cast<float>(grid.step))));
     if constexpr (I < 3) write<I + 1>(grid, out);
   }
-  /// Raises it to how far integers from the I-th vector on are off when they become floats.
+  /// Raises `rest` to the largest error of converting integers to float, from the I-th vector on.
   template <int I> [[gnu::always_inline, HCOMP_TARGET_VBMI]] void note_rest(__m512d& rest) const {
     __m512d const exact = doubles<I>();
     __m512d const rounded = _mm512_maskz_cvtps_pd(all, _mm512_maskz_cvtpd_ps(all, exact));
     rest = _mm512_maskz_max_pd(all, rest, _mm512_abs_pd(_mm512_sub_pd(exact, rounded)));
     if constexpr (I < 3) note_rest<I + 1>(rest);
   }
-  /// Integers 8 I to 8 I + 7, exact.
+  /// Integers 8 I to 8 I + 7 as doubles, exact.
   template <int I> [[gnu::always_inline, HCOMP_TARGET_VBMI]] __m512d doubles() const {
     if constexpr (sizeof(Lane) == 8)
       return _mm512_maskz_cvtepi64_pd(all, (__m512i)q_[I]);
@@ -217,20 +218,20 @@ template <class Lane> class integers_avx512 {
 
 #pragma GCC diagnostic pop
 
-/// Of numbers that are not negative.
+/// Largest of non-negative numbers.
 [[gnu::always_inline, HCOMP_TARGET_VBMI]] inline double largest_of(__m512d const& numbers) {
-  using words = std::uint64_t;  // in the same order
+  using words = std::uint64_t;  // have the same order as the numbers
   return same_bits<double>(lanes_of<words>::largest_of((lanes_512<words>)numbers));
 }
 
-/// A sum of blocks, which waits until the modes of those before it are known.
+/// Sum of a block, stored until the modes of all earlier blocks are known.
 struct fallback_sum_512 {
   alignas(64) std::byte integers[block_values * sizeof(std::int64_t)];
-  std::uint64_t zigzags;   ///< the largest
-  std::uint32_t not_zero;  ///< which integers are not 0
-  int bytes;               ///< of a lane
+  std::uint64_t zigzags;   ///< largest zigzag
+  std::uint32_t not_zero;  ///< one bit per integer: it is not 0
+  int bytes;               ///< size of a lane
 };
-/// How far values are off, in steps: by lanes.
+/// Largest errors in steps, per lane.
 struct fallback_errors_512 {
   __m512d of_steps, of_rounding;
 };
@@ -274,13 +275,13 @@ template <class Lane, class T>
   q.get(grid, out);
 }
 
-/// See fine_kernels.
+/// See fallback_kernels.
 template <class T>
 [[HCOMP_TARGET_VBMI]] std::size_t sum_blocks_avx512(fallback_summands<T> const& from,
                                                     std::size_t blocks, fallback_sums& to) {
   fallback_sum_512 sums[fallback_most_blocks];
   fallback_errors_512 errors{_mm512_setzero_pd(), _mm512_setzero_pd()};
-  // blocks of zeros are left out here and below: where they are, processors do not guess
+  // loops skip blocks of zeros without a branch per block, which would be mispredicted
   std::uint32_t not_zero = from.not_zero(blocks);
   std::size_t done = blocks;
   for (std::uint32_t left = not_zero; left != 0; left &= left - 1) {

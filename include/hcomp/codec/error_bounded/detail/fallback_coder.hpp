@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded_fallback by any group, and what is in front of them.
+/// Coder of chunks of error_bounded_fallback for any group, and the header before the chunks.
 
 #include <cmath>
 #include <cstddef>
@@ -30,7 +30,7 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// A figure of an error in 32 bits: the upper half of a double, rounded up.
+/// An error value in 32 bits: the upper half of a double, rounded up.
 struct short_double {
   std::uint32_t half = 0;
 
@@ -40,13 +40,13 @@ struct short_double {
     return {static_cast<std::uint32_t>(bits >> 32) + (static_cast<std::uint32_t>(bits) != 0)};
   }
   HCOMP_HD double value() const { return same_bits<double>(std::uint64_t{half} << 32); }
-  /// To infinity.
+  /// True for non-negative numbers, infinity included.
   bool is_sound() const { return half <= 0x7ff00000; }
   HCOMP_HD void raise(short_double other) { half = other.half > half ? other.half : half; }
 };
 
-/// The first bytes of a code. Behind them, where each chunk begins, and the chunks: a byte for each
-/// block of 32 values, and the blocks, of which none depends on another.
+/// First bytes of an encoded vector. The offsets of the chunks and the chunks follow. A chunk holds
+/// one mode byte per block of 32 values, then the payloads. Blocks are independent of each other.
 template <class T> struct fallback_header {
   using value_type = T;
   static constexpr std::uint16_t right_magic =
@@ -56,7 +56,7 @@ template <class T> struct fallback_header {
   static constexpr std::size_t chunk_values = 1024;
   static constexpr std::size_t max_chunks = 500'000;
   static constexpr std::size_t max_values = max_chunks * chunk_values;
-  /// Of a block, beside its values: the byte, and which are doubles.
+  /// Bytes of a block beside its values: the mode, and a word that marks doubles.
   static constexpr std::size_t beside_block = 1 + sizeof(std::uint32_t);
   static constexpr std::size_t slot_bytes =
       chunk_values / block_values * beside_block + chunk_values * sizeof(std::int64_t);
@@ -66,9 +66,9 @@ template <class T> struct fallback_header {
   std::uint32_t ranks;
   double bound;
   std::uint64_t values, bytes;
-  double error;           ///< how far values are off at most, but for their rounding
-  short_double rounding;  ///< what that changes any value at most
-  short_double largest;   ///< no value is larger
+  double error;           ///< largest error of a value before the rounding to T
+  short_double rounding;  ///< largest error of the rounding to T
+  short_double largest;   ///< upper bound on the magnitudes
   std::uint32_t weight, chunks;
 
   error_bounded_options options() const {
@@ -79,7 +79,7 @@ template <class T> struct fallback_header {
     return first_chunk_at<fallback_header>(chunks_of<fallback_header>(values)) +
            blocks_of(values) * beside_block + values * sizeof(std::int64_t);
   }
-  /// Of one rank; the length is not known yet.
+  /// Header of one rank's vector, with `bytes` 0 because the encoded size is not known yet.
   /// @throws std::invalid_argument  the bound is relative
   static fallback_header of(error_bounded_options const& options, std::size_t values) {
     require_absolute(options);
@@ -99,7 +99,9 @@ template <class T> struct fallback_header {
   double largest_error() const { return error + rounding.value(); }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
-  /// @throws wire_error  it cannot be one, or bytes of the code are missing
+  /// Validates a received header.
+  /// @param given  bytes received, this header included
+  /// @throws wire_error  invalid header, or bytes are missing
   static fallback_header checked(fallback_header const& came, std::size_t given) {
     require_front(came, given);
     if (!(came.error >= 0) || !came.rounding.is_sound() || !came.largest.is_sound())
@@ -109,7 +111,8 @@ template <class T> struct fallback_header {
                      std::to_string(came.largest.half));
     return came;
   }
-  /// @throws wire_error  it is not of so many values with these options
+  /// Requires the options `here` and `expected` values.
+  /// @throws wire_error  other options, or another number of values
   void require(error_bounded_options const& here, std::size_t expected) const {
     require_alike(*this, here, expected);
   }
@@ -120,16 +123,16 @@ static_assert(sizeof(fallback_header<float>) == 56);
 template <class T> struct fallback_coder {
   using value_type = T;
   using header = fallback_header<T>;
-  /// What is known when chunks are encoded.
+  /// Result of encoding chunks, for the header.
   struct note {
-    short_double error, lost, rounding, largest;  ///< of fine_findings
-    std::uint32_t is_beyond;  ///< 1: a sum is larger than so many ranks can have
+    short_double error, lost, rounding, largest;  ///< as in fallback_findings
+    std::uint32_t is_beyond;  ///< 1 if a value is too large for the number of ranks
   };
-  /// What became of a code.
+  /// Result of encoding a vector.
   struct outcome {
     std::uint64_t bytes;
     std::uint32_t is_beyond;
-    std::uint32_t weights[2];  ///< of what was summed
+    std::uint32_t weights[2];  ///< of the two summands
     std::uint32_t unused;      ///< 0
   };
 
@@ -137,7 +140,8 @@ template <class T> struct fallback_coder {
 
   fallback_grid<T> grid;
 
-  /// Workers that share memory have room for chunks there: payloads are at odd addresses.
+  /// Shared memory for chunks, in bytes. Payloads are at odd addresses, so workers assemble and
+  /// split chunks there.
   static constexpr std::size_t scratch_bytes(int codes) {
     return chunks::parts_bytes(static_cast<std::size_t>(codes));
   }
@@ -207,17 +211,17 @@ template <class T> struct fallback_coder {
   template <class Group>
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
-    std::uint64_t mine[2] = {0, 0};  // a bit for every even block, and for every odd one
+    std::uint64_t mine[2] = {0, 0};  // one bit per even block, and one per odd block
     chunks::for_blocks(group, in, i, values, [&](auto const& at, block const& v) {
       bool finite = true;
       for (std::size_t j = 0; j < at.n; ++j) finite &= is_finite(v.value(grid, j));
       if (!finite) mine[at.block % 2] |= std::uint64_t{1} << at.block / 2;
     });
-    return group.sum(mine[0]) | group.sum(mine[1]);  // every bit is one worker's alone
+    return group.sum(mine[0]) | group.sum(mine[1]);  // each bit belongs to one worker
   }
 
-#if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
-  // ---- The same as fast as a CPU can
+#if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
+  // ---- Fast path for CPUs
 
   std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
                            std::size_t room, note& found) const {
@@ -237,7 +241,7 @@ template <class T> struct fallback_coder {
   }
   std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,
                                    std::size_t values) const {
-    if constexpr (std::is_same_v<T, double>) {  // steps of integers are finite
+    if constexpr (std::is_same_v<T, double>) {  // every integer is a finite double
       std::byte const* const modes =
           in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
       std::byte all{0};
@@ -252,16 +256,16 @@ template <class T> struct fallback_coder {
   template <class Group>
   HCOMP_HD bool is_chunk(Group group, std::byte const* chunk, std::size_t bytes,
                          std::size_t n) const {
-    // one block is found behind the other
+    // sequential: the end of a block gives the begin of the next
     return !group.any(group.worker() == 0 && !is_valid(chunk, bytes, n));
   }
 
   static constexpr bool joins_notes = true;
-  /// Notes of chunks in one, the same to all workers.
+  /// Combines the notes of chunks; equal in all workers.
   template <class Group>
   HCOMP_HD note joined(Group group, note const* notes, std::size_t count) const {
     note mine{};
-    constexpr std::size_t at_once = 8;  // on their way
+    constexpr std::size_t at_once = 8;  // loads in flight
     for (auto i = static_cast<std::size_t>(group.worker()); i < count;
          i += at_once * Group::workers) {
       note seen[at_once] = {};
@@ -273,7 +277,7 @@ template <class T> struct fallback_coder {
     }
     return largest_of(group, mine);
   }
-  /// The rest of the header, from the notes of all chunks.
+  /// Completes the header from the notes of all chunks.
   template <class Group>
   HCOMP_HD void finish(Group group, code_sources<T> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
@@ -307,7 +311,7 @@ template <class T> struct fallback_coder {
   using chunks = block_chunks<header, block>;
   template <class Group> using reader = typename chunks::template reader<Group>;
 
-  // ---- By warps that share memory, several lanes for each block
+  // ---- Warps that share memory: several lanes per block
 
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_parts(Group group, code_sources<T> const& from, std::size_t i,
@@ -346,7 +350,7 @@ template <class T> struct fallback_coder {
     unsigned const end = at.end / 8;
     announce_bytes(out, end);
     v.put(group, mine, mode, facts, codes.chunk, at.own);
-    note const all = note_of(group, findings, is_beyond);  // and all have put theirs
+    note const all = note_of(group, findings, is_beyond);  // also waits for all payloads
     if (group.worker() == 0) found = all;
     return send_whole(group, out, codes.chunk, end);
   }
@@ -375,7 +379,7 @@ template <class T> struct fallback_coder {
   }
 
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
-  /// Ranks that are summed.
+  /// Number of ranks in the sum.
   HCOMP_HD static std::uint32_t weight_of(code_sources<T> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
@@ -388,10 +392,10 @@ template <class T> struct fallback_coder {
     found.largest.raise(other.largest);
     found.is_beyond |= other.is_beyond;
   }
-  /// Adds up a block, and notes what becomes of it. Returns its mode.
-  /// @param v      what a code had, or where x becomes a block
-  /// @param x      null: there is a code
-  /// @param other  null, or of the other code
+  /// Computes the sum of a block and notes its errors. Returns the mode of the sum.
+  /// @param v      first summand if `x` is null; becomes the sum
+  /// @param x      values to quantize as the first summand, or null
+  /// @param other  second summand, or null
   HCOMP_HD fallback_mode sum(block& v, T const* x, std::size_t n, block const* other,
                              std::uint64_t most, fallback_findings& found, bool& is_beyond) const {
     if (x) {
@@ -404,7 +408,7 @@ template <class T> struct fallback_coder {
     is_beyond |= !v.is_within(most);
     return v.best_mode(n);
   }
-  /// Of all workers.
+  /// Combined note of all workers.
   template <class Group>
   HCOMP_HD static note note_of(Group group, fallback_findings const& findings, bool is_beyond) {
     using figure = short_double;
@@ -412,7 +416,7 @@ template <class T> struct fallback_coder {
         group, {figure::above(findings.error), figure::above(findings.lost),
                 figure::above(findings.rounding), figure::above(findings.largest), is_beyond});
   }
-  /// Of all workers.
+  /// Maximum over all workers, field by field.
   template <class Group> HCOMP_HD static note largest_of(Group group, note const& mine) {
     std::uint32_t most[] = {mine.error.half, mine.lost.half, mine.rounding.half, mine.largest.half,
                             mine.is_beyond};
@@ -490,7 +494,7 @@ template <class T> struct fallback_coder {
     if (bytes < blocks) return false;
     std::size_t at = blocks;
     static_assert(fallback_most_blocks <= 32);
-    std::uint32_t not_zero = 0;  // the others have no payload
+    std::uint32_t not_zero = 0;  // only these blocks have a payload
     for (std::size_t k = 0; k < blocks; ++k)
       not_zero |= std::uint32_t{chunk[k] != std::byte{0}} << k;
     for (; not_zero != 0; not_zero &= not_zero - 1) {
@@ -498,7 +502,7 @@ template <class T> struct fallback_coder {
       fallback_mode const mode{static_cast<std::uint8_t>(chunk[k])};
       std::size_t const here = values_of_block(k, n);
       if (!mode.is_valid() || bytes - at < mode.payload_bytes(here)) return false;
-      if (mode.byte >= fallback_mode::sparse) {  // a word with bits of values
+      if (mode.byte >= fallback_mode::sparse) {  // the payload begins with one bit per value
         auto const marked = load<std::uint32_t>(chunk + at);
         if (here < block_values && marked >> here != 0) return false;
         if (mode.is_sparse() && static_cast<std::size_t>(ones(marked)) != mode.sparse_values())

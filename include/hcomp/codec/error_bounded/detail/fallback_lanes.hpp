@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Values of error_bounded_fallback: integers of 64 bits, and doubles where these are too short.
+/// Values of error_bounded_fallback: 64-bit integers, and doubles for values that need more bits.
 
 #include <cmath>
 #include <cstddef>
@@ -15,22 +15,24 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// Multiples of a power of two, the same on all ranks.
+/// Multiples of a power of two, equal on all ranks.
 ///
-/// Let E be the bound of P ranks, S an exact sum and d a bound on how far what is added up is off:
-/// every rank by half a step, d = P step / 2. Of doubles, d is (1 - 2^-10) E at most. What is left
-/// is enough for their rounding, up to sums of 2^43 E.
+/// Proof of the bound: let E be the bound of P ranks, S an exact sum, and d the largest error
+/// before rounding. Each rank has an error of half a step, so d = P step / 2. For doubles, d is at
+/// most (1 - 2^-10) E. The rest of the bound covers their rounding for results up to 2^43 E.
 ///
-/// Floats are often no denser than the bound. Let h be the largest power of two not above E. Where
-/// floats near S are 2h apart or less, rounding adds at most h: the answer is within the bound if d
-/// <= E - h. Where they are 4h apart or more and one of them is within the bound of S, that is the
-/// answer if E + d < 2h. So d is less than both. Its share of the bound is at least 2^-20: a bound
-/// that is so close to a power of two may be missed by as much.
+/// The spacing of floats is often larger than the bound. Let h be the largest power of two not
+/// above E. If floats near S are at most 2h apart, rounding adds at most h. The result is within
+/// the bound if d <= E - h.
+///
+/// If floats near S are at least 4h apart and one of them is within the bound of S, the result is
+/// that float if E + d < 2h. So d is below both limits, E - h and 2h - E. The fraction d / E is at
+/// least 2^-20: a bound closer to a power of two may be missed by this fraction.
 template <class T> struct fallback_grid {
   double step;
   double inverse;        ///< 1 / step; its products with floats are exact
-  double beyond;         ///< steps of one rank that are no integers of 62 bits / P
-  std::int64_t largest;  ///< steps of one rank
+  double beyond;         ///< smallest magnitude of one rank that stays a double, in steps
+  std::int64_t largest;  ///< largest magnitude of one rank's integers, in steps
 
   explicit fallback_grid(error_bounded_options const& o) {
     int exponent;
@@ -47,31 +49,32 @@ template <class T> struct fallback_grid {
     beyond = std::ldexp(1.0, bits);
     largest = std::int64_t{1} << bits;
   }
-  /// Whole blocks of values of fewer steps are done by vectors.
+  /// SIMD kernels process full blocks whose values are below this number of steps.
   double most_by_vectors() const { return beyond < 0x1p46 ? beyond : 0x1p46; }
 };
 
-/// What has changed values at most, and how large they are.
+/// Largest errors of any value, and the largest magnitude.
 struct fallback_findings {
-  double error = 0;     ///< by roundings of one rank's values to steps
-  double lost = 0;      ///< by additions of doubles
-  double rounding = 0;  ///< by the rounding to the type of values
-  double largest = 0;   ///< |value|, rounded
+  double error = 0;     ///< of rounding the values of one rank to steps
+  double lost = 0;      ///< of additions of doubles
+  double rounding = 0;  ///< of rounding to the value type
+  double largest = 0;   ///< largest |value|, rounded
 
   HCOMP_HD static void raise(double& most, double by) { most = by > most ? by : most; }
-  /// @param size      a rounded value, which may be infinite where the value is not
-  /// @param by_type   what its rounding changes
+  /// Notes the magnitude of a value and its rounding error.
+  /// @param size      rounded magnitude; may be infinite for a finite value
+  /// @param by_type   error of rounding to the value type
   HCOMP_HD void note(double size, double by_type) {
     raise(largest, size);
     raise(rounding, is_finite(size) ? by_type : size);
   }
 };
 
-/// A value.
+/// A value: an integer in steps, or a double.
 template <class T> struct fallback_number {
   using grid_type = fallback_grid<T>;
 
-  std::int64_t q = 0;  ///< steps, or the bits of a double
+  std::int64_t q = 0;  ///< integer in steps, or the bits of a double
   bool is_double = false;
 
   HCOMP_HD double as_double() const { return same_bits<double>(q); }
@@ -79,7 +82,7 @@ template <class T> struct fallback_number {
     if (!is_double) return rounded(grid, q);
     return with_one_nan(static_cast<T>(as_double()));
   }
-  /// Once: the step is a power of two.
+  /// Value of an integer. It rounds only once, because the step is a power of two.
   HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {
     return static_cast<T>(q) * static_cast<T>(grid.step);
   }
@@ -87,7 +90,7 @@ template <class T> struct fallback_number {
     q = same_bits<std::int64_t>(with_one_nan(value));
     is_double = true;
   }
-  /// The nearest integer, or a double. Returns how much that changes the value.
+  /// Quantizes a value to the nearest integer, or keeps it as a double. Returns the error.
   HCOMP_HD double set(grid_type const& grid, double value) {
     double const multiple = value * grid.inverse;
     if (!is_finite(value) || std::fabs(multiple) >= grid.beyond) {
@@ -101,16 +104,16 @@ template <class T> struct fallback_number {
   HCOMP_HD void add(grid_type const& grid, fallback_number const& other, fallback_findings& found) {
     if (is_double || other.is_double)
       fallback_findings::raise(found.lost, add_doubles(grid, other));
-    else  // damaged codes may hold anything
+    else  // modulo 2^64, because damaged input may overflow
       q = static_cast<std::int64_t>(static_cast<std::uint64_t>(q) +
                                     static_cast<std::uint64_t>(other.q));
   }
-  /// Magnitude of an integer, 0 of a double.
+  /// Magnitude of an integer; 0 for a double.
   HCOMP_HD std::uint64_t steps() const {
     auto const bits = static_cast<std::uint64_t>(is_double ? 0 : q);
     return bits >> 63 != 0 ? 0 - bits : bits;
   }
-  /// Notes what becomes of a double when it is rounded.
+  /// Notes the error of rounding a double to T.
   HCOMP_HD void note_rounding_of_double(fallback_findings& found) const {
     double const one = std::fabs(as_double());
     double const size = static_cast<double>(static_cast<T>(one));
@@ -118,14 +121,14 @@ template <class T> struct fallback_number {
   }
 
  private:
-  /// Ties to even.
+  /// Nearest integer, ties to even.
   HCOMP_HD static std::int64_t nearest(double multiple) {
     if (std::fabs(multiple) >= 0x1p50) return static_cast<std::int64_t>(std::rint(multiple));
-    // the last 51 bits of the sum, see nearest_integer
+    // the last 51 bits of the sum, see rounded_multiple
     return static_cast<std::int64_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52) << 13) >> 13;
   }
-  /// As a double.
-  /// @param error  that of its rounding is added
+  /// The value as a double.
+  /// @param error  raised by the error of converting an integer to double
   HCOMP_HD double addend(grid_type const& grid, double& error) const {
     if (is_double) return as_double();
     auto const near = static_cast<double>(q);
@@ -133,7 +136,7 @@ template <class T> struct fallback_number {
       error += std::fabs(static_cast<double>(q - static_cast<std::int64_t>(near))) * grid.step;
     return near * grid.step;
   }
-  /// Adds another value, where one of them is a double. Returns the error of that.
+  /// Adds another value, if at least one of the two is a double. Returns the error of the addition.
   HCOMP_HD double add_doubles(grid_type const& grid, fallback_number const& other) {
     double error = 0;
     double const a = addend(grid, error), b = other.addend(grid, error), sum = a + b;
@@ -141,13 +144,13 @@ template <class T> struct fallback_number {
       set_double(sum);
       return 0;
     }
-    // D. E. Knuth, The Art of Computer Programming, vol. 2, 4.2.2: what a + b loses, exactly
+    // exact rounding error of a + b: D. E. Knuth, The Art of Computer Programming, vol. 2, 4.2.2
     double const of_b = sum - a, lost = (a - (sum - of_b)) + (b - of_b);
     return error + std::fabs(lost) + set(grid, sum);
   }
 };
 
-/// Magnitudes of integers, and what the rounding to the type of values changes, in steps.
+/// Largest magnitude of integers, and largest error of rounding them to the value type, in steps.
 template <class T> struct fallback_roundings {
   std::int64_t largest = 0, rest = 0;
 
@@ -167,21 +170,21 @@ template <class T> struct fallback_roundings {
   }
 
  private:
-  /// Only damaged codes hold others.
+  /// False only for integers of damaged input.
   HCOMP_HD static bool is_sum(std::int64_t size) {
     return size >= 0 && size <= std::int64_t{1} << 62;
   }
 };
 
-/// 32 values or less.
+/// A block of up to 32 values.
 template <class T> struct fallback_block {
   using grid_type = fallback_grid<T>;
   using mode = fallback_mode;
   static constexpr std::size_t values = 32;
-  /// No payload is longer.
+  /// Size of the largest payload, in bytes.
   static constexpr std::size_t most_bytes = sizeof(std::uint32_t) + values * sizeof(std::int64_t);
-  std::int64_t q[values];     ///< as of fine_number; behind the last value, 0
-  std::uint32_t doubles = 0;  ///< which are doubles
+  std::int64_t q[values];     ///< fallback_number::q of each value; 0 after the last
+  std::uint32_t doubles = 0;  ///< one bit per value: it is a double
 
   HCOMP_HD fallback_number<T> number(std::size_t i) const {
     return {q[i], (doubles >> i & 1u) != 0};
@@ -191,7 +194,7 @@ template <class T> struct fallback_block {
     doubles = (doubles & ~(std::uint32_t{1} << i)) | std::uint32_t{one.is_double} << i;
   }
   HCOMP_HD T value(grid_type const& grid, std::size_t i) const { return number(i).value(grid); }
-  /// @param x  `values` of them
+  /// Quantizes `values` values.
   HCOMP_HD void set(grid_type const& grid, T const* x, fallback_findings& found) {
     doubles = 0;
     for (std::size_t i = 0; i < values; ++i) {
@@ -204,7 +207,7 @@ template <class T> struct fallback_block {
   HCOMP_HD void add(grid_type const& grid, fallback_block const& other, fallback_findings& found) {
     std::uint32_t const not_integers = doubles | other.doubles;
     for (std::size_t i = 0; i < values; ++i)
-      if ((not_integers >> i & 1u) == 0)  // damaged codes may hold anything
+      if ((not_integers >> i & 1u) == 0)  // modulo 2^64, because damaged input may overflow
         q[i] = static_cast<std::int64_t>(static_cast<std::uint64_t>(q[i]) +
                                          static_cast<std::uint64_t>(other.q[i]));
     if (not_integers == 0) return;
@@ -216,13 +219,13 @@ template <class T> struct fallback_block {
       }
   }
 
-  /// No integer is beyond so many steps.
+  /// True if no integer exceeds `most` steps.
   HCOMP_HD bool is_within(std::uint64_t most) const {
     bool all = true;
     for (std::size_t i = 0; i < values; ++i) all &= number(i).steps() <= most;
     return all;
   }
-  /// Notes what becomes of values when they are rounded.
+  /// Notes the errors of rounding the values to T.
   HCOMP_HD void note_rounding(grid_type const& grid, fallback_findings& found) const {
     fallback_roundings<T> of_integers;
     for (std::size_t i = 0; i < values; ++i) of_integers.note(number(i).steps());
@@ -231,7 +234,7 @@ template <class T> struct fallback_block {
       number(static_cast<std::size_t>(lowest_one(left))).note_rounding_of_double(found);
   }
 
-  // ---- In a code
+  // ---- Encoded form
 
   HCOMP_HD fallback_mode best_mode(std::size_t n) const {
     if (doubles != 0) return {fallback_mode::doubles};
@@ -248,7 +251,7 @@ template <class T> struct fallback_block {
     store(out, 0, doubles);
     memcpy(out + sizeof(doubles), q, n * sizeof(q[0]));
   }
-  /// Of a sound code.
+  /// Decodes n values of a valid payload.
   HCOMP_HD void take(fallback_mode mode, std::size_t n, std::byte const* in) {
     doubles = 0;
     for (std::size_t i = n; i < values; ++i) q[i] = 0;
@@ -258,32 +261,33 @@ template <class T> struct fallback_block {
   }
 };
 
-// ---- Whole blocks of integers of up to 48 bits, by vectors
+// ---- SIMD: full blocks of integers of up to 48 bits
 
 inline constexpr int most_vector_bits = 48;
-/// In a chunk.
+/// Blocks of a full chunk.
 inline constexpr std::size_t fallback_most_blocks = 32;
-/// A block of a code.
+/// A block in an encoded chunk.
 struct fallback_payload {
   std::byte const* in = nullptr;
   fallback_mode mode{};
 
-  /// Whether vectors can have a whole block.
+  /// True if SIMD kernels can process it as a full block.
   bool is_fast() const { return mode.bits() <= most_vector_bits; }
 };
-/// What blocks are the sums of: x or those of a, and those of b if there are any.
+/// Summands of blocks: x or the payloads `a`, plus the payloads `b` unless null.
 template <class T> struct fallback_summands {
   fallback_grid<T> const& grid;
-  T const* x;  ///< if there is no a
+  T const* x;  ///< used if `a` is null
   fallback_payload const *a, *b;
 
-  /// From block k on.
+  /// The summands from block k on.
   fallback_summands behind(std::size_t k) const {
     return {grid, x ? x + k * fallback_block<T>::values : nullptr, a ? a + k : nullptr,
             b ? b + k : nullptr};
   }
   bool are_fast(std::size_t k) const { return (!a || a[k].is_fast()) && (!b || b[k].is_fast()); }
-  /// Bit k: the sum may have values that are not 0, for 1 to 32 blocks.
+  /// Bit k is set if block k of the sum may have nonzero values.
+  /// @param blocks  1 to 32
   std::uint32_t not_zero(std::size_t blocks) const {
     std::uint32_t const all = ~std::uint32_t{0} >> (fallback_most_blocks - blocks);
     if (x) return all;
@@ -292,10 +296,10 @@ template <class T> struct fallback_summands {
       which |= std::uint32_t{(a[k].mode.byte | (b ? b[k].mode.byte : 0)) != 0} << k;
     return which;
   }
-  /// The payloads that add up to block k.
+  /// The summands of one block.
   struct payloads {
-    fallback_payload const* first;   ///< null: it is x
-    fallback_payload const* second;  ///< null: there is none, or it is all 0
+    fallback_payload const* first;   ///< null if it is x
+    fallback_payload const* second;  ///< null if absent, or if all its values are 0
   };
   [[gnu::always_inline]] payloads of(std::size_t k) const {
     fallback_payload const *first = a ? a + k : nullptr, *second = b ? b + k : nullptr;
@@ -306,14 +310,14 @@ template <class T> struct fallback_summands {
     return {first, second && second->mode.byte != 0 ? second : nullptr};
   }
 };
-/// Where sums of blocks are put.
+/// Output of the kernels that add blocks.
 struct fallback_sums {
   std::byte* modes;
-  std::byte* payload;         ///< of the next block
-  fallback_findings found{};  ///< of all
-  std::uint64_t largest = 0;  ///< magnitude, in steps
+  std::byte* payload;         ///< place of the next block
+  fallback_findings found{};  ///< of all blocks
+  std::uint64_t largest = 0;  ///< largest magnitude, in steps
 
-  /// Notes a block that was put.
+  /// Advances past a block that was written.
   [[gnu::always_inline]] void put(fallback_mode mode, std::size_t n) {
     *modes++ = static_cast<std::byte>(mode.byte);
     payload += mode.payload_bytes(n);

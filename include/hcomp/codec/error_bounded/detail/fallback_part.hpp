@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Blocks of error_bounded_fallback that several lanes of a warp have together.
+/// Blocks of error_bounded_fallback that several lanes of a warp process together.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,10 +13,10 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// What decides about a block, and the words in front of its integers.
+/// Properties of a block that determine its mode, and the words stored before its integers.
 struct fallback_facts {
   std::uint64_t zigzags;
-  std::uint32_t not_zero, doubles;  ///< bits of values
+  std::uint32_t not_zero, doubles;  ///< one bit per value
 
   HCOMP_HD fallback_mode mode(std::size_t n) const {
     if (doubles != 0) return {fallback_mode::doubles};
@@ -24,12 +24,12 @@ struct fallback_facts {
   }
 };
 
-/// A lane's values of a block, of which the payload is that of fine_block.
+/// The values of a block that one lane holds. Payloads are those of fallback_block.
 /// @tparam Place  block_part
 template <class T, class Place> struct fallback_part {
   static constexpr unsigned own = Place::own;
 
-  fallback_number<T> number[own];  ///< behind the last value, 0
+  fallback_number<T> number[own];  ///< 0 after the last value
 
   HCOMP_HD void set(fallback_grid<T> const& grid, T const (&x)[own], fallback_findings& found) {
     HCOMP_UNROLL
@@ -41,7 +41,8 @@ template <class T, class Place> struct fallback_part {
     HCOMP_UNROLL
     for (unsigned j = 0; j < own; ++j) number[j].add(grid, other.number[j], found);
   }
-  /// What becomes of values when they are rounded. False: an integer is beyond so many steps.
+  /// Notes the errors of rounding the values to T. Returns false if an integer exceeds `most`
+  /// steps.
   HCOMP_HD bool note_rounding(fallback_grid<T> const& grid, std::uint64_t most,
                               fallback_findings& found) const {
     constexpr std::uint64_t exact = std::uint64_t{1} << (sizeof(T) == 4 ? 24 : 53);
@@ -73,8 +74,8 @@ template <class T, class Place> struct fallback_part {
             mine.or_of(group, facts.doubles)};
   }
 
-  /// The payload, from bit `at` of the chunk on.
-  /// @param mode  that of the facts
+  /// Writes the payload from bit `at` of the chunk on.
+  /// @param mode  facts.mode()
   template <class Group>
   HCOMP_HD void put(Group group, Place const& mine, fallback_mode mode, fallback_facts const& facts,
                     std::byte* chunk, std::uint32_t at) const {
@@ -95,7 +96,7 @@ template <class T, class Place> struct fallback_part {
       put_numbers(group, mine, q, mode.width(), chunk, mode.has_doubles() ? at + 32 : at);
     }
   }
-  /// Of a sound code.
+  /// Reads the payload of a valid chunk from bit `at` on.
   HCOMP_HD void take(Place const& mine, fallback_mode mode, std::byte const* chunk,
                      std::uint32_t at) {
     std::uint32_t marked = 0;
@@ -115,7 +116,7 @@ template <class T, class Place> struct fallback_part {
   }
 
  private:
-  /// Where a sparse block has value j of the lane.
+  /// Bit offset of value j of the lane in a sparse payload.
   HCOMP_HD static std::uint32_t sparse(Place const& mine, fallback_mode mode,
                                        std::uint32_t not_zero, unsigned j) {
     std::uint32_t const before = not_zero & ((std::uint32_t{1} << mine.number(j)) - 1);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The integers that error_bounded makes of floats, and what becomes of floats that are too
+/// Quantization of floats to the integers of error_bounded, and arithmetic on floats that are too
 /// large for them.
 
 #include <bit>
@@ -12,21 +12,23 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// Multiples of a step, the same on all ranks.
+/// Multiples of a step, equal on all ranks.
 ///
-/// Let E be the bound of P ranks, d = 2^(magnitude_bits - 23), and the step at most
-/// 2 (1 - d) E / P. Every rank is off by half a step, in all (1 - d) E. The integer sum Q is exact,
-/// and |Q| < P * 2^magnitude_bits; so |Q * step| < 2^(24 - 23 + magnitude_bits) (1 - d) E, and
-/// rounding it to float adds at most 2^-24 of that: d (1 - d) E. Together that is (1 - d^2) E; what
-/// is left is far more than the roundings of double, 2^-50 E, can take.
+/// Proof of the bound: let E be the bound of P ranks, d = 2^(magnitude_bits - 23), and the step at
+/// most 2 (1 - d) E / P. Each rank has an error of half a step, all ranks together (1 - d) E.
+///
+/// The integer sum Q is exact, and |Q| < P * 2^magnitude_bits. So |Q * step| is below
+/// 2^(24 - 23 + magnitude_bits) (1 - d) E. Rounding to float adds at most 2^-24 of that, which is
+/// d (1 - d) E. The total is (1 - d^2) E. The rest of the bound far exceeds the rounding errors of
+/// double, 2^-50 E.
 struct step_grid {
   double step;
-  /// 1 / step, of so few bits that its product with any float is exact: then it makes no
-  /// difference whether a compiler fuses multiplications with additions.
+  /// 1 / step, with so few bits that its product with any float is exact. Results are therefore
+  /// independent of fused multiply-add.
   double inverse;
-  std::int32_t limit;  ///< the largest integer of one rank
-  /// Bits of the largest power of two not above limit * step: of the floats below it, there are
-  /// none that are not integers here, and more of them than sums can have values.
+  std::int32_t limit;  ///< largest integer of one rank
+  /// Bits of the largest power of two not above limit * step. Every smaller float becomes an
+  /// integer, so smaller words represent integers. There are more such words than integer sums.
   std::uint32_t first_float;
 
   step_grid(double bound_per_rank, int magnitude_bits)
@@ -42,21 +44,21 @@ struct step_grid {
 
 inline constexpr std::int32_t no_integer = 0x7fffffff;
 
-/// The nearest integer, ties to even, of what is less than 2^31; of others any.
+/// Nearest integer, ties to even; unspecified for magnitudes of 2^31 or more.
 HCOMP_HD inline std::int32_t rounded_multiple(double multiple) {
-  // 1.5 * 2^52: the sum's last bits are the integer, whatever the compiler may assume of floats
+  // 1.5 * 2^52: the last bits of the sum are the integer, under any float optimization
   return static_cast<std::int32_t>(
       static_cast<std::uint32_t>(same_bits<std::uint64_t>(multiple + 0x1.8p52)));
 }
-/// What `multiple` is more than its rounded_multiple q, if it has one.
+/// multiple - q, where q is rounded_multiple(multiple); unspecified if that is.
 HCOMP_HD inline double off_by(double multiple, [[maybe_unused]] std::int32_t q) {
-#if defined(__CUDA_ARCH__)  // to convert q takes four times as long as to add
+#if defined(__CUDA_ARCH__)  // converting q takes four times as long as an addition
   return multiple - (multiple + 0x1.8p52 - 0x1.8p52);
 #else
   return multiple - q;
 #endif
 }
-/// That of x in steps; none if it is beyond the limit or x is not finite.
+/// Nearest integer of x in steps; no_integer if it exceeds the limit or x is not finite.
 HCOMP_HD inline std::int32_t nearest_integer(step_grid const& grid, float x) {
   constexpr std::int32_t none = no_integer;
   double const multiple = static_cast<double>(x) * grid.inverse;
@@ -65,13 +67,12 @@ HCOMP_HD inline std::int32_t nearest_integer(step_grid const& grid, float x) {
   return q > grid.limit || q < -grid.limit ? none : q;
 }
 
-/// What an integer stands for.
+/// Value of an integer.
 HCOMP_HD inline float float_of(step_grid const& grid, std::int32_t q) {
   return static_cast<float>(q * grid.step);
 }
 
-// ---- Words: an integer or a float, in 32 bits. Magnitudes below first_float are those of
-// integers.
+// ---- Words: an integer or a float in 32 bits. A magnitude below first_float marks an integer.
 
 HCOMP_HD inline std::uint32_t word_of(std::int32_t q) {
   return q < 0 ? 0x80000000u | (0u - static_cast<std::uint32_t>(q)) : static_cast<std::uint32_t>(q);
@@ -79,7 +80,8 @@ HCOMP_HD inline std::uint32_t word_of(std::int32_t q) {
 HCOMP_HD inline bool is_integer(step_grid const& grid, std::uint32_t word) {
   return (word & 0x7fffffffu) < grid.first_float;
 }
-/// Of a word that is an integer.
+/// Integer of a word.
+/// @param word  satisfies is_integer
 HCOMP_HD inline std::int32_t integer_of(std::uint32_t word) {
   auto const magnitude = static_cast<std::int32_t>(word & 0x7fffffffu);
   return word >> 31 ? -magnitude : magnitude;
@@ -87,11 +89,12 @@ HCOMP_HD inline std::int32_t integer_of(std::uint32_t word) {
 HCOMP_HD inline float value_of(step_grid const& grid, std::uint32_t word) {
   return is_integer(grid, word) ? float_of(grid, integer_of(word)) : same_bits<float>(word);
 }
-/// NaNs become one NaN, so that it does not matter which of two came first.
+/// Bits of a sum. Every NaN becomes the same NaN, so the order of the summands does not matter.
 HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {
   return same_bits<std::uint32_t>(with_one_nan(sum));
 }
-/// Floats are added in double and rounded to float; should they cancel, what remains is an integer.
+/// Sum of two words, at least one of them a float: added in double, rounded to float. If they
+/// cancel, the result is an integer.
 HCOMP_HD inline std::uint32_t add_floats(step_grid const& grid, std::uint32_t a, std::uint32_t b) {
   double sum;
   if (!is_integer(grid, a) && !is_integer(grid, b))
@@ -105,19 +108,19 @@ HCOMP_HD inline std::uint32_t add_floats(step_grid const& grid, std::uint32_t a,
   return word_of(static_cast<std::int32_t>(std::lrint(sum * grid.inverse)));
 }
 
-/// What adding words has met.
+/// Statistics of additions of words.
 struct word_sums {
-  std::uint64_t float_additions = 0;  ///< those that were not exact integer sums
-  std::uint32_t largest_float = 0;    ///< bits of the largest |sum| of these that is a float
-  bool cancels = false;               ///< one of them became an integer
-  /// Not 0: the first sum of integers that no ranks have, which damaged codes may make.
+  std::uint64_t float_additions = 0;  ///< number of additions that were not exact
+  std::uint32_t largest_float = 0;    ///< bits of the largest |result| of these that is a float
+  bool cancels = false;               ///< true if a result of these is an integer
+  /// If not 0: the first integer sum that no number of ranks can have. Damaged input causes it.
   std::int64_t impossible = 0;
 };
 
-/// a + b, of words.
+/// a + b for words.
 HCOMP_HD inline std::uint32_t sum_of_words(step_grid const& grid, std::uint32_t a, std::uint32_t b,
                                            word_sums& sums) {
-  // below all floats that there can be
+  // magnitudes below the smallest possible first_float: both are integers
   if (((a | b) & 0x7fffffffu) < 1u << 28) return word_of(integer_of(a) + integer_of(b));
   if (integer_of(a) == 0) return b;
   if (integer_of(b) == 0) return a;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is in front of the chunks of an error_bounded.
+/// Header of a vector encoded by error_bounded.
 
 #include <cmath>
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace hcomp::detail::error_bounded {
 
-// ---- What the headers of both codecs have in common
+// ---- Shared by the headers of error_bounded and error_bounded_fallback
 
 [[noreturn]] inline void refuse_ranks(std::uint32_t a, std::uint32_t b, std::uint32_t ranks) {
   refuse_damaged("sums of " + std::to_string(a) + " and " + std::to_string(b) +
                  " ranks; the bound is divided by " + std::to_string(ranks));
 }
-/// What a header says of itself.
-/// @param given  bytes of what this is the header of
-/// @throws wire_error  it cannot be one, or bytes of the code are missing
+/// Validates the fields that both headers have.
+/// @param given  bytes received, this header included
+/// @throws wire_error  invalid header, or bytes are missing
 template <class Header> void require_front(Header const& came, std::size_t given) {
   if (came.magic != Header::right_magic || came.version != Header::right_version)
     refuse_damaged("begins with " + std::to_string(came.magic) + ", version " +
@@ -45,7 +45,8 @@ template <class Header> void require_front(Header const& came, std::size_t given
                    " to " + std::to_string(Header::capacity(came.values)) + ", " +
                    std::to_string(given) + " are here");
 }
-/// @throws wire_error  it is not of so many values with these options
+/// Requires the options `here` and `expected` values.
+/// @throws wire_error  other options, or another number of values
 template <class Header>
 void require_alike(Header const& front, error_bounded_options const& here, std::size_t expected) {
   if (!(front.options() == here))
@@ -54,19 +55,19 @@ void require_alike(Header const& front, error_bounded_options const& here, std::
     refuse_damaged(std::to_string(front.values) + " values, " + std::to_string(expected) +
                    " were expected");
 }
-/// What values up to `largest` change by when they are divided and rounded to T, before the
-/// division.
+/// Error of rounding a quotient to T, multiplied by the divisor.
+/// @param largest  largest magnitude of a dividend
 template <class T> double rounding_of_quotient(double largest) {
   return (std::is_same_v<T, float> ? 0x1.001p-24 : 0x1.001p-53) * largest;
 }
 
-/// The first bytes of a code. Behind them, where each chunk begins, and the chunks.
+/// First bytes of an encoded vector. The offsets of the chunks and the chunks follow.
 struct header {
   using value_type = float;
   static constexpr std::uint16_t right_magic = 0x4245;  // "EB"
   static constexpr std::uint8_t right_version = 2;
-  static constexpr char const* chunks_are_of = "blocks";  ///< beside values
-  /// Parts of a step that `error` counts.
+  static constexpr char const* chunks_are_of = "blocks";  ///< in error texts
+  /// `error` counts parts of a step: this number per step.
   static constexpr double error_parts = 4096;
   static constexpr std::uint32_t largest_error = 2049;  ///< of one rank: half a step, rounded up
   static constexpr std::size_t chunk_values = error_bounded::chunk_values;
@@ -81,11 +82,11 @@ struct header {
   double bound;
   std::uint64_t values, bytes, float_additions;
   std::uint32_t weight, error, chunks;
-  /// What additions of floats have changed any value at most: the upper half of a float.
+  /// Largest error of any value by float additions, as the upper half of a float.
   std::uint16_t float_error;
-  /// Of two's complement of the largest integer, but of blocks with floats.
+  /// Width of the largest integer in two's complement, except in blocks with floats.
   std::uint8_t largest_bits;
-  std::uint8_t has_floats;  ///< 1: some value of some rank is none of the grid's integers
+  std::uint8_t has_floats;  ///< 1 if a value of some rank is not an integer of the grid
 
   error_bounded_options options() const {
     return {.bound = bound, .ranks = ranks, .magnitude_bits = magnitude_bits};
@@ -97,13 +98,13 @@ struct header {
            values * sizeof(float);
   }
 
-  /// What `error` says of values that are off by so many steps.
+  /// `error` for a largest error in steps.
   HCOMP_HD static std::uint32_t parts_of(double steps) {
     return steps > 0 ? static_cast<std::uint32_t>(steps * error_parts) + 1 : 0;
   }
 
-  /// What `float_error` says of sums. Each of them is off by half a unit in the last place of the
-  /// float that it became, or half a step.
+  /// `float_error` for these additions. The error of an addition is half a unit in the last place
+  /// of the resulting float, or half a step if the result is an integer.
   HCOMP_HD static std::uint16_t float_error_of(step_grid const& grid, word_sums const& sums) {
     double most = 0;
     if (sums.largest_float != 0) {
@@ -120,8 +121,8 @@ struct header {
   HCOMP_HD static std::uint16_t added(std::uint16_t a, std::uint16_t b) {
     return a == 0 ? b : b == 0 ? a : rounded_up(value_of(a) + value_of(b));
   }
-  /// How far values are off at most, after their rounding to float; none of them by more than the
-  /// bound where nothing is a float.
+  /// Largest possible error of a decoded value, its rounding to float included. At most the bound
+  /// without floats.
   double largest_error_of(step_grid const& grid) const {
     double const off = grid.step * error / error_parts;
     if (has_floats == 0) {
@@ -131,12 +132,12 @@ struct header {
     double const integers = grid.step * ranks * 0x1p-24 * (grid.limit + 1.0);
     return off + integers + value_of(float_error);
   }
-  /// As large as any integer may be.
+  /// Upper bound on the magnitude of the values that are integers.
   double largest_of(step_grid const& grid) const {
     return largest_bits == 0 ? 0 : std::ldexp(grid.step, largest_bits - 1);
   }
 
-  /// Of one rank; the length is not known yet.
+  /// Header of one rank's vector, with `bytes` 0 because the encoded size is not known yet.
   /// @throws std::invalid_argument  the bound is relative
   static header of(error_bounded_options const& options, std::size_t values) {
     require_absolute(options);
@@ -157,8 +158,9 @@ struct header {
   }
 
   [[noreturn]] static void refuse(std::string const& text) { refuse_damaged(text); }
-  /// @param given  bytes of what this is the header of
-  /// @throws wire_error  it cannot be one, or bytes of the code are missing
+  /// Validates a received header.
+  /// @param given  bytes received, this header included
+  /// @throws wire_error  invalid header, or bytes are missing
   static header checked(header const& came, std::size_t given) {
     require_front(came, given);
     if (came.largest_bits > 32 || came.has_floats > 1 || came.float_error > infinity >> 16)
@@ -171,7 +173,8 @@ struct header {
                      std::to_string(largest_error) + " each");
     return came;
   }
-  /// @throws wire_error  it is not of so many values with these options
+  /// Requires the options `here` and `expected` values.
+  /// @throws wire_error  other options, or another number of values
   void require(error_bounded_options const& here, std::size_t expected) const {
     require_alike(*this, here, expected);
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What error_bounded does with blocks, as fast as a processor can.
+/// Dispatch of the block kernels of error_bounded.
 
 #include <hcomp/codec/error_bounded/detail/avx2.hpp>
 #include <hcomp/codec/error_bounded/detail/avx512.hpp>
@@ -9,7 +9,8 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// @param level  not above best_simd_level()
+/// Block kernels of a SIMD level.
+/// @param level  at most best_simd_level()
 inline block_kernels kernels_at([[maybe_unused]] simd_level level) {
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
   if (level == simd_level::avx512)

@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// Sums of words, each an integer or a float, as many at a time as the processor's vectors have
-/// lanes.
+/// SIMD addition of words, each an integer or a float.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,12 +12,12 @@
 
 namespace hcomp::detail::error_bounded {
 
-/// Sums of a block's words.
+/// Result of adding the words of a block.
 struct added_words {
   std::int32_t words[block_values];
-  std::int32_t rare[block_values];  ///< not 0: the sum must be made another way
-  std::uint32_t floats;             ///< how many sums of two floats there are
-  std::uint32_t largest_float;      ///< bits of the largest of their magnitudes
+  std::int32_t rare[block_values];  ///< not 0: this word needs sum_of_words instead
+  std::uint32_t floats;             ///< number of additions of two floats
+  std::uint32_t largest_float;      ///< bits of the largest magnitude of their results
   bool any_rare;
 };
 
@@ -27,7 +26,7 @@ struct added_words {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// a + b where both are integers, or both floats whose sum is a float.
+/// a + b for two integers, and for two floats whose sum is a float.
 struct add_words_of_block {
   std::int32_t const* a;
   std::byte const* b;
@@ -72,7 +71,7 @@ struct add_words_of_block {
     ints const sign = mine >> 31, other_sign = other >> 31;
     ints const size = mine & not_sign, other_size = other & not_sign;
     ints const both_small = (ints)((size | other_size) < 1 << 28);
-    // what is not small is not used: 0 instead, which cannot overflow
+    // operands that are not small become 0, so that the unused result cannot overflow
     ints const q = (((size & both_small) ^ sign) - sign) +
                    (((other_size & both_small) ^ other_sign) - other_sign);
     ints const q_sign = q >> 31;
@@ -99,13 +98,15 @@ struct add_words_of_block {
 
 #endif
 
-/// Of a block: a in memory of its own, b in a code.
+/// Adds the words of a block.
+/// @param a  in memory of its own
+/// @param b  in an encoded chunk
 inline void add_words([[maybe_unused]] simd_level level, [[maybe_unused]] std::int32_t const* a,
                       [[maybe_unused]] std::byte const* b,
                       [[maybe_unused]] std::uint32_t first_float,
                       [[maybe_unused]] added_words& out) {
 #if !defined(__CUDA_ARCH__)
-  // g++ 12 compares 512 bits lane by lane
+  // g++ 12 compiles 512-bit comparisons lane by lane
   run_at(std::min(level, simd_level::avx2),
          add_words_of_block{a, b, static_cast<std::int32_t>(first_float), &out});
 #endif

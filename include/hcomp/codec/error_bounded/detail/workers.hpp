@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Chunks of error_bounded by the workers of a group, a worker for each block of 32 values. A device
-/// has these in registers: all loops over them are written out.
+/// Chunks of error_bounded for groups of workers, one worker per block of 32 values. Devices keep a
+/// block in registers, so all loops over its values are unrolled.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,24 +23,24 @@ namespace hcomp::detail::error_bounded {
 
 inline constexpr std::size_t most_blocks = chunk_values / block_values;
 
-// ---- What workers share
+// ---- Memory shared by workers
 
-/// Of a chunk that is read, by blocks.
+/// Places of the blocks of a chunk that is read.
 struct block_places {
-  std::uint32_t payloads[most_blocks];  ///< where they are, in the chunk
-  std::uint32_t before[most_blocks];    ///< the integer that the differences of a block begin with
+  std::uint32_t payloads[most_blocks];  ///< offsets of the payloads in the chunk
+  std::uint32_t before[most_blocks];    ///< integer before the first value, for differences
 };
-/// What the workers of a group share while they work on a chunk. One worker has its own; workers
-/// that share memory also have room for chunks, since payloads are at odd addresses, and are put
-/// together and taken apart there.
+/// Memory that the workers of a group share while they process a chunk. It also has buffers for
+/// chunks: payloads are at odd addresses, so workers assemble and split chunks in shared memory. A
+/// group of one worker has its own memory and no buffers.
 template <class Group> class chunk_sharing {
  public:
   struct words {
     block_places first, second;
-    std::uint32_t sums[most_blocks + 1];         ///< while places are found
-    alignas(16) std::int32_t last[most_blocks];  ///< integer of every block
+    std::uint32_t sums[most_blocks + 1];         ///< scratch of worker_reader::open
+    alignas(16) std::int32_t last[most_blocks];  ///< last integer of each block
   };
-  /// Of a chunk, 15 bytes before it, and 16 behind it that are read.
+  /// Size of a buffer: a chunk, up to 15 bytes before it, and 16 bytes that are read after it.
   static constexpr std::size_t room = (header::slot_bytes + 31 + 15) / 16 * 16;
   static_assert(room >= own_block<serial_group, float, block_values, most_blocks>::room_bytes);
   static_assert(sizeof(words) % 16 == 0);
@@ -57,7 +57,7 @@ template <class Group> class chunk_sharing {
       return *reinterpret_cast<words*>(shared_);
   }
   HCOMP_HD words* operator->() { return &**this; }
-  /// Room number i; null for one worker.
+  /// Buffer number i; null for a group of one worker.
   HCOMP_HD std::byte* chunk(std::size_t i) const {
     return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * room;
   }
@@ -67,16 +67,16 @@ template <class Group> class chunk_sharing {
   std::conditional_t<Group::workers == 1, words, nothing> own_;
   std::byte* shared_ = nullptr;
 };
-/// Shared memory with room for so many chunks, the last of which takes turns with values.
+/// Size in bytes of shared memory with this number of buffers. Values share the last buffer.
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
   return sizeof(sharing::words) + chunks * sharing::room;
 }
 
-// ---- Bits of a block's values
+// ---- Bit planes of a block
 
-/// One step of a transposition, of two words that are `distance` apart.
-/// @param lower  bits whose number has no `distance` in it
+/// One step of the transposition of a bit matrix, for two rows that are `distance` apart.
+/// @param lower  mask of the columns whose index does not contain bit `distance`
 HCOMP_HD inline void exchange_parts(std::uint32_t& low, std::uint32_t& high, int distance,
                                     std::uint32_t lower) {
 #if defined(__CUDA_ARCH__)
@@ -91,8 +91,8 @@ HCOMP_HD inline void exchange_parts(std::uint32_t& low, std::uint32_t& high, int
   high = chosen_bits(lower, low >> distance, high);
   low = first;
 }
-/// Bit b of words[j] becomes bit j of words[b], by this and by transpose_half of both halves, in any
-/// order.
+/// Together with transpose_half of both halves, in any order, transposes the bit matrix: bit b of
+/// words[j] becomes bit j of words[b].
 HCOMP_HD inline void exchange_halves(std::uint32_t (&words)[block_values]) {
   HCOMP_UNROLL_ON_DEVICE
   for (int i = 0; i < 16; ++i) exchange_parts(words[i], words[i + 16], 16, 0x0000ffffu);
@@ -111,7 +111,7 @@ template <int First> HCOMP_HD void transpose_half(std::uint32_t (&words)[block_v
 HCOMP_HD inline bool is_whole(std::byte const* at) {
   return reinterpret_cast<std::uintptr_t>(at) % 4 == 0;
 }
-/// Words `First` to `End` of `count` to any address.
+/// Stores words `First` to `End` - 1 that are below `count`, at any address.
 template <std::size_t First, std::size_t End>
 HCOMP_HD void put_words(std::uint32_t const (&words)[block_values], std::size_t count,
                         std::byte* out) {
@@ -125,8 +125,8 @@ HCOMP_HD void put_words(std::uint32_t const (&words)[block_values], std::size_t 
       if (j < count) store(out, j, words[j]);
   }
 }
-/// And back; behind them, anything.
-/// @param reads_whole  there are words on both sides
+/// Inverse of put_words; words from `count` on are unspecified.
+/// @param reads_whole  aligned words that overlap the begin and the end of `in` may be read
 template <std::size_t First, std::size_t End>
 HCOMP_HD void take_words(std::byte const* in, std::size_t count, bool reads_whole,
                          std::uint32_t (&words)[block_values]) {
@@ -144,7 +144,7 @@ HCOMP_HD void take_words(std::byte const* in, std::size_t count, bool reads_whol
     words[j] = moved_down(low, next, 8 * odd);
   }
 }
-/// Bits 0 to `width` - 1 of all words, a word for each. Seldom are there more than 16.
+/// Stores bit planes 0 to `width` - 1 of the words, 32 bits each. Widths above 16 are rare.
 HCOMP_HD inline void put_planes(std::uint32_t (&words)[block_values], std::size_t width,
                                 std::byte* out) {
   exchange_halves(words);
@@ -154,7 +154,7 @@ HCOMP_HD inline void put_planes(std::uint32_t (&words)[block_values], std::size_
   transpose_half<16>(words);
   put_words<16, 32>(words, width, out);
 }
-/// And back; above them, anything.
+/// Inverse of put_planes; bits from `width` on are unspecified.
 HCOMP_HD inline void take_planes(std::byte const* in, std::size_t width, bool reads_whole,
                                  std::uint32_t (&words)[block_values]) {
   HCOMP_UNROLL_ON_DEVICE
@@ -168,7 +168,7 @@ HCOMP_HD inline void take_planes(std::byte const* in, std::size_t width, bool re
   exchange_halves(words);
 }
 
-/// As put_block, of a worker's own values.
+/// put_block for the values of one worker.
 HCOMP_HD inline void put_own_block(std::int32_t const (&q)[block_values], std::int32_t before,
                                    std::size_t n, block_mode mode, std::uint32_t nonzero,
                                    std::byte* out) {
@@ -206,14 +206,14 @@ HCOMP_HD inline void put_own_block(std::int32_t const (&q)[block_values], std::i
 
 // ---- Blocks of a chunk
 
-/// Takes the blocks of a chunk of a sound code, in any order.
+/// Reads the blocks of a valid chunk in any order.
 template <class Group> class worker_reader {
  public:
-  /// For all workers.
-  /// @param in      at a multiple of 4
-  /// @param i       chunk of a code of `values` values
-  /// @param places  of this chunk; this and `sums` are memory of these workers
-  /// @param room    for the chunk, or null
+  /// Finds the places of all blocks. All workers call it.
+  /// @param in      encoded vector of `values` values, 4-byte aligned
+  /// @param i       index of the chunk
+  /// @param places  becomes the places; this and `sums` are memory shared by the workers
+  /// @param room    buffer for the chunk in shared memory, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      block_places& places, std::uint32_t (&sums)[most_blocks + 1],
                      std::byte* room) {
@@ -229,7 +229,7 @@ template <class Group> class worker_reader {
     find_integers_before(group, sums);
   }
 
-  /// v = block k; behind the last one, zeros. Its integers are set in any case.
+  /// v = block k; zeros after the last block. Sets v.q in any case.
   HCOMP_HD void take(std::size_t k, value_block& v) const {
     using state = value_block::state;
     v.is = state::zeros;
@@ -253,7 +253,7 @@ template <class Group> class worker_reader {
       take_planes(at, static_cast<std::size_t>(mode.width()), reads_whole, words);
       int const unused = 32 - mode.width();
       HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < block_values; ++j)  // the highest bit is the sign
+      for (std::size_t j = 0; j < block_values; ++j)  // the highest plane is the sign
         v.set_word(j, same_sign(words[j] << unused, unused));
     }
     if (mode.kind() != block_kind::difference) return;
@@ -295,12 +295,12 @@ template <class Group> class worker_reader {
     }
   }
 
-  /// All blocks but sparse ones say how long they are. Those lie one behind the other, so one worker
-  /// finds them.
-  /// @param more  bytes of the sparse blocks up to each of them
+  /// Finds the payloads. The mode byte gives the size of a payload, except for sparse blocks: their
+  /// size is in the payload, so one worker visits them in order.
+  /// @param more  scratch; becomes the total size of the sparse payloads up to each sparse block
   HCOMP_HD void find_payloads(Group group, std::uint32_t (&more)[most_blocks + 1]) const {
     auto* const payloads = places_->payloads;
-    auto* const sparse_before = places_->before;  // which are found later
+    auto* const sparse_before = places_->before;  // scratch until find_integers_before
     std::size_t const blocks = blocks_of(values_);
     auto const worker = static_cast<std::size_t>(group.worker());
     auto bytes_before = static_cast<std::uint32_t>(front_bytes(values_));
@@ -346,8 +346,8 @@ template <class Group> class worker_reader {
     group.sync();
   }
 
-  /// Blocks that do not depend on those before them begin runs. What a block of differences begins
-  /// with is what the integers at the ends of blocks come to from the beginning of its run on.
+  /// Finds the integer before each block of differences. A block that does not depend on earlier
+  /// blocks begins a run. The integer before a block is the total of end_of over its run so far.
   HCOMP_HD void find_integers_before(Group group, std::uint32_t (&bases)[most_blocks + 1]) const {
     std::size_t const blocks = blocks_of(values_);
     auto const worker = static_cast<std::size_t>(group.worker());
@@ -375,7 +375,7 @@ template <class Group> class worker_reader {
     }
     group.sync();
   }
-  /// The last integer of block k; of differences, their sum.
+  /// Last integer of block k; for differences, their total.
   HCOMP_HD std::uint32_t end_of(std::size_t k) const {
     block_mode const mode{mode_of(k), 0};
     std::byte const* const at = chunk_ + places_->payloads[k];
@@ -401,8 +401,8 @@ template <class Group> class worker_reader {
   block_places* places_ = nullptr;
 };
 
-/// other += a block.
-/// @param own  its integers or words, as bits of floats
+/// Adds a block to `other`.
+/// @param own  integers or words of the block, as bits of floats
 template <class Own>
 HCOMP_HD void add_block(step_grid const& grid, value_block::state is, Own const& own,
                         value_block& other, word_sums& sums) {
@@ -424,7 +424,7 @@ HCOMP_HD void add_block(step_grid const& grid, value_block::state is, Own const&
     each([&](unsigned j, std::int32_t q) { other.q[j] = add_wrapping(q, other.q[j]); });
   } else {
     if (other.is == state::integers) other.make_words();
-    // rare and long: written out once, while the registers change places
+    // rare and long: one copy of the code; the loop rotates the registers
     for (std::size_t turn = 0; turn < block_values; ++turn) {
       auto const q = same_bits<std::int32_t>(own[turn]);
       auto const mine = is == state::integers ? word_of(q) : static_cast<std::uint32_t>(q);
