@@ -163,11 +163,11 @@ template <int Workers> class block_group {
     return found;
   }
   __device__ int warp() const { return worker() / warp_group::workers; }
-  /// See WorksByWarps.
+  /// Group of this worker's warp, with `bytes` of the scratch memory; see WorksByWarps.
   __device__ warp_with_memory own_warp(std::size_t bytes) const {
     return {{}, scratch_ + static_cast<std::size_t>(warp()) * bytes / sizeof(float)};
   }
-  /// See HasTeams.
+  /// Index of this worker's team; see HasTeams.
   __device__ int team() const requires has_teams {
     // broadcast by the first lane tells nvcc that the value is uniform in the warp
     return warp_group{}.lane_value(worker() / workers_of_team, 0);

@@ -127,7 +127,7 @@ class stream_executor {
   mark write(void* to, void const* from, std::size_t bytes) {
     return {work_.copy(to, from, bytes, cudaMemcpyHostToDevice), of_work};
   }
-  /// See AsyncCopy.
+  /// Mark after all work submitted so far; see AsyncCopy, also for read_beside and write_beside.
   mark now() { return {work_.mark(), of_work}; }
   mark read_beside(void* to, void const* from, std::size_t bytes) {
     if (!reads_) reads_.emplace();
@@ -147,7 +147,7 @@ class stream_executor {
     if (done.number > 0) maker_of(done).wait(done.number);
   }
 
-  /// Whether `wait` would return at once.
+  /// True if `wait` would return immediately.
   bool is_done(mark one) { return one.number == 0 || maker_of(one).is_done(one.number); }
 
   /// Waits for all work and copies except those of `read_beside`.

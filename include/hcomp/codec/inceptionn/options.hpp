@@ -12,14 +12,14 @@ namespace hcomp {
 /// Meaning of the 8 bits of a value below 2^-F, with F = floor(E/2) and the bound 2^-E. All
 /// variants give 8 bits to the same values, so encoded sizes are equal.
 enum class inceptionn_variant : std::uint8_t {
-  within_bound,  ///< multiples of 2^-(F+7): every error is below 2^-E
-  as_drawn,      ///< multiples of 2^-7, as in the paper: errors below the larger of 2^-E and 2^-7
+  within_bound,  ///< multiples of 2^-(F+7); every error is below 2^-E
+  as_drawn,      ///< as in the paper: multiples of 2^-7; errors below max(2^-E, 2^-7)
   grace,         ///< as GRACE, for comparisons only: multiples of 2^-6 in 8 bits and of 2^-14 in
                  ///< 16 bits, 0 decodes as half a multiple; errors below max(2^-E, 2^-6)
 };
 enum class inceptionn_rounding : std::uint8_t {
   truncate,  ///< towards 0, as in the paper: biases sums towards 0
-  nearest,   ///< ties to even; the largest multiple stays the largest
+  nearest,   ///< to nearest, ties to even; clamped to the largest multiple
 };
 
 /// Options of INCEPTIONN; equal on all ranks.

@@ -43,7 +43,7 @@ template <class Event> class mark_ring {
     done_ = number;
   }
 
-  /// Whether the work before mark `number` is done.
+  /// True if the work before mark `number` is done.
   /// @throws std::invalid_argument  as wait
   bool is_done(std::uint64_t number) {
     if (number > done_ && event_of(number).is_done()) done_ = number;

@@ -35,7 +35,7 @@ struct chunk_coder {
   using header = error_bounded::header;
   /// Result of encoding chunks, for the header.
   struct note {
-    std::uint32_t error, float_additions;  ///< these and the next three: as in the header
+    std::uint32_t error, float_additions;  ///< these and the next three as in the header
     std::uint16_t float_error;
     std::uint8_t largest_bits, has_floats;
     code_fault fault;  ///< of the first block with a fault

@@ -327,7 +327,7 @@ template <class Group> class worker_reader {
       sparse += all >> 16;
       if (Group::workers >= most_blocks) break;
     }
-    if (sparse == 0) return;  // every worker has found the places of its blocks
+    if (sparse == 0) return;  // each worker knows the places of its blocks
     group.sync();
     if (worker == 0) {
       std::uint32_t bytes = 0;

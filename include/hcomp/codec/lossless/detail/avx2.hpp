@@ -186,7 +186,7 @@ template <class T> class values_avx2 {
     }
   }
 
-  lanes x_[registers];  ///< bits of values
+  lanes x_[registers];  ///< bits of the values
 };
 
 #pragma GCC diagnostic pop
@@ -207,7 +207,8 @@ template <class T>
     }
     for (std::size_t k = first; k < end; ++k) {
       auto& one = notes[k - first];
-      one.steps_ones = one.step_sizes = static_cast<decltype(one.steps_ones)>(~0ull);  // too long
+      // marks the steps as too long
+      one.steps_ones = one.step_sizes = static_cast<decltype(one.steps_ones)>(~0ull);
       if (has_long_steps<T>(one)) continue;
       values v;
       v.read(x + k * block_values);

@@ -221,7 +221,7 @@ template <class T> class values_avx512 {
     q += moved;
   }
 
-  lanes x_[registers];  ///< bits of values
+  lanes x_[registers];  ///< bits of the values
 };
 
 #pragma GCC diagnostic pop
@@ -239,7 +239,7 @@ template <class T>
     v.look_at_magnitudes(notes[k]);
   }
   for (std::size_t k = 0; k < blocks; ++k) {
-    notes[k].of_steps = ~decltype(notes[k].of_steps){};  // too long
+    notes[k].of_steps = ~decltype(notes[k].of_steps){};  // marks the steps as too long
     if (has_long_steps<T>(notes[k])) continue;
     values v;
     v.read(x + k * block_values);

@@ -124,7 +124,7 @@ template <class T> struct value_block {
     return value_of(below ? 0 - order : order, below);
   }
 
-  /// The shortest form of the first n values.
+  /// Returns the shortest form of the first n values.
   HCOMP_HD front look(std::size_t n) const {
     findings found{~std::uint64_t{0}, ordered(x[0]), 0, 0, {}, {}};
     std::uint64_t steps = 0, zigzags = 0, offsets = 0;
@@ -210,7 +210,7 @@ template <class T> struct value_block {
     }
     pack_integers(q, f.form.width(), n, out);
   }
-  /// Of a sound code; damaged ones may hold anything.
+  /// Decodes n values of a validated payload. Damaged integers give arbitrary values.
   HCOMP_HD void take(mode form, std::size_t n, std::byte const* in) {
     if (form.is_zeros() || n < block_values)
       for (std::size_t i = 0; i < block_values; ++i) x[i] = 0;

@@ -65,7 +65,7 @@ template <class T> struct value_block {
     return static_cast<T>(static_cast<word>(static_cast<word>(a) + static_cast<word>(b)));
   }
 
-  /// The shortest form of the first n values, at least one.
+  /// Returns the shortest form of the first n values; n is at least 1.
   HCOMP_HD front look(std::size_t n) const {
     T least = x[0], most = least;
     word zigzags = 0;
@@ -108,7 +108,7 @@ template <class T> struct value_block {
     }
     pack_integers(q, f.form.width(), n, out);
   }
-  /// Decodes n values. Invalid input gives arbitrary values but is memory-safe.
+  /// Decodes n values of a validated payload. Damaged integers give arbitrary values.
   HCOMP_HD void take(mode form, std::size_t n, std::byte const* in) {
     if (n < block_values)
       for (std::size_t i = n; i < block_values; ++i) x[i] = 0;
