@@ -66,8 +66,8 @@ __global__ void __launch_bounds__(Work::piece_workers, 1)
 /// each piece runs in a thread block of its own.
 ///
 /// The caller owns the stream. It must outlive the executor, and its device must be current in
-/// every call. Only `wait` and `synchronize` block the host; they throw the errors of earlier work
-/// on the stream.
+/// every call. Only `wait` and `synchronize` wait for the stream; they throw the errors of earlier
+/// work on the stream.
 ///
 /// A CUDA graph can capture `for_each_block`, but not the marks of copies. Graphs of one executor
 /// must not run concurrently with each other or with its other work, because they share its
