@@ -141,8 +141,9 @@ std::string trial::name() const {
     auto const& keys = usual.row->keys;
     for (auto const& key : keys)
       if (auto const value = settings->get(key.name);
-          value && (value != usual.settings.get(key.name) ||
-                    (usual.row->promise == hcomp::accuracy_class::error_bounded && &key == &keys.front())))
+          value &&
+          (value != usual.settings.get(key.name) ||
+           (usual.row->promise == hcomp::accuracy_class::error_bounded && &key == &keys.front())))
         text += fmt::format(", {}={}", key.name, key.text(*value));
   }
   if (!by_aggregators) return text;

@@ -166,8 +166,7 @@ std::vector<std::size_t> left_by_the_book(Layout const& layout, marks const& wor
     std::vector<std::uint32_t> peeled, kept;
     for (auto const value : alive) {
       bool alone = false;
-      for (int t = 0; t < 3; ++t)
-        alone |= degree[layout.row_of(value).cell(t, value)] == 1;
+      for (int t = 0; t < 3; ++t) alone |= degree[layout.row_of(value).cell(t, value)] == 1;
       (alone ? peeled : kept).push_back(value);
     }
     if (peeled.empty()) return left;

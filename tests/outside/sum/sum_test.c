@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
   REQUIRE(hcomp_all_reduce(sum, x, NULL) == HCOMP_OK);
   for (i = 0; i < values; ++i) REQUIRE(x[i] == 0.25f * (float)ranks);
   REQUIRE(hcomp_plan_free(&sum) == HCOMP_OK);
-  REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "steps step=0.125", &sum) == HCOMP_OK);
+  REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_DOUBLE, "steps step=0.125", &sum) ==
+          HCOMP_OK);
   REQUIRE(hcomp_all_reduce(sum, y, NULL) == HCOMP_OK);
   for (i = 0; i < values; ++i) REQUIRE(y[i] == 0.25 * ranks);
   REQUIRE(hcomp_plan_free(&sum) == HCOMP_OK);
