@@ -374,6 +374,8 @@ std::string with_todays_names(std::string_view rule) {
 
   bool is_sparse = false;
   for (auto& word : words) {
+    // only the codec that is lossless_sparse today had it
+    is_sparse |= word == "algorithm=doubling";
     if (word == "algorithm=doubling") word = "algorithm=recursive_doubling";
     if (word == "algorithm=owner") word = "algorithm=sampled";
     if (word == "algorithm=hierarchical:doubling")

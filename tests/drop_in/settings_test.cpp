@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <support/few_cases.hpp>
+#include <utility>
 #include <vector>
 
 using namespace hcomp::drop_in;
@@ -69,6 +70,7 @@ TEST_CASE("settings: names of before 0.1.0 are those of today") {
            {"fp16 when=quicker", "fp16 when=faster"},
            {"lossless_dense", "lossless"},
            {"lossless fixed=32", "lossless_sparse:fixed=32"},
+           {"lossless algorithm=doubling", "lossless_sparse algorithm=recursive_doubling"},
            {"lossless dense=no packed=no", "lossless_sparse:dense=no,packed=no"}})
     CHECK(only_rule("float: " + old) == only_rule("float: " + today));
 }
