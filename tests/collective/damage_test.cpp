@@ -57,7 +57,7 @@ struct setup {
     return codec + " by " + how.name() + ", " + std::to_string(ranks) + " ranks, " +
            std::to_string(values) + " values, " + detail::to_text(what) + ", checksum " +
            (checksum ? "on" : "off") + ", check " + (check ? "on" : "off") +
-           (on_device ? ", on a device" : "") + (result == reduce_op::mean ? ", mean" : "");
+           (on_device ? ", on a device" : "") + (op == reduce_op::mean ? ", mean" : "");
   }
 };
 
@@ -282,7 +282,7 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     setup s;
     auto const& chosen = all[draw(all.size())];
     s.codec = chosen.codec;
-    s.how = chosen.algorithm;
+    s.how = chosen.how;
     s.on_device = chosen.on_device;
     s.check = draw(4) > 0;
     s.ranks = s.how.kind == algorithm_kind::torus ? 4 : 2 + static_cast<int>(draw(3));
