@@ -21,17 +21,17 @@ TEST_CASE("mpi: many sums at a time have the bits, and send the bytes, of one by
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
   REQUIRE(level >= MPI_THREAD_SERIALIZED);  // for by_thread
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
-    CHECK(difference_of_concurrent_sums<identity<float>>(transport, how) == "");
-    CHECK(difference_of_concurrent_sums<sign<float>>(transport, how) == "");
+    CHECK(difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
+    CHECK(difference_of_concurrent_sums<sign<float>>(transport, mode) == "");
   }
 }
 
 TEST_CASE("mpi: many hierarchical sums at a time have the bits of one by one") {
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
-    CHECK(difference_of_hierarchical_sums(transport, how) == "");
+    CHECK(difference_of_hierarchical_sums(transport, mode) == "");
   }
 }
 

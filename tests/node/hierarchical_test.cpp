@@ -248,7 +248,7 @@ TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
 }
 
 TEST_CASE("hierarchical: many at a time have the bits of one by one") {
-  for (auto const how : {progress_mode::caller, progress_mode::thread})
+  for (auto const mode : {progress_mode::caller, progress_mode::thread})
     for (int const ranks : {2, 4, 5}) {
       CAPTURE(ranks);
       CAPTURE(mode == progress_mode::thread);
@@ -256,7 +256,7 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
       std::string differences;
       on_ranks(inputs(static_cast<std::size_t>(ranks), 1),
                [&](in_process& transport, std::vector<float>&) {
-                 auto const mine = difference_of_hierarchical_sums(transport, how);
+                 auto const mine = difference_of_hierarchical_sums(transport, mode);
                  std::lock_guard const lock(one_at_a_time);
                  differences += mine;
                });
@@ -265,10 +265,10 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
 }
 
 TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the others go on") {
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     auto const x = inputs(4);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
-      concurrent_transport over(transport, how);
+      concurrent_transport over(transport, mode);
       host_executor executor;
       std::vector<std::unique_ptr<hierarchical_plan<float>>> plans;
       for (int i = 0; i < 3; ++i)

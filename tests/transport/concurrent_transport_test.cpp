@@ -24,7 +24,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-constexpr progress both[] = {progress_mode::caller, progress_mode::thread};
+constexpr progress_mode both[] = {progress_mode::caller, progress_mode::thread};
 
 void must(bool holds, char const* what) {  // doctest's checks are for one thread
   if (!holds) throw std::runtime_error(std::string("expected: ") + what);
@@ -52,23 +52,23 @@ struct gated {
 
 TEST_CASE(
     "concurrent_transport: many sums at a time have the bits, and send the bytes, of one by one") {
-  for (auto const how : both)
+  for (auto const mode : both)
     for (int const ranks : {1, 2, 5}) {
       CAPTURE(ranks);
       CAPTURE(mode == progress_mode::thread);
       run_ranks(ranks, [&](in_process& inner) {
-        must(difference_of_concurrent_sums<exact>(inner, how).empty(), "the same, exactly");
-        must(difference_of_concurrent_sums<sign<float>>(inner, how).empty(), "the same of signs");
+        must(difference_of_concurrent_sums<exact>(inner, mode).empty(), "the same, exactly");
+        must(difference_of_concurrent_sums<sign<float>>(inner, mode).empty(), "the same of signs");
       });
     }
 }
 
 TEST_CASE(
     "concurrent_transport: sums of one plan follow each other, more than there are channels") {
-  for (auto const how : both) {
+  for (auto const mode : both) {
     CAPTURE(mode == progress_mode::thread);
     run_ranks(3, [&](in_process& inner) {
-      concurrent_transport over(inner, how);
+      concurrent_transport over(inner, mode);
       constexpr std::size_t values = 500;
       plans_of<exact> only(over, {values});
       constexpr int steps = 100;  // of which 30 could go on at a time
@@ -138,9 +138,9 @@ TEST_CASE(
 }
 
 TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
-  for (auto const how : both)
+  for (auto const mode : both)
     run_ranks(3, [&](in_process& inner) {
-      concurrent_transport over(inner, how);
+      concurrent_transport over(inner, mode);
       plans_of<sign<float>> all(over, {1000, 2000, 3000});
       auto x = all.inputs;
       if (inner.rank() == 1) x[1].resize(5);  // of 2000
@@ -161,7 +161,7 @@ TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
 }
 
 TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends, with its name") {
-  for (auto const how : both) {
+  for (auto const mode : both) {
     in_process_world world(3);
     std::vector<std::string> ended(3);
     std::vector<std::thread> threads;
@@ -172,7 +172,7 @@ TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
           return world.fail(1, "it is lost");
         }
-        concurrent_transport over(inner, how);
+        concurrent_transport over(inner, mode);
         plans_of<exact> all(over, sizes_of_sums);
         auto x = all.inputs;
         std::vector<hcomp::request<report>> under_way;
@@ -225,9 +225,9 @@ TEST_CASE(
 }
 
 TEST_CASE("concurrent_transport: a handle that goes away waits") {
-  for (auto const how : both)
+  for (auto const mode : both)
     run_ranks(2, [&](in_process& inner) {
-      concurrent_transport over(inner, how);
+      concurrent_transport over(inner, mode);
       plans_of<exact> only(over, {2000});
       auto x = only.inputs[0];
       bool is_done = false;
@@ -242,9 +242,9 @@ TEST_CASE("concurrent_transport: a handle that goes away waits") {
 }
 
 TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes progress") {
-  for (auto const how : both)
+  for (auto const mode : both)
     run_ranks(3, [&](in_process& inner) {
-      concurrent_transport over(inner, how);
+      concurrent_transport over(inner, mode);
       plans_of<exact> all(over, {3000, 4000});
       auto x = all.inputs;
       int calls = 0;
@@ -277,15 +277,15 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
       must(bytes.wait() > 1, "its result");
       sum(0).wait();
       must(calls == (inner.rank() == 0 ? 2 : 1), "once");
-      must((thread == std::this_thread::get_id()) == (how == progress_mode::caller), "its thread");
+      must((thread == std::this_thread::get_id()) == (mode == progress_mode::caller), "its thread");
     });
 }
 
 TEST_CASE(
     "concurrent_transport: errors of a sum reach what follows it, and its own whoever waits") {
-  for (auto const how : both)
+  for (auto const mode : both)
     run_ranks(2, [&](in_process& inner) {
-      concurrent_transport over(inner, how);
+      concurrent_transport over(inner, mode);
       plans_of<sign<float>> only(over, {1000});
       auto x = only.inputs[0];
       x.resize(5);

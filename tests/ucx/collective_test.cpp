@@ -44,9 +44,9 @@ std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) 
 
 TEST_CASE("ucx: many sums at a time have the bits, and send the bytes, of one by one") {
   auto transport = make_transport();
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
-    CHECK(testing::difference_of_concurrent_sums<identity<float>>(transport, how) == "");
-    CHECK(testing::difference_of_concurrent_sums<sign<float>>(transport, how) == "");
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
+    CHECK(testing::difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
+    CHECK(testing::difference_of_concurrent_sums<sign<float>>(transport, mode) == "");
   }
 }
 

@@ -303,16 +303,16 @@ TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, wi
 }
 
 TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of them names it") {
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
           transport ring(self.rank, self.size, self.exchange(), patient);
-          concurrent_transport over(ring, how);
+          concurrent_transport over(ring, mode);
           int const next = (self.rank + 1) % self.size,
                     before = (self.rank + self.size - 1) % self.size;
-          std::vector<started<void>> all;
+          std::vector<hcomp::request<void>> all;
           for (int i = 0; i < 8; ++i)
             all.push_back(over.start([&, bytes = std::size_t{1} << (2 * i)] {
               auto const out = pattern(bytes, 1);
@@ -341,13 +341,13 @@ TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of 
 }
 
 TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; all of them end") {
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
           transport inner(self.rank, self.size, self.exchange(), patient);
-          concurrent_transport over(inner, how);
+          concurrent_transport over(inner, mode);
           host_executor executor;
           std::vector<any_plan<float>> plans;
           over.start([&] {
@@ -357,7 +357,7 @@ TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; 
                                                          {0, 0, 1, 1}));
               })
               .wait();
-          std::vector<started<void>> all;
+          std::vector<hcomp::request<void>> all;
           for (auto& plan : plans)
             all.push_back(over.start([&] {
               std::vector<float> x(5000);

@@ -132,9 +132,9 @@ template <class F> void run(settings const& o, F const& make_transport) {
       all.push_back(over.start([&of, i] { of.sum(i); }, {.priority = -static_cast<int>(i)}));
     return all;
   };
-  for (auto const how : {progress_mode::caller, progress_mode::thread}) {
+  for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     auto const transport = make_transport();
-    concurrent_transport over(*transport, how);
+    concurrent_transport over(*transport, mode);
     bundle of(o, over);
     bool const by_thread = mode == progress_mode::thread;
     print(by_thread ? "sums, started, by a thread" : "sums, started, by the caller",
