@@ -98,7 +98,7 @@ method const* find_method(std::string_view name) {
 trial trial_from(std::string const& text) {
   auto end = text.find(':');
   auto const name = text.substr(0, end);
-  trial made{.algorithm = find_method(name)};
+  trial made{.how = find_method(name)};
   if (!made.how)
     throw std::invalid_argument(fmt::format("no codec is called '{}'; train has: {}, {}", name,
                                             names_of([](method const&) { return true; }),
