@@ -11,7 +11,8 @@
 #   --torch       PyTorch; installs Debian's and downloads PyPI's into build/torch, once (tests/torch/setup.sh)
 #   --wheels      PyPI's MPICH 5 and Open MPI 5, downloaded into build/mpi_wheels, once (tests/pmpi/setup.sh), and
 #                 nvdisasm: the preloaded library for the ABI of MPI 5, elastic groups over Open MPI 5
-#   --full        more rank counts, emulated networks, simulated clusters, hcomp_perf, benchmarks, INCEPTIONN's RTL
+#   --full        more rank counts, headers compiled alone, emulated networks, simulated clusters, aggregation over
+#                 UDP, hcomp_perf, the training job, benchmarks, INCEPTIONN's RTL
 #   --rest        all parts of the options above, without the tests that a run without options has
 #   --release     all parts in the builds that users get: -O3, all GPU architectures; takes hours
 #   --help
