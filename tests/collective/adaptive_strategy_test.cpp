@@ -30,7 +30,7 @@ namespace {
 constexpr int ranks = 4;
 constexpr std::size_t values = std::size_t{1} << 22;
 constexpr double no_limit = 1e-10, gbit10 = 0.8e-9, gbit = 8e-9, mbit100 = 8e-8, mbit10 = 8e-7;
-plan_options const few_segments{.segment_bytes = 1 << 20};  // that the model walks through
+plan_options const few_segments{.segment_bytes = 1 << 20};  // few enough for the cost model to walk
 
 cost_table costs_with(double per_byte) {
   static std::vector<cost_table::row> const codecs = [] {
@@ -48,11 +48,12 @@ cost_table costs_with(double per_byte) {
 }
 allowed_strategies const allowed{.codecs = {"identity", "float_cast:fp16", "thc", "sign"}};
 
-/// A machine that costs what it costs.
+/// Simulated costs of a machine: speed of the link, load of the processors, error of the model.
 struct world {
   double per_byte = gbit;
   double load = 1;
-  double error = 1;  ///< of all codecs but identity: their sums take longer than work and link
+  double error = 1;  ///< factor on the time of every codec except identity that the model does not
+                     ///< predict
 
   double seconds(choice const& strategy, double link) const {
     auto costs = costs_with(link);
@@ -79,7 +80,7 @@ running_costs costs_at(double per_byte) {
   return {costs_with(per_byte), ranks, values, allowed, few_segments};
 }
 
-/// What an automatic_plan does that looks after each sum.
+/// Behaves like an automatic_plan that checks its strategy after every all-reduce.
 struct follower {
   adaptive_strategy plan{costs_at(gbit), 0.01, 1e-4};
   int measured = 0, changes = 0;
@@ -105,7 +106,7 @@ struct follower {
   bool is_right(world const& w) { return step(w) < 1.06 * w.best(strategies()); }
 };
 
-/// What an automatic_plan does, which looks now and then.
+/// Behaves like an automatic_plan, which checks its strategy only at scheduled calls.
 struct watcher {
   adaptive_strategy plan;
   detail::recent_times times{1};
@@ -116,9 +117,9 @@ struct watcher {
     plan.take(plan.decide(0));
     next_look = 1 + plan.decided().calls;
   }
-  /// A sum by plan.used().
-  /// @param per_byte  of the link, as it would be measured
-  /// @param sum       (), gives its sum_time
+  /// One all-reduce with strategy plan.used().
+  /// @param per_byte  seconds per byte of the link, as a measurement would give them
+  /// @param sum       returns the sum_time of the call
   template <class Sum> double step(double per_byte, Sum const& sum) {
     if (calls >= next_look && times.added() > 0) {
       auto const took = plan.judge(times);
@@ -133,7 +134,7 @@ struct watcher {
       std::uint64_t const cold = plan.take(decision) ? 1 : 0;
       times = detail::recent_times(cold);
       next_look = calls + cold + decision.calls;
-      if (cold) seconds_of_last = 0;  // a new plan
+      if (cold) seconds_of_last = 0;  // the plan is new: no previous call
     }
     ++calls;
     sum_time const took = sum();
@@ -147,7 +148,7 @@ struct watcher {
 }  // namespace
 
 TEST_CASE(
-    "running_costs: the first way is the one that choose puts first, where none crowds links") {
+    "running_costs: the first strategy is the one that choose ranks first, without congestion") {
   auto rings = allowed;
   rings.algorithms = {algorithm::from("ring")};
   for (double const link : {no_limit, gbit10, gbit, mbit100, mbit10}) {
@@ -162,7 +163,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("running_costs: crowds links where messages take the time, not where bytes do") {
+TEST_CASE("running_costs: congestion counts where messages take the time, not where bytes do") {
   auto const kind = [](double link, std::size_t count) {
     running_costs const running(costs_with(link), ranks, count, {.codecs = {"identity"}},
                                 few_segments);
@@ -175,9 +176,8 @@ TEST_CASE("running_costs: crowds links where messages take the time, not where b
 }
 
 TEST_CASE(
-    "adaptive_strategy: follows a link that becomes slower in four sums, and one that becomes "
-    "quicker "
-    "once that is worth measuring") {
+    "adaptive_strategy: follows a slower link within four calls, and a faster one once measuring "
+    "pays") {
   for (double const before : {no_limit, gbit10, gbit, mbit100, mbit10})
     for (double const after : {no_limit, gbit10, gbit, mbit100, mbit10}) {
       CAPTURE(before);
@@ -187,8 +187,8 @@ TEST_CASE(
       plan.steps(w, 40);
       CHECK(plan.is_right(w));
       w.per_byte = after;
-      // A codec in whose sums its work decides does not show how quick the link is. To measure that takes
-      // a hundredth of the time.
+      // While a codec's own work dominates the time, a faster link does not show. Measuring the
+      // link takes 1 % of the time.
       plan.steps(w, after < before ? 60 : 4);
       CHECK(plan.is_right(w));
       int const changes = plan.changes;
@@ -198,13 +198,12 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "adaptive_strategy: between two looks, two sums tell of a link that is suddenly slower or "
-    "quicker") {
+    "adaptive_strategy: between scheduled checks, two calls reveal a sudden change of the link") {
   for (auto const& change : {std::pair{gbit, mbit10}, std::pair{mbit100, no_limit}}) {
     double const before = change.first, after = change.second;
     CAPTURE(before);
     CAPTURE(after);
-    watcher watch(costs_at(before), 0.1);  // looks are dear, and rare
+    watcher watch(costs_at(before), 0.1);  // checks are expensive and therefore rare
     world w{.per_byte = before};
     auto const& strategies = watch.plan.costs().strategies();
     auto const step = [&] {
@@ -220,7 +219,7 @@ TEST_CASE(
     w.per_byte = after;
     step();
     step();
-    step();  // by another way, if that is known to be quicker
+    step();  // with another strategy if a known one is faster
     auto rings = strategies;
     std::erase_if(rings,
                   [](choice const& one) { return one.algorithm.kind != algorithm_kind::ring; });
@@ -230,19 +229,19 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "adaptive_strategy: after sums that disappointed comes a ring, whatever was measured "
+    "adaptive_strategy: disappointing calls lead to the ring, whatever the link measured "
     "meanwhile") {
   adaptive_strategy plan({costs_with(no_limit), ranks, 1000, allowed, few_segments}, 0.01, 1e-4);
   plan.take(plan.decide(0));
   auto const& strategies = plan.costs().strategies();
   auto const kind = [&] { return strategies[plan.used()].algorithm.kind; };
   CHECK(kind() != algorithm_kind::ring);
-  sum_time const lost{1, 0};  // seconds: packets, on links of which some are slow already
+  sum_time const lost{1, 0};  // seconds, as with lost packets on a congested link
   CHECK(plan.look(lost, 2));
   plan.learn(lost, no_limit);
   plan.take(plan.decide(0));
   CHECK(kind() == algorithm_kind::ring);
-  // As it had been before.
+  // From here on the calls take their predicted time again.
   for (int i = 0; i < 4000 && kind() == algorithm_kind::ring; ++i) {
     sum_time const again{plan.decided().expected, plan.decided().expected};
     if (plan.look(again, 1)) {
@@ -256,8 +255,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "adaptive_strategy: single sums that take long are looked at once in a turn, and not "
-    "believed") {
+    "adaptive_strategy: a single slow call causes at most one check per period and no change") {
   constexpr double exchange = 0.01;
   watcher watch(costs_at(gbit), exchange);
   world const w{.per_byte = gbit};
@@ -269,7 +267,7 @@ TEST_CASE(
   for (int sums = 0; sums < 4000; ++sums) {
     watch.step(w.per_byte, [&] {
       auto took = w.sum(strategies[watch.plan.used()]);
-      if (sums % 5 == 0) took.seconds *= 4;  // another program
+      if (sums % 5 == 0) took.seconds *= 4;  // another program runs
       return took;
     });
     CHECK(watch.plan.used() == strategy);
@@ -279,7 +277,7 @@ TEST_CASE(
   CHECK(static_cast<double>(watch.looks - looks_before) * exchange > 0.006 * spent);
 }
 
-TEST_CASE("adaptive_strategy: busy processors make codecs dear, and they come back") {
+TEST_CASE("adaptive_strategy: busy processors rule codecs out until they are idle again") {
   follower plan;
   world w{.per_byte = gbit10};
   plan.steps(w, 4);
@@ -288,7 +286,8 @@ TEST_CASE("adaptive_strategy: busy processors make codecs dear, and they come ba
   plan.steps(w, 12);
   CHECK(plan.strategy().codec == "identity");
   CHECK(plan.is_right(w));
-  // Nobody sees that in sums of identity. To try another codec, twice, takes a hundredth of the time.
+  // Calls with identity do not show the load. Each of two trials of another codec takes 1 % of the
+  // time.
   double in_vain = 0, spent = 0;
   for (auto const& strategy : plan.strategies())
     if (strategy.codec != "identity")
@@ -297,7 +296,7 @@ TEST_CASE("adaptive_strategy: busy processors make codecs dear, and they come ba
   while (plan.changes == changes && spent < 1.1 * in_vain / 0.01) spent += plan.step(w);
   CHECK(plan.changes == changes + 1);
   plan.steps(w, 4);
-  CHECK(plan.strategy().codec == "identity");  // still busy
+  CHECK(plan.strategy().codec == "identity");  // the load persists
   w.load = 1;
   for (spent = 0; plan.strategy().codec == "identity" && spent < 1.1 * in_vain / 0.01;)
     spent += plan.step(w);
@@ -306,8 +305,7 @@ TEST_CASE("adaptive_strategy: busy processors make codecs dear, and they come ba
   CHECK(plan.is_right(w));
 }
 
-TEST_CASE(
-    "adaptive_strategy: a way that disappoints is tried once while the world stays as it is") {
+TEST_CASE("adaptive_strategy: a disappointing strategy is tried once while nothing changes") {
   follower plan;
   world w{.per_byte = no_limit};
   plan.steps(w, 40);
@@ -322,14 +320,15 @@ TEST_CASE(
     spent += plan.step(w);
     plain += w.seconds(identity, w.per_byte);
   }
-  // Each of the others once, with the error.
+  // Each other strategy is tried once, and takes `error` times the predicted time.
   auto const others = static_cast<double>(strategies.size());
   CHECK(plan.changes <= 1 + static_cast<int>(strategies.size()));
   CHECK(spent < plain + others * (w.error - 1) * plain / 60);
 }
 
 TEST_CASE(
-    "adaptive_strategy: among rates that change now and then it loses little to the best way") {
+    "adaptive_strategy: while link rates change now and then, it stays close to the best "
+    "strategy") {
   std::mt19937 draw(7);
   std::uniform_real_distribution<double> exponent(std::log(no_limit), std::log(mbit10));
   follower plan;
@@ -352,10 +351,10 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "adaptive_strategy: sums that lose packets now and then do not drive it from way to way") {
-  // Where a sum takes long a lost packet costs a fixed time, here with the chance of 0.3 where several
-  // send to one at once and of 0.02 elsewhere, and of 0.4 in the first three sums of a way, whose
-  // connections do not know the link yet. Beside it, with draws of their own, sums by the ring.
+    "adaptive_strategy: occasional packet loss does not make it switch strategies repeatedly") {
+  // A lost packet delays a call by a fixed time. Probabilities: 0.3 where several ranks send to one
+  // at once, 0.02 elsewhere, and 0.4 in the first three calls of a strategy, whose connections are
+  // new. For comparison, the ring runs with its own draws.
   constexpr double lost_packet = 0.24, long_sum = 0.008;
   constexpr std::size_t count = 1 << 18;
   allowed_strategies const some{.codecs = {"identity", "float_cast:fp16", "thc"}};
@@ -405,9 +404,7 @@ TEST_CASE(
   CHECK(spent < 1.1 * by_ring);
 }
 
-TEST_CASE(
-    "recent_times: sums count that come after those left out; the rank that took longest is "
-    "believed") {
+TEST_CASE("recent_times: ignores the cold calls, and takes the time of the slowest rank") {
   detail::recent_times mine(1), other(1);
   for (double const seconds : {50., 3., 1., 2.}) {
     mine.add(seconds, seconds / 2);

@@ -33,7 +33,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Calls f(link) on a thread for every rank; what each came to, by rank.
+/// Calls f(link) on one thread per rank. Returns the outcome of each rank.
 template <class F> std::vector<outcome> on_links(int ranks, F const& f) {
   packet_world world(ranks);
   std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
@@ -53,7 +53,7 @@ bool all_returned(std::vector<outcome> const& outcomes) {
   return true;
 }
 
-/// The aggregators' side of on_links: as the layout says, with what `wanted` says beyond it.
+/// Runs the aggregator of on_links with the options of the layout, changed by `wanted`.
 template <class C, class L>
 aggregator_stats serve(L& link, std::size_t values, C const& codec,
                        aggregation_options const& share, aggregator_options const& wanted = {},
@@ -80,7 +80,8 @@ double nmse(std::vector<std::vector<float>> const& workers, std::vector<float> c
 
 }  // namespace
 
-TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, bit by bit") {
+TEST_CASE(
+    "aggregated_mean: with contributions of all workers, it is the codec's own mean, bit by bit") {
   struct {
     int workers, aggregators;
     std::size_t values;
@@ -137,9 +138,9 @@ TEST_CASE("aggregated_mean: when all workers come, it is the codec's own mean, b
   }
 }
 
-TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n)") {
-  // Which k come first is left to the scheduler; the vectors are independent, so it does not
-  // matter.
+TEST_CASE("aggregated_mean: with k of n workers, the error is (V + B) / k + (1 - 2p)(1/k - 1/n)") {
+  // The scheduler decides which k contributions come first. The vectors are independent, so the
+  // choice does not matter.
   constexpr std::size_t values = 1 << 16;
   constexpr int workers = 10;
   for (int const quota : {9, 8, 5}) {
@@ -180,7 +181,8 @@ TEST_CASE("aggregated_mean: k of n workers lose (V + B) / k + (1 - 2p)(1/k - 1/n
   }
 }
 
-TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean||^2, everywhere") {
+TEST_CASE(
+    "aggregated_mean: a lost answer adds its share of ||mean||^2 to the error, evenly spread") {
   constexpr std::size_t values = 1 << 18;
   constexpr int workers = 4;
   thc<float> const codec({.bits = 4, .granularity = 30});
@@ -209,7 +211,8 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
       auto const& report = reports[rank];
       CAPTURE(report.lost);
       lost += report.lost;
-      // Independent vectors: ||mean||^2 is 1/n. 4 %: a chunk is 1024 of 2^18 coordinates.
+      // For independent vectors ||mean||^2 is 1/n. Tolerance 4 %: a chunk is 1024 of 2^18
+      // coordinates.
       double const expected =
           (table.rounding_error + table.truncation_error +
            static_cast<double>(report.lost) / static_cast<double>(report.chunks)) /
@@ -217,7 +220,8 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
       CHECK(nmse(x, results[rank]) == close_to(expected, 0.04));
     }
     CHECK(lost > 0);
-    // No stretch of 256 values is wiped out: at most a quarter of its transform's coordinates is.
+    // A lost answer removes at most a quarter of a transform's coordinates, so no stretch of 256
+    // values becomes 0.
     for (std::size_t rank = 0; rank < workers; ++rank)
       for (std::size_t first = 0; first < values; first += 256) {
         double energy = 0;
@@ -228,7 +232,8 @@ TEST_CASE("aggregated_mean: a sum lost on the way back costs its share of ||mean
   }
 }
 
-TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link without loss") {
+TEST_CASE(
+    "aggregated_mean: retransmission after packet loss gives the bits of a link without loss") {
   constexpr std::size_t values = 50000;
   constexpr int workers = 3;
   thc<float> const codec;
@@ -259,7 +264,7 @@ TEST_CASE("aggregated_mean: what is lost and sent again gives the bits of a link
 }
 
 TEST_CASE("aggregated_mean: members differ from chunk to chunk when contributions get lost") {
-  // Chunk by chunk: (V + B) / k + (1 - 2p)(1/k - 1/n), or 1/n where nothing came.
+  // Error of each chunk: (V + B) / k + (1 - 2p)(1/k - 1/n), or 1/n if no contribution arrived.
   constexpr std::size_t values = 1 << 17;
   constexpr int workers = 4;
   thc<float> const codec({.bits = 4, .granularity = 31});
@@ -293,7 +298,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
                                     {key, static_cast<std::uint32_t>(rank), 1,
                                      static_cast<std::uint32_t>(b), maxima.data() + b * 4});
     for (std::size_t c = 0; c < layout.chunks(); ++c) {
-      if (numbers.integer(0, 3) == 0) continue;  // lost on the way
+      if (numbers.integer(0, 3) == 0) continue;  // this contribution is lost
       ++members[c];
       auto h = receiver.header(packet_kind::indices, c);
       h.unit = maxima[c / 4];
@@ -321,7 +326,8 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   }
   for (int k = 1; k <= workers; ++k) CHECK(counts[static_cast<std::size_t>(k)] > 0);
   std::vector<float> first, result(values);
-  for (auto& receiver : receivers) {  // nobody knew the norms but from the sums
+  // receivers learn the norms only from the aggregator's answers
+  for (auto& receiver : receivers) {
     for (std::size_t b = 0; b < layout.blocks().blocks(); ++b)
       receiver.decode(b, result.data() + b * 16384);
     if (first.empty()) first = result;
@@ -329,7 +335,7 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   }
   CHECK(nmse(x, first) == close_to(expected, 0.04));
 
-  // Sums of another round, even with the same seed and step, are not taken for this round's.
+  // A receiver rejects answers of another round, even with the same seed and step.
   auto h = receivers[0].header(packet_kind::indices, 0);
   packet late;
   for (int rank = 0; rank < workers; ++rank) {
@@ -346,8 +352,8 @@ TEST_CASE("aggregated_mean: members differ from chunk to chunk when contribution
   CHECK(receivers[0].members(0) == workers);
 }
 
-TEST_CASE("aggregated_mean: a sum of other norms than this worker's is not taken") {
-  // As of an aggregator that was started anew, and has united the norms of fewer workers.
+TEST_CASE("aggregated_mean: an answer with norms that differ from this worker's is rejected") {
+  // Such an answer comes from a restarted aggregator that has united the norms of fewer workers.
   aggregation_layout<thc<float>> const layout(16384, thc<float>(), 2, {1});
   detail::partial_sums<thc<float>> receiver(layout);
   aggregator sums(layout.aggregator());
@@ -367,7 +373,7 @@ TEST_CASE("aggregated_mean: a sum of other norms than this worker's is not taken
 
 namespace {
 
-/// Loses what says `loses(peer, header)`.
+/// Drops the packets for which `loses(peer, header)` is true.
 template <class F> class filtered_packets {
  public:
   filtered_packets(in_process_packets& link, F const& loses) : link_(&link), loses_(loses) {}
@@ -391,7 +397,8 @@ template <class F> class filtered_packets {
 }  // namespace
 
 TEST_CASE(
-    "aggregated_mean: who never gets the norms sends nothing, keeps all, and reads the sums") {
+    "aggregated_mean: a worker without the norms sends nothing, keeps all values, and gets the "
+    "mean") {
   constexpr std::size_t values = 5000;
   constexpr int workers = 3;
   thc<float> const codec;
@@ -411,7 +418,8 @@ TEST_CASE(
       return;
     }
     auto& mine = results[static_cast<std::size_t>(link.rank())];
-    // Shorter than the deadline, after which the others' sums come: it has time to send nothing.
+    // Shorter than the aggregator's deadline for the means of the other workers: this worker has
+    // time to give up.
     aggregated_mean mean(
         values, codec, link,
         {.share = {workers}, .norm_timeout = link.rank() == 1 ? 1000ms : 20s, .timeout = 20s});
@@ -427,7 +435,7 @@ TEST_CASE(
   CHECK(report.left_out == report.chunks);
   CHECK(report.lost == 0);
   CHECK(report.contributions == 2 * report.chunks);
-  CHECK(report.resent > 0);  // of the norms
+  CHECK(report.resent > 0);  // retransmitted norms
   CHECK(refused == 0);
   CHECK(first_difference(results[1], results[0]) == nowhere);
   CHECK(first_difference(results[2], results[0]) == nowhere);
@@ -435,9 +443,9 @@ TEST_CASE(
   CHECK(nmse({x[0], x[2]}, results[0]) == close_to(0.0198 / 2, 0.15));
 }
 
-TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless told to") {
-  // With k of n members in every sum: sum over t of k mean_t = sum over t and w of x - sum of the
-  // last residuals. Floats: 12 sums of numbers near 1, residuals up to some 10.
+TEST_CASE("aggregated_mean: by default, error feedback keeps the values of late contributions") {
+  // With k of n members in every mean: sum over t of k mean_t = sum over t and w of x - sum of the
+  // last residuals. Float error: 12 terms near 1, residuals up to about 10.
   constexpr std::size_t values = 9000;
   constexpr int workers = 3, quota = 2, steps = 12;
   thc<float> const codec;
@@ -482,7 +490,7 @@ TEST_CASE("aggregated_mean: error feedback loses nothing to lateness, unless tol
   }
 }
 
-TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the deadline") {
+TEST_CASE("aggregated_mean: after the deadline, a worker that never sends delays no other worker") {
   constexpr std::size_t values = 5000;
   constexpr int workers = 4;
   thc<float> const codec;
@@ -495,7 +503,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
       serve(link, values, codec, {workers}, wanted, 1s);
       return;
     }
-    if (link.rank() == 1) return;  // never says a word
+    if (link.rank() == 1) return;  // never sends a packet
     aggregated_mean mean(values, codec, link,
                          {.share = {workers}, .norm_timeout = 20s, .timeout = 20s});
     auto const report = mean.average(std::span(results[static_cast<std::size_t>(link.rank())]), {});
@@ -510,7 +518,7 @@ TEST_CASE("aggregated_mean: a worker that never comes keeps nobody, after the de
 }
 
 TEST_CASE(
-    "aggregated_mean: without an aggregator it fails in time and leaves everything as it was") {
+    "aggregated_mean: without an aggregator it fails in time and leaves all state unchanged") {
   auto x = normal_vectors(1, 5000, 14)[0];
   auto const before = x;
   error_feedback<float> feedback(x.size());
@@ -530,7 +538,7 @@ TEST_CASE(
   for (float const value : feedback.residual()) REQUIRE(value == 0);
 }
 
-TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on all alike") {
+TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on all workers") {
   constexpr std::size_t values = 40000;
   constexpr int workers = 3;
   for (auto const policy :
@@ -571,10 +579,10 @@ TEST_CASE("aggregated_mean: NaN on one worker is treated as the policy says, on 
   }
 }
 
-TEST_CASE("aggregated_mean: a mean that overflows is an error, with the vector as it was") {
+TEST_CASE("aggregated_mean: a mean that overflows is an error and leaves the vector unchanged") {
   constexpr std::size_t values = 40000;
   std::vector<float> x(values, 1);
-  // far more than 4 bits can be off by without meeting the end of floats
+  // further beyond the largest float than the error of 4 bits
   for (std::size_t i = 16384; i < 32768; ++i)
     x[i] = (i % 2 == 0 ? 0.9f : -0.9f) * std::numeric_limits<float>::max();
   auto const before = x;
@@ -597,10 +605,10 @@ TEST_CASE("aggregated_mean: a mean that overflows is an error, with the vector a
 
 namespace {
 
-/// Bytes of one mean, counted by the links.
+/// Bytes of one mean, as the links count them.
 struct traffic {
-  std::uint64_t up = 0;    ///< by one worker
-  std::uint64_t down = 0;  ///< by the aggregator, to all workers
+  std::uint64_t up = 0;    ///< sent by one worker
+  std::uint64_t down = 0;  ///< sent by the aggregator to all workers
 };
 traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
                    sum_width width = sum_width::lanes) {
@@ -628,7 +636,7 @@ traffic traffic_of(std::size_t values, int workers, std::uint32_t chunk,
   return bytes;
 }
 
-/// What `sent` has beyond numbers of so many bits, in units of these.
+/// Bytes of `sent` beyond the payload of numbers of the given bits, relative to that payload.
 double overhead(std::uint64_t sent, std::size_t numbers, int bits) {
   auto const payload = static_cast<double>(numbers) * bits / 8;
   return static_cast<double>(sent) / payload - 1;
@@ -648,7 +656,7 @@ TEST_CASE("aggregated_mean: bytes are those of the packets: 4 bits up, 8 down, h
   }
 }
 
-TEST_CASE("aggregated_mean: from 8192 coordinates in a packet on, 1 % are headers and norms") {
+TEST_CASE("aggregated_mean: with 8192 or more coordinates per packet, headers and norms take 1 %") {
   struct {
     std::size_t values;
     int workers;
@@ -663,7 +671,7 @@ TEST_CASE("aggregated_mean: from 8192 coordinates in a packet on, 1 % are header
       CAPTURE(one.sum_bits);
       CAPTURE(chunk);
       auto const bytes = traffic_of(one.values, one.workers, chunk, one.width);
-      // What pads the last transform is payload.
+      // The padding of the last transform counts as payload.
       std::size_t const coordinates =
           aggregation_layout<thc<float>>(one.values, {}, one.workers + 1, {one.workers})
               .coordinates();
@@ -676,8 +684,8 @@ TEST_CASE("aggregated_mean: from 8192 coordinates in a packet on, 1 % are header
     }
 }
 
-TEST_CASE("aggregated_mean: what smaller packets cost, and which frames they fit") {
-  // The figures of aggregation_options::chunk_values.
+TEST_CASE("aggregated_mean: overhead of small packets, and the frames that they fit") {
+  // The numbers in the documentation of aggregation_options::chunk_values.
   constexpr std::size_t values = 1 << 20;
   struct {
     std::uint32_t chunk;
@@ -697,7 +705,7 @@ TEST_CASE("aggregated_mean: what smaller packets cost, and which frames they fit
   CHECK(packet_bytes(aggregation_layout<thc<float>>::chunk_words, 32, 1000) + ip_and_udp <= 1500);
 }
 
-TEST_CASE("aggregated_mean: what cannot work is refused with its numbers") {
+TEST_CASE("aggregated_mean: impossible settings are refused with their values") {
   packet_world world(3);
   in_process_packets link(world, 2);
   auto const text_of = [&](int workers, std::uint32_t chunk) {

@@ -74,7 +74,7 @@ packet copy_of(std::span<std::byte const> bytes) { return {bytes.begin(), bytes.
 
 }  // namespace
 
-TEST_CASE("aggregator: its packets have the bytes they had") {
+TEST_CASE("aggregator: its packets keep their golden bytes") {
   auto options = small_options();
   options.workers = 2;
   aggregator sums(options);
@@ -174,7 +174,7 @@ TEST_CASE("aggregator: exact for all widths, lengths and numbers of workers, at 
         }
 }
 
-TEST_CASE("aggregator: sums in tight packets have the bits that theory says") {
+TEST_CASE("aggregator: sums in tight packets have the predicted number of bits") {
   // ceil(log2(30 n + 1))
   CHECK(bits_for(30) == 5);
   CHECK(bits_for(60) == 6);
@@ -186,20 +186,20 @@ TEST_CASE("aggregator: sums in tight packets have the bits that theory says") {
   CHECK(bits_for(256) == 9);
 }
 
-TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
+TEST_CASE("aggregator: a contribution counts once, also when it arrives again") {
   aggregator sums(small_options());
   auto const send = [&](int rank) {
     return take(sums, packet_of(header(rank), {static_cast<std::uint32_t>(rank), 15}), 0ns);
   };
   send(2);
-  CHECK(send(2).to == receiver::nobody);  // nothing to tell yet
+  CHECK(send(2).to == receiver::nobody);  // no answer yet
   send(0);
   send(2);
   send(3);
   packet const sum = copy_of(send(1).packet);
   CHECK(numbers_in(sum) == std::vector<std::uint32_t>{0 + 3 + 5 + 7, 120});
   CHECK(sums.stats().duplicates == 2);
-  for (int rank = 0; rank < 4; ++rank) {  // whoever missed it gets it again, alone
+  for (int rank = 0; rank < 4; ++rank) {  // a retransmission answers only the rank that asks
     auto const again = send(rank);
     CHECK(again.to == receiver::one);
     CHECK(again.rank == rank);
@@ -211,7 +211,8 @@ TEST_CASE("aggregator: a contribution counts once, whenever it comes again") {
   CHECK(sums.stats().partial == 0);
 }
 
-TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is told") {
+TEST_CASE(
+    "aggregator: the answer leaves at the quota, and late ranks are told that they were late") {
   auto options = small_options();
   options.quota = 3;
   aggregator sums(options);
@@ -231,7 +232,7 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
   CHECK(header_of(late.packet).flags == packet_comes_late);
   CHECK(numbers_in(late.packet) == numbers_in(sum));
   CHECK(members_in(late.packet) == std::vector<int>{0, 2, 3});
-  auto const duplicate = send(2);  // is not told that it came late
+  auto const duplicate = send(2);  // a duplicate is not reported as late
   CHECK(same_bytes(duplicate.packet, sum));
   CHECK(sums.stats().late == 1);
   CHECK(sums.stats().duplicates == 1);
@@ -244,14 +245,15 @@ TEST_CASE("aggregator: after the quota the sum goes out, and who comes later is 
   CHECK(silent.stats().late == 1);
 }
 
-TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the oldest first") {
+TEST_CASE(
+    "aggregator: at its deadline every sum leaves with the contributions so far, oldest first") {
   auto options = small_options();
   options.deadline = 100ns;
   aggregator sums(options);
   CHECK(sums.time_left(0ns) == std::chrono::nanoseconds::max());
   take(sums, packet_of(header(1, 0, 1), {4}), 1000ns);
   take(sums, packet_of(header(2, 0, 0), {5}), 1030ns);
-  take(sums, packet_of(header(3, 0, 1), {6}), 1090ns);  // does not prolong it
+  take(sums, packet_of(header(3, 0, 1), {6}), 1090ns);  // does not extend the deadline
   CHECK(sums.time_left(1090ns) == 10ns);
   CHECK(sums.expire(1099ns).to == receiver::nobody);
   auto const first = sums.expire(1100ns);
@@ -269,7 +271,8 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   CHECK(sums.time_left(5000ns) == std::chrono::nanoseconds::max());
   CHECK(sums.stats().partial == 2);
 
-  // A sum that went out in time is not sent again, and those opened between others close alone.
+  // An answer that left in time is not sent again. The deadline of a chunk that was
+  // opened between two other chunks is independent.
   for (std::uint32_t round = 1; round < 3; ++round)
     for (std::uint32_t const chunk : {0, 1})
       take(sums, packet_of(header(0, round, chunk), {1}), 6000ns);
@@ -281,7 +284,7 @@ TEST_CASE("aggregator: at its deadline every sum goes out with what it has, the 
   CHECK(rounds == std::vector<std::uint32_t>{10, 20, 21});
 }
 
-TEST_CASE("aggregator: words may have a deadline of their own") {
+TEST_CASE("aggregator: words may have their own deadline") {
   auto options = small_options();
   options.deadline = 100ns;
   for (auto const own : {0ns, 300ns}) {
@@ -297,15 +300,14 @@ TEST_CASE("aggregator: words may have a deadline of their own") {
   }
 }
 
-TEST_CASE("aggregator: without a deadline nothing goes out early") {
+TEST_CASE("aggregator: without a deadline no answer leaves early") {
   aggregator sums(small_options());
   take(sums, packet_of(header(1), {4}), 0ns);
   CHECK(sums.expire(std::chrono::nanoseconds::max()).to == receiver::nobody);
   CHECK(sums.time_left(5ns) == std::chrono::nanoseconds::max());
 }
 
-TEST_CASE(
-    "aggregator: rounds take turns; what is older than its place is stale, also around 2^32") {
+TEST_CASE("aggregator: rounds alternate; a round older than its slot is stale, also around 2^32") {
   for (std::uint32_t const start : {0u, 5u, 0xfffffffeu}) {
     CAPTURE(start);
     auto options = small_options();
@@ -317,12 +319,12 @@ TEST_CASE(
     send(0, 0);
     send(0, 1);  // two rounds are under way
     CHECK(send(1, 0).to == receiver::all);
-    send(0, 2);  // takes the place of round 0
+    send(0, 2);  // takes the slot of round 0
     CHECK(send(1, 0).to == receiver::nobody);
     CHECK(sums.stats().stale == 1);
     CHECK(numbers_in(send(1, 2).packet) == std::vector<std::uint32_t>{28});
     CHECK(sums.stats().abandoned == 0);
-    send(0, 3);  // round 1 never had all its contributions
+    send(0, 3);  // round 1 never received all its contributions
     CHECK(sums.stats().abandoned == 1);
     CHECK(numbers_in(send(1, 3).packet) == std::vector<std::uint32_t>{28});
     send(1, 1);
@@ -330,7 +332,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("aggregator: words are united by their maxima, beside the sums of the same chunk") {
+TEST_CASE("aggregator: words are merged by maximum, beside the sums of the same chunk") {
   aggregator sums(small_options());
   std::uint32_t const one = 0x3f800000, two = 0x40000000;
   take(sums, packet_of(words_header(0), {one, 0, 5}), 0ns);
@@ -344,12 +346,12 @@ TEST_CASE("aggregator: words are united by their maxima, beside the sums of the 
   CHECK(members_in(answer.packet) == std::vector<int>{0, 1, 2, 3});
 }
 
-TEST_CASE("aggregator: NaN of one member is told to all") {
+TEST_CASE("aggregator: NaN of one member is reported to all") {
   auto options = small_options();
   options.quota = 2;
   aggregator sums(options);
   auto h = header(0);
-  h.flags = packet_has_nonfinite | 0x4000;  // bits it does not know are not passed on
+  h.flags = packet_has_nonfinite | 0x4000;  // unknown bits are not forwarded
   take(sums, packet_of(h, {1}), 0ns);
   auto const answer = take(sums, packet_of(header(1), {1}), 0ns);
   CHECK(header_of(answer.packet).flags == packet_has_nonfinite);
@@ -357,7 +359,7 @@ TEST_CASE("aggregator: NaN of one member is told to all") {
         (packet_has_nonfinite | packet_comes_late));
 }
 
-TEST_CASE("aggregator: what is malformed or contradicts is refused with its reason") {
+TEST_CASE("aggregator: malformed or contradictory packets are refused with their reason") {
   struct {
     packet_fault fault;
     packet bytes;
@@ -399,7 +401,7 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   add(packet_fault::levels, 3, [&](auto& h) { word(h), h.largest_level = 30; });
   add(packet_fault::key, 3, [&](auto& h) { word(h), ++h.key; });
   {
-    auto huge = packet_of(header(1), {1, 2, 3});  // more values than it has bytes
+    auto huge = packet_of(header(1), {1, 2, 3});  // claims more values than the packet has bytes
     auto h = header_of(huge);
     h.values = 0xffffffff;
     store(huge.data(), 0, h);
@@ -423,10 +425,11 @@ TEST_CASE("aggregator: what is malformed or contradicts is refused with its reas
   }
   for (int const rank : {1, 2}) take(sums, packet_of(header(rank), {1, 2, 3}), 0ns);
   auto const sum = take(sums, packet_of(header(3), {1, 2, 3}), 0ns);
-  CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});  // nothing was spoilt
+  // the refused packets changed nothing
+  CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});
 }
 
-TEST_CASE("aggregator: a rank is believed only of its sender") {
+TEST_CASE("aggregator: contributions of a rank count only from that rank's sender") {
   aggregator sums(small_options());
   take(sums, packet_of(header(0), {1, 2, 3}), 0ns);
   for (int const from : {0, 2, 3, 4, -1}) {
@@ -440,8 +443,9 @@ TEST_CASE("aggregator: a rank is believed only of its sender") {
   CHECK(numbers_in(sum.packet) == std::vector<std::uint32_t>{12, 20, 28});
 }
 
-TEST_CASE("aggregator: a round far ahead takes no place, and the next one does") {
-  for (std::uint32_t const start : {0u, 7'000'000u, 0xfffffffeu}) {  // begun before the aggregator
+TEST_CASE("aggregator: a round far ahead takes no slot, and the next round does") {
+  // started before the aggregator
+  for (std::uint32_t const start : {0u, 7'000'000u, 0xfffffffeu}) {
     CAPTURE(start);
     auto options = small_options();
     options.rounds_ahead = 5;
@@ -457,14 +461,14 @@ TEST_CASE("aggregator: a round far ahead takes no place, and the next one does")
     CHECK(sums.stats().refused[static_cast<std::size_t>(packet_fault::round)] == 3);
     for (int const rank : {1, 2, 3}) CHECK(add(rank, 0) == packet_fault::none);
     CHECK(sums.stats().whole == 1);
-    CHECK(add(1, 5) == packet_fault::none);  // which now is the newest
+    CHECK(add(1, 5) == packet_fault::none);  // now the newest round
     CHECK(add(2, 10) == packet_fault::none);
     CHECK(add(3, 16) == packet_fault::round);
     CHECK(sums.stats().stale == 0);
   }
 }
 
-TEST_CASE("aggregator: settings that cannot work are refused with their numbers") {
+TEST_CASE("aggregator: impossible settings are refused with their values") {
   auto const refused = [](std::string const& expected, auto const& change) {
     auto options = small_options();
     change(options);
@@ -504,7 +508,7 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
   options.workers = 67;  // two words of bitmap
   options.deadline = 50ns;
   options.width = sum_width::tight;
-  options.rounds_ahead = 4;  // a damaged round within it makes the next ones stale
+  options.rounds_ahead = 4;  // a damaged round within it makes the next rounds stale
   aggregator sums(options);
   random_numbers numbers(11);
   std::uint64_t answers = 0, out = 0;
@@ -527,7 +531,7 @@ TEST_CASE("aggregator: 300,000 random, truncated and damaged packets do no harm"
         bytes[numbers.next() % bytes.size()] = static_cast<std::byte>(numbers.next());
       if (numbers.integer(0, 9) == 0) bytes.resize(numbers.next() % (bytes.size() + 1));
     }
-    // An exact copy on the heap, so that a sanitizer sees every byte read beyond it.
+    // An exact copy on the heap: a sanitizer sees every byte read beyond it.
     auto answer = sums.take(from, packet(bytes.begin(), bytes.end()), now);
     answers += answer.to == receiver::one;
     do {

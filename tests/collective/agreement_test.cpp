@@ -28,7 +28,7 @@ TEST_CASE("all_gather_records: every rank gets every rank's record, in the order
     std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
     run_ranks(ranks, [&](in_process& transport) {
       auto const rank = static_cast<std::uint64_t>(transport.rank());
-      all[rank].resize(50);  // what was in it does not matter
+      all[rank].resize(50);  // previous contents do not matter
       all_gather_records(transport, 3, record{rank, rank * rank}, all[rank]);
       sent[rank] = transport.bytes_sent();
     });
@@ -44,7 +44,7 @@ TEST_CASE("all_gather_records: every rank gets every rank's record, in the order
   }
 }
 
-TEST_CASE("unite_records: every rank gets the union of all, in ceil(log2 P) records") {
+TEST_CASE("unite_records: every rank gets the union of all records, in ceil(log2 P) steps") {
   struct record {
     std::uint64_t lowest, highest;
   };
@@ -79,7 +79,8 @@ TEST_CASE("records: a flipped bit, or a record of an earlier call, is a wire_err
   std::size_t const bits = 8 * (sizeof(record) + 8);
   for (bool const unites : {false, true})
     for (int const number : {0, 1, 2})
-      for (std::size_t bit = 0; bit <= bits; bit += few_cases ? 13 : 1) {  // the last: another call
+      // the last record belongs to another call
+      for (std::size_t bit = 0; bit <= bits; bit += few_cases ? 13 : 1) {
         CAPTURE(unites);
         CAPTURE(number);
         CAPTURE(bit);
@@ -96,7 +97,7 @@ TEST_CASE("records: a flipped bit, or a record of an earlier call, is a wire_err
                 transport, 3, mine, [](record&, record const&) {}, call);
           else
             all_gather_records(transport, 3, mine, all, call);
-          // who has all it needs may return, but not wait for ever
+          // a rank that has all records may return, but no rank may wait for ever
           unite_records(
               transport, 3, mine, [](record&, record const&) {}, 10);
         });
@@ -127,7 +128,7 @@ TEST_CASE("digest: says 'same' on all ranks if and only if all hold the same byt
       }
 }
 
-TEST_CASE("digest: other lengths and swapped values are not the same, also where all bytes are 0") {
+TEST_CASE("digest: other lengths and swapped values differ, also where all bytes are 0") {
   auto const same = [](std::vector<float> const& on_0, std::vector<float> const& on_1) {
     bool all = false;
     run_ranks(2, [&](in_process& transport) {

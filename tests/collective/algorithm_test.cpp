@@ -21,7 +21,7 @@ TEST_CASE("algorithm: from(name()) gives the same algorithm back") {
   CHECK(algorithm::from("torus:2x4") == algorithm{algorithm_kind::torus, 2, 4});
 }
 
-TEST_CASE("algorithm: any other text is refused with the list of those that exist") {
+TEST_CASE("algorithm: an unknown name is refused with the list of all names") {
   for (std::string const text : {"", "Ring", "ring ", "rings", "torus:", "torus:2", "torus:2x",
                                  "torus:x2", "torus:2x4x1", "torus:0x4", "torus:4x0", "torus:-2x-2",
                                  "torus:2X4", "torus: 2x4", "torus:99999999999x1"}) {
@@ -36,7 +36,7 @@ TEST_CASE("algorithm: any other text is refused with the list of those that exis
   }
 }
 
-TEST_CASE("algorithm: hierarchical is another one between nodes, by ring unless it says so") {
+TEST_CASE("algorithm: hierarchical takes an algorithm between nodes, ring by default") {
   CHECK(algorithm::from("hierarchical") == algorithm{.hierarchical = true});
   CHECK(algorithm::from("hierarchical:ring").name() == "hierarchical");
   CHECK(algorithm::from("hierarchical:torus:2x4").between_nodes() == algorithm::from("torus:2x4"));
@@ -68,7 +68,7 @@ TEST_CASE("algorithm: a torus with a shape fits exactly its number of ranks") {
   CHECK_THROWS_WITH_AS(algorithm::from("torus:2x4").fitted(6),
                        "torus: 2 rows of 4 are 8 places, the transport has 6 ranks",
                        std::invalid_argument);
-  // no overflow on the way to that answer
+  // the computation must not overflow
   CHECK_THROWS_AS(algorithm::from("torus:65536x65536").fitted(1), std::invalid_argument);
   // a shape that no torus has, although its product fits
   CHECK_THROWS_AS((algorithm{algorithm_kind::torus, -2, -2}.fitted(4)), std::invalid_argument);

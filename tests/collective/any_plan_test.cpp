@@ -33,7 +33,7 @@ std::vector<std::vector<float>> inputs() {
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(many, 4, rank));
   return x;
 }
-/// A name with all that must be given.
+/// The codec's name with its required settings.
 std::string named(codec_info const& codec) {
   return codec.name == "error_bounded" ? "error_bounded:1e-3" : codec.name;
 }
@@ -43,7 +43,7 @@ std::string text_of(std::string const& name) {
 
 }  // namespace
 
-TEST_CASE("codec rows: names are different, and every row says what it is") {
+TEST_CASE("codec registry: names are unique, and every entry describes itself") {
   std::set<std::string> names;
   registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
     CAPTURE(row.name);
@@ -58,7 +58,7 @@ TEST_CASE("codec rows: names are different, and every row says what it is") {
       CHECK(key.least < key.most);
       if (key.usual) CHECK(key.read(key.text(*key.usual)) == *key.usual);
     }
-    // what is read is written so that it can be read again
+    // the canonical spelling reads back as itself
     auto const once = codec_from(registered_codecs<float>(), named(row));
     CHECK(codec_from(registered_codecs<float>(), once.text()).text() == once.text());
   });
@@ -66,12 +66,12 @@ TEST_CASE("codec rows: names are different, and every row says what it is") {
   CHECK_FALSE(registered_codecs<double>().find("inceptionn"));
 }
 
-TEST_CASE("codec names: settings by key or, the first of them, by place") {
+TEST_CASE("codec names: settings by key or, for the first setting, by position") {
   auto const read = [](std::string const& text) {
     return codec_from(registered_codecs<float>(), text).text();
   };
   CHECK(read("thc") == "thc");
-  CHECK(read("thc:bits=4") == "thc");  // as usual
+  CHECK(read("thc:bits=4") == "thc");  // the default
   CHECK(read("thc:2") == "thc:bits=2");
   CHECK(read("thc:transform=1024,bits=8") == "thc:bits=8,transform=1024");
   CHECK(read("thc:bits=4,hop_bits=8") == "thc:hop_bits=8");
@@ -82,7 +82,7 @@ TEST_CASE("codec names: settings by key or, the first of them, by place") {
   CHECK(read("inceptionn:6,fitted=no") == "inceptionn:E=6,fitted=no");
 }
 
-TEST_CASE("codec names: what cannot be meant is refused, and the text says what there is") {
+TEST_CASE("codec names: invalid settings are refused, and the text lists the valid ones") {
   CHECK(text_of("gzip").starts_with("no codec is called 'gzip'; hcomp has: identity, fp16, "));
   CHECK(text_of("").starts_with("no codec is called ''; "));
   CHECK(text_of("thc:bits=9") ==
@@ -105,7 +105,7 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
   CHECK(text_of("error_bounded")
             .starts_with("codec 'error_bounded': it needs bound, most that a value of the sum may "
                          "be off: a number from "));
-  // what is in range and yet cannot be
+  // each setting is in range, but the combination is impossible
   CHECK(text_of("sparse:fixed=16") == "codec 'sparse:fixed=16': fixed is 0, 32 or 64, not 16");
   CHECK(text_of("thc:transform=100") ==
         "codec 'thc:transform=100': thc: transforms of 100 values asked for; powers of two from 64 "
@@ -117,7 +117,7 @@ TEST_CASE("codec names: what cannot be meant is refused, and the text says what 
         "are possible, and 0: as many as they need");
 }
 
-TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks the same bits") {
+TEST_CASE("any_plan: every codec with every algorithm of its entry gives all ranks the same bits") {
   registered_codecs<float>().for_each([](codec_entry<float> const& row) {
     for (auto const kind : row.algorithms) {
       algorithm const how{kind};
@@ -137,7 +137,7 @@ TEST_CASE("any_plan: every codec by every algorithm of its row gives all ranks t
   });
 }
 
-TEST_CASE("make_plan: goes by the first algorithm of its codec unless options say otherwise") {
+TEST_CASE("make_plan: without an algorithm in the options, uses the first one of its codec") {
   run_ranks(ranks, [](in_process& transport) {
     host_executor executor;
     std::vector<float> x(many, 1.0f);
@@ -158,7 +158,8 @@ TEST_CASE("make_plan: goes by the first algorithm of its codec unless options sa
         algorithm_kind::direct);
 }
 
-TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with feedback too") {
+TEST_CASE(
+    "any_plan: gives the bits of its codec's plan, also in two steps and with error feedback") {
   auto const summed = [](bool by_name, bool over_any) {
     return on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
       host_executor executor(2);
@@ -188,7 +189,8 @@ TEST_CASE("any_plan: gives the bits of the plan of its codec, by halves and with
   CHECK(summed(true, true) == by_type);
 }
 
-TEST_CASE("any_plan: feedback that a codec has no use for is refused on all ranks, nobody waits") {
+TEST_CASE(
+    "any_plan: error feedback that a codec cannot use is refused on all ranks, and no rank waits") {
   for (bool const scatters : {false, true})
     for (std::string const name : {"inceptionn", "error_bounded:1e-3", "sparse"}) {
       CAPTURE(name);

@@ -23,7 +23,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Which may choose among all codecs.
+/// Allows all codecs.
 struct automatic : automatic_plan<float> {
   automatic(std::size_t values, in_process& transport, host_executor& executor,
             automatic_options const& options)
@@ -32,7 +32,7 @@ struct automatic : automatic_plan<float> {
 constexpr std::size_t many = 100'001;
 measure_options const brief{.values = 40'000, .codec_seconds = 1e-3, .link_seconds = 1e-2};
 
-/// Costs with which `codec` by `how` is chosen: all others take a second per value.
+/// Costs that make `codec` with `how` the choice: every other codec takes one second per value.
 cost_table in_favour_of(std::string const& codec, int ranks) {
   cost_table costs{{1e-6, 1e-9, 0}, {}};
   builtin_codecs<float>::for_each([&]<class C>() {
@@ -55,7 +55,7 @@ std::vector<std::vector<float>> inputs(int ranks) {
   return x;
 }
 
-/// What the plan that one would write oneself gives.
+/// The result of a hand-written plan with the same codec and algorithm.
 std::vector<std::vector<float>> by_hand(int ranks, std::string const& name, algorithm const& how,
                                         float magnitude, call_options const& call) {
   return on_ranks(inputs(ranks), [&](in_process& transport, auto& x) {
@@ -95,7 +95,8 @@ TEST_CASE("automatic_plan: gives the bits of the plan that it chose, on every ra
       }
 }
 
-TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and can say why") {
+TEST_CASE(
+    "automatic_plan: all ranks make the same choice from the measurements, and can explain it") {
   for (int const ranks : {1, 2, 5}) {
     CAPTURE(ranks);
     std::vector<std::string> reasons(static_cast<std::size_t>(ranks));
@@ -115,7 +116,7 @@ TEST_CASE("automatic_plan: all ranks choose alike from what was measured, and ca
   }
 }
 
-TEST_CASE("automatic_plan: loses nothing unless told that it may") {
+TEST_CASE("automatic_plan: uses only lossless codecs unless lossy ones are allowed") {
   run_ranks(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<float> plan(1000, transport, executor, {.measuring = brief});
@@ -126,7 +127,7 @@ TEST_CASE("automatic_plan: loses nothing unless told that it may") {
   });
 }
 
-TEST_CASE("automatic_plan: without other rows it has the codecs that only round") {
+TEST_CASE("automatic_plan: without a codec registry it has the codecs that only round") {
   auto const outcomes = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<float>(10, transport, executor,
@@ -139,7 +140,7 @@ TEST_CASE("automatic_plan: without other rows it has the codecs that only round"
         "is given registered_codecs");
 }
 
-TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, too") {
+TEST_CASE("automatic_plan: also chooses among codecs of variable rate and codecs with settings") {
   std::vector<std::string> const allowed{"error_bounded:0.25", "inceptionn:8", "thc:bits=2",
                                          "thc:bits=4", "sign:0.5"};
   for (auto const& name : allowed) {
@@ -148,7 +149,7 @@ TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, t
       host_executor executor;
       automatic const measured(many, transport, executor,
                                {.allowed = {allowed, all_algorithms()}, .measuring = brief});
-      // those of variable rate have ring, torus and direct
+      // codecs of variable rate have ring, torus and direct
       CHECK(measured.choices().size() == 2 * 3 + 3 * 4 + 1);
       auto costs = measured.costs();
       CHECK(costs.of("thc:bits=2").one_bits < costs.of("thc:bits=4").one_bits);
@@ -162,7 +163,7 @@ TEST_CASE("automatic_plan: chooses among codecs of variable rate and settings, t
   }
 }
 
-TEST_CASE("automatic_plan: no values, and one") {
+TEST_CASE("automatic_plan: takes vectors of no values and of one value") {
   for (std::size_t const values : {0, 1})
     run_ranks(3, [&](in_process& transport) {
       host_executor executor;
@@ -175,7 +176,7 @@ TEST_CASE("automatic_plan: no values, and one") {
     });
 }
 
-TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do not mind") {
+TEST_CASE("automatic_plan: a magnitude can follow, and codecs without a magnitude ignore it") {
   for (std::string const name : {"sign", "identity"}) {
     CAPTURE(name);
     run_ranks(2, [&](in_process& transport) {
@@ -193,7 +194,7 @@ TEST_CASE("automatic_plan: the magnitude can follow, and codecs without one do n
   }
 }
 
-TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
+TEST_CASE("automatic_plan: compensation reaches the chosen plan") {
   for (auto const& how : all_algorithms())
     run_ranks(2, [&](in_process& transport) {
       CAPTURE(how.name());
@@ -216,7 +217,7 @@ TEST_CASE("automatic_plan: compensation reaches the plan that was chosen") {
     });
 }
 
-TEST_CASE("automatic_plan: counters have room for the weights that are announced") {
+TEST_CASE("automatic_plan: counters have room for the announced weights") {
   auto const outcome = [](std::uint32_t total_weight) {
     return outcomes_on(2, [&](in_process& transport) {
       host_executor executor;
@@ -236,7 +237,7 @@ TEST_CASE("automatic_plan: counters have room for the weights that are announced
   CHECK(all_ended_alike(outcome(0), "invalid_argument"));
 }
 
-TEST_CASE("automatic_plan: other values and settings of plan and calls are passed on") {
+TEST_CASE("automatic_plan: other value types and the options of plan and calls are passed on") {
   run_ranks(2, [](in_process& transport) {
     host_executor executor;
     automatic_plan<double> doubles(3, transport, executor, {.measuring = brief});
@@ -255,7 +256,7 @@ TEST_CASE("automatic_plan: other values and settings of plan and calls are passe
 }
 
 TEST_CASE(
-    "automatic_plan: takes another way when sums are quicker than can be, all ranks at once") {
+    "automatic_plan: calls faster than predicted make all ranks change the strategy at once") {
   for (double const watching : {0.01, 0.}) {
     CAPTURE(watching);
     std::vector<std::vector<std::string>> codecs(3);
@@ -283,7 +284,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("automatic_plan: every call draws anew, as by hand") {
+TEST_CASE("automatic_plan: every call draws new random numbers, like a plan") {
   auto const x = on_ranks(inputs(3), [&](in_process& transport, auto& mine) {
     host_executor executor;
     automatic plan(many, transport, executor,
@@ -299,7 +300,7 @@ TEST_CASE("automatic_plan: every call draws anew, as by hand") {
         nowhere);
 }
 
-TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with the values") {
+TEST_CASE("automatic_plan: impossible arguments are refused on all ranks, with the values") {
   auto const outcomes = [](std::size_t values, automatic_options const& options) {
     return outcomes_on(2, [&](in_process& transport) {
       host_executor executor;
@@ -344,7 +345,7 @@ TEST_CASE("automatic_plan: what cannot be is refused on all ranks alike, with th
   CHECK(magnitude[0].text == "plan: codec 'sign' has a parameter inf");
 }
 
-TEST_CASE("automatic_plan: ranks that want different things learn on what they disagree") {
+TEST_CASE("automatic_plan: ranks with different arguments learn which ones differ") {
   struct row {
     char const* text;
     std::function<void(std::size_t&, automatic_options&)> change;

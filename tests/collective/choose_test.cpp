@@ -17,7 +17,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Seconds per value as on some processor: what is smaller on the wire takes longer to make.
+/// Typical seconds per value: codecs with fewer bytes on the wire take longer to encode.
 cost_table some_costs(link_cost const& link, int ranks) {
   cost_table costs{link, {}};
   builtin_codecs<float>::for_each([&]<class C>() {
@@ -43,12 +43,12 @@ allowed_strategies const everything{all_codecs(), all_algorithms()};
 
 }  // namespace
 
-TEST_CASE("choose: nothing that loses anything is chosen unless it is allowed") {
+TEST_CASE("choose: lossy codecs are chosen only if they are allowed") {
   for (auto const& one : choose(some_costs(gbit(0.001), 8), 8, 1 << 24))
     CHECK(one.codec == "identity");
 }
 
-TEST_CASE("choose: identity where the link costs nothing, sign where it is all that counts") {
+TEST_CASE("choose: identity where the link costs nothing, sign where only the link counts") {
   auto const fast = choose(some_costs({}, 8), 8, 1 << 22, everything).front();
   CHECK(fast.codec == "identity");
   auto const slow = choose(some_costs(gbit(0.001), 8), 8, 1 << 22, everything).front();
@@ -56,7 +56,7 @@ TEST_CASE("choose: identity where the link costs nothing, sign where it is all t
   CHECK(slow.algorithm.name() == "sampled");
 }
 
-TEST_CASE("choose: few hops where latency is all that counts, few draws on many ranks") {
+TEST_CASE("choose: few hops where only latency counts, few draws on many ranks") {
   link_cost const far{1e-2, 0, 0};
   auto const fastest = [&](allowed_strategies const& allowed) {
     return to_text(choose(some_costs(far, 64), 64, 1000, allowed).front());
@@ -66,13 +66,13 @@ TEST_CASE("choose: few hops where latency is all that counts, few draws on many 
   allowed_strategies const neighbours{{"identity"},
                                       {algorithm::from("ring"), algorithm::from("torus")}};
   CHECK(fastest(neighbours).starts_with("identity by torus:8x8: 340"));
-  // where selecting takes as long for every rank, with 512 of them that is more than the link saves
+  // selecting takes the same time on every rank; with 512 ranks it exceeds the saving on the link
   allowed_strategies const signs{{"sign"}, all_algorithms()};
   auto const crowd = choose(some_costs(gbit(10), 512), 512, 1 << 24, signs).front();
   CHECK(crowd.algorithm.name() == "direct");
 }
 
-TEST_CASE("choose: ways come in the order of their times, each with its prediction") {
+TEST_CASE("choose: strategies come in the order of their times, each with its prediction") {
   auto const costs = some_costs(gbit(1), 12);
   auto const strategies = choose(costs, 12, 1 << 20, everything);
   CHECK(strategies.size() == 8 * (3 + 4) + 1);  // the torus has 4 shapes
@@ -89,14 +89,14 @@ TEST_CASE("choose: ways come in the order of their times, each with its predicti
   }
 }
 
-TEST_CASE("choose: the shape of a torus is the one that is fastest, the most square one if alike") {
+TEST_CASE("choose: chooses the fastest shape of a torus, and the most square one on a tie") {
   auto const fastest = [](link_cost const& link, int ranks, std::size_t values) {
     allowed_strategies const tori{{"identity"}, {algorithm::from("torus")}};
     return choose(some_costs(link, ranks), ranks, values, tori).front().algorithm.name();
   };
   CHECK(fastest({1e-2, 0, 0}, 1024, 1000) == "torus:32x32");  // fewest hops
-  CHECK(fastest({1e-2, 0, 0}, 7, 1000) == "torus:1x7");       // it has no other
-  // The model walks the schedules with whole blocks, and sees more than hops.
+  CHECK(fastest({1e-2, 0, 0}, 7, 1000) == "torus:1x7");       // 7 ranks have no other shape
+  // The model walks the schedules in complete blocks, and includes more than the hops.
   link_cost const slow{1e-5, 8e-8, 1e-6};
   auto const costs = some_costs(slow, 128);
   auto const seconds = [&](char const* shape) {
@@ -107,7 +107,8 @@ TEST_CASE("choose: the shape of a torus is the one that is fastest, the most squ
 }
 
 TEST_CASE(
-    "choose: hierarchical ways where it is known what nodes cost, for nodes that share a link") {
+    "choose: lists hierarchical strategies where costs within nodes are known and ranks share a "
+    "link") {
   auto costs = some_costs(gbit(1), 12);
   allowed_strategies const strategies{{"identity"},
                                       {algorithm::from("ring"), algorithm::from("hierarchical"),
@@ -119,15 +120,16 @@ TEST_CASE(
   costs.nodes = nodes;
   auto const found = choose(costs, 12, 1 << 20, strategies);
   REQUIRE(found.size() == 3);
-  CHECK(found[0].algorithm.name() == "hierarchical:torus:2x2");  // of 4 hosts: fewer hops
+  CHECK(found[0].algorithm.name() == "hierarchical:torus:2x2");  // of 4 nodes: fewer hops
   CHECK(found[1].algorithm.name() == "hierarchical");
-  // A host sends 2 (4 - 1) / 4 of its values over its link, the ring 2 (12 - 1) / 12 over those of all
-  // ranks, which here are as quick. Agreement and pieces of a segment come on top, within a tenth.
+  // A node sends 2 (4 - 1) / 4 of its values over its link. The flat ring sends 2 (12 - 1) / 12
+  // over the links of all ranks, which here have the same speed. Agreement and partial segments add
+  // up to a tenth.
   double const bytes = 4.0 * (1 << 20) * costs.link.seconds_per_byte;
   CHECK(found[0].seconds() == doctest::Approx(1.5 * bytes + 1e-9 * (1 << 20)).epsilon(0.1));
   CHECK(found[0].expected.inside == doctest::Approx(2e-5 + 1e-9 * (1 << 20)));
 
-  CHECK(choose(costs, 13, 1 << 20, strategies).size() == 1);  // not hosts of three
+  CHECK(choose(costs, 13, 1 << 20, strategies).size() == 1);  // no nodes of three ranks
   costs.nodes->ranks = 1;
   CHECK(choose(costs, 12, 1 << 20, strategies).size() == 1);
   auto const on_one_node = predict_by_nodes({}, 3, 1000, costs.of("identity"), nodes);
@@ -137,7 +139,7 @@ TEST_CASE(
                        std::invalid_argument);
 }
 
-TEST_CASE("choose: of equally quick ways that which is allowed first") {
+TEST_CASE("choose: among equally fast strategies, prefers the one allowed first") {
   auto const costs = some_costs(gbit(1), 1);
   allowed_strategies strategies = everything;
   CHECK(choose(costs, 1, 0, strategies).front().codec == "identity");
@@ -154,7 +156,7 @@ TEST_CASE("choose: no sampled selection on more ranks than it can choose among")
   CHECK(choose(some_costs(gbit(1), 1025), 1025, 100, selection).size() == 1);
 }
 
-TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed") {
+TEST_CASE("choose: an impossible choice is refused, and the text lists the possible ones") {
   auto const costs = some_costs(gbit(1), 4);
   auto const text = [&](allowed_strategies const& allowed) {
     return outcome_of([&] { choose(costs, 4, 100, allowed); }).text;
@@ -174,7 +176,7 @@ TEST_CASE("choose: what cannot be chosen is refused, and what there is is listed
         "there are no costs of codec 'identity'; there are of: no codec");
 }
 
-TEST_CASE("pays_from: the last crossing of two times, exactly; nothing if there is none below") {
+TEST_CASE("pays_from: the last crossing of two times, exactly; nothing if none is below") {
   auto const values = [](std::size_t v) { return static_cast<double>(v); };
   for (std::size_t const crossing : {1u, 2u, 3u, 1000u, 123'457u, 1u << 30}) {
     CAPTURE(crossing);
@@ -183,7 +185,7 @@ TEST_CASE("pays_from: the last crossing of two times, exactly; nothing if there 
     };
     CHECK(pays_from(values, other) == crossing);
   }
-  auto const never = [&](std::size_t v) { return values(v); };  // equal is not quicker
+  auto const never = [&](std::size_t v) { return values(v); };  // equal times do not pay
   CHECK(pays_from(values, never) == std::nullopt);
   auto const twice = [&](std::size_t v) {  // pays between 10 and 100, and from 10000 on
     bool const pays = (v >= 10 && v < 100) || v >= 10'000;
@@ -208,11 +210,12 @@ TEST_CASE("pays_from: the slower the link, the smaller the vectors for which sig
         REQUIRE(size.has_value());
         CHECK(*size <= *before);
       }
-      if (library_before && rate >= 1) {  // below, headers and agreement count more than latency
+      // at lower rates headers and agreement count more than latency
+      if (library_before && rate >= 1) {
         REQUIRE(library.has_value());
         CHECK(*library <= *library_before);
       }
-      if (size) {  // and there it does
+      if (size) {  // and it pays there
         CHECK(choose(costs, ranks, *size, signs).front().seconds() <
               choose(costs, ranks, *size, plain).front().seconds());
         if (*size > 1)
@@ -228,7 +231,7 @@ TEST_CASE("pays_from: the slower the link, the smaller the vectors for which sig
   }
 }
 
-TEST_CASE("half_precision_codecs: keep infinity and NaN, as codecs that only round do") {
+TEST_CASE("half_precision_codecs: propagate infinity and NaN, like all codecs that only round") {
   for (auto const& name : half_precision_codecs())
     builtin_codecs<float>::with(name, [&]<class C>() { CHECK(C::passes_nonfinite); });
 }

@@ -30,7 +30,7 @@ algorithm const direct_way = algorithm::from("direct");
 algorithm const recursive_doubling_way = algorithm::from("recursive_doubling");
 algorithm const sampled_way = algorithm::from("sampled");
 
-/// Blocks of 100 values and 400 bytes, no headers: figures that can be calculated by hand.
+/// Blocks of 100 values and 400 bytes without headers: costs that can be calculated by hand.
 codec_cost plain_codec() {
   codec_cost cost;
   cost.block_values = 100;
@@ -38,15 +38,15 @@ codec_cost plain_codec() {
   return cost;
 }
 
-/// Ranks to play an all-reduce with. The thread sanitizer, which takes minutes for all of them,
-/// looks for races, and there it is the same with a few.
+/// Numbers of ranks to simulate. The thread sanitizer needs minutes for all of them. It finds the
+/// same races with a few.
 #if defined(__SANITIZE_THREAD__)
 std::vector<int> const played_ranks{3, 4};
 #else
 std::vector<int> const played_ranks{1, 2, 3, 4, 6, 12};
 #endif
 
-/// What a rank sends, by formula.
+/// Bytes that a rank sends, by formula.
 std::uint64_t bytes_by_formula(algorithm const& how, int rank, int ranks,
                                encoded_layout const& layout) {
   std::size_t const p = static_cast<std::size_t>(ranks), r = static_cast<std::size_t>(rank);
@@ -56,8 +56,8 @@ std::uint64_t bytes_by_formula(algorithm const& how, int rank, int ranks,
                       to = layout.blocks() * (first + count) / p;
     return layout.bytes(block_range{from, to - from});
   };
-  // a ring of n ranks sends, on its way there, all parts but the one after its own, and back all
-  // but the one after that
+  // In the reduce-scatter a ring of n ranks sends all parts except the one after its own. In the
+  // all-gather it sends all except the one after that.
   if (how.kind == algorithm_kind::ring)
     return 2 * all - chunks((r + 1) % p, 1) - chunks((r + 2) % p, 1);
   if (how.kind == algorithm_kind::direct) return all - chunks(r, 1) + (p - 1) * chunks(r, 1);
@@ -77,7 +77,7 @@ std::uint64_t bytes_by_formula(algorithm const& how, int rank, int ranks,
   return r % 2 == 0 ? all : (steps + 1) * all;
 }
 
-/// Virtual seconds of one all-reduce of `values` zeros.
+/// Simulated seconds of one all-reduce of `values` zeros.
 template <class C>
 double played(algorithm const& how, int ranks, std::size_t values, C const& codec,
               codec_cost const& cost, link_cost const& link, std::size_t segment_bytes, bool check,
@@ -113,7 +113,7 @@ TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
   CHECK(hops_of(sampled_way, 9) == 1);
 }
 
-TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ranks") {
+TEST_CASE("cost model: bytes follow the algorithm's formula, on 1 to 64 ranks") {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
       auto const layout = layout_of(identity<>{}, values, ranks);
@@ -133,7 +133,7 @@ TEST_CASE("cost model: bytes are those of the algorithm's formula, on 1 to 64 ra
     }
 }
 
-TEST_CASE("cost model: bytes are those that the transports count, with and without agreement") {
+TEST_CASE("cost model: bytes equal those that the transports count, with and without agreement") {
   auto const compare = [](auto const& codec, int ranks, plan_options const& options) {
     CAPTURE(ranks);
     CAPTURE(options.algorithm.name());
@@ -163,7 +163,7 @@ TEST_CASE("cost model: bytes are those that the transports count, with and witho
       }
 }
 
-TEST_CASE("cost model: sampled selection's bytes are within its draws' deviation of the mean") {
+TEST_CASE("cost model: bytes of sampled selection are within five deviations of their mean") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
     constexpr std::size_t values = 400'000;
@@ -175,7 +175,7 @@ TEST_CASE("cost model: sampled selection's bytes are within its draws' deviation
       sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(x).bytes_sent;
     });
     auto const layout = layout_of(sign<>{}, values);
-    // bits of a rank: binomial; their rounding to bytes adds at most 7 bits per block
+    // The bits of a rank are binomial. Rounding to bytes adds at most 7 bits per block.
     double const p = 1.0 / ranks;
     double const bound =
         (5 * std::sqrt(values * p * (1 - p)) / 8 + static_cast<double>(layout.blocks()) / 2 + 1) *
@@ -197,7 +197,7 @@ TEST_CASE("cost model: the layout of a cost is that of its codec") {
       auto const bytes = layout_of(codec, values).bytes(),
                  estimated = size_of(codec).layout(values).bytes();
       CHECK(estimated <= bytes);
-      // a begun word per plane, a begun transform, or what a block of one value has
+      // a started word per plane, a started transform, or the size of a block of one value
       std::size_t const begun = Calibrated<C> ? 64 + block_size_of(codec).unit
                                               : std::max(std::size_t{64}, codec.block_bytes(1));
       CHECK(bytes - estimated <= begun);
@@ -212,7 +212,7 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
     double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
     for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
       CAPTURE(how.name());
-      // direct's messages travel at once, there and back
+      // direct sends all its messages at once in both phases
       int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
       CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link,
                               {.check = false, .segment_bytes = 1000}) == close_to(steps * 1e-3));
@@ -239,7 +239,7 @@ TEST_CASE("cost model: with bandwidth only, a rank's link carries its bytes one 
 }
 
 TEST_CASE(
-    "cost model: with algorithm aggregator all codes pass the link of rank 0, there and back") {
+    "cost model: with algorithm aggregator all encoded vectors pass the link of rank 0 twice") {
   algorithm const how = algorithm::from("aggregator");
   std::size_t const values = 24'000;  // 96 000 bytes
   for (int const ranks : {1, 2, 3, 8}) {
@@ -248,14 +248,14 @@ TEST_CASE(
     CHECK(predicted_seconds(how, ranks, values, plain_codec(), {0, 1e-6, 0},
                             {.check = false, .segment_bytes = 800}) ==
           close_to(2 * (ranks - 1) * 96'000e-6));
-    // messages of each half leave at once
+    // the messages of each phase leave at once
     CHECK(predicted_seconds(how, ranks, values, plain_codec(), {1e-3, 0, 0},
                             {.check = false, .segment_bytes = 800}) ==
           close_to(std::min(2, hops_of(how, ranks)) * 1e-3));
     for (int rank = 0; rank < ranks; ++rank)
       CHECK(bytes_sent_per_rank(plain_codec(), values, rank, ranks, {how}) ==
             96'000u * static_cast<unsigned>(rank == 0 ? ranks - 1 : 1));
-    // values are encoded once by each rank and decoded once
+    // each rank encodes and decodes its values once
     auto cost = plain_codec();
     cost.encode = 2e-6;
     cost.decode = 3e-6;
@@ -266,15 +266,15 @@ TEST_CASE(
 
 TEST_CASE("cost model: when merging is slowest, the ring merges without pause") {
   auto cost = plain_codec();
-  cost.merge = 1e-6;  // 400 us per block of 4 ms ... the link is four times as quick
+  cost.merge = 1e-6;  // 400 us per block of 4 ms ... the link is four times as fast
   link_cost const link{0, 1e-6 / 16, 0};
   // 4 ranks, chunks of 60 blocks in segments of 2: the first segment travels, then 3 chunks are
-  // merged one segment after the other; in the all-gather nothing is merged
+  // merged one segment after the other. The all-gather merges nothing.
   double const first = 800 * 1e-6 / 16, merged = 3 * 6000 * 1e-6, gathered = 3 * 24'000 * 1e-6 / 16;
   CHECK(
       predicted_seconds(ring_way, 4, 24'000, cost, link, {.check = false, .segment_bytes = 800}) ==
       close_to(first + merged + gathered));
-  // direct sends all chunks at once, and merges them as they come
+  // direct sends all chunks at once and merges them in the order of arrival
   CHECK(predicted_seconds(direct_way, 4, 24'000, cost, link,
                           {.check = false, .segment_bytes = 800}) ==
         close_to(first + merged + gathered));
@@ -312,7 +312,7 @@ TEST_CASE("cost model: sampled selection sends P - 1 messages at once, and draws
   CHECK(p.reduce_scatter == 0);
 }
 
-TEST_CASE("cost model: one rank sends nothing, and no values cost what messages cost") {
+TEST_CASE("cost model: one rank sends nothing, and no values cost only the messages") {
   link_cost const link{1e-3, 1e-6, 0};
   for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
     CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
@@ -323,16 +323,17 @@ TEST_CASE("cost model: one rank sends nothing, and no values cost what messages 
   CHECK(p.agree == close_to(2 * (1e-3 + sizeof(detail::sealed<detail::call_summary>) * 1e-6)));
 }
 
-TEST_CASE("cost model: prediction is the time that the plan takes on such a network") {
+TEST_CASE("cost model: prediction is the time that the plan takes on a simulated network") {
   struct row {
     link_cost link;
     double merge;
   };
-  for (row const& r : {row{{1e-5, 1e-9, 0}, 1e-10},    // a fast network, latency counts
-                       row{{5e-5, 8e-9, 1e-6}, 1e-9},  // gigabit
-                       row{{1e-6, 1e-10, 0}, 2e-9},    // merging is slowest
-                       row{{1e-5, 8e-9, 1e-6, 2e-4, 1 << 15}, 1e-9},  // long messages are asked for
-                       row{{1e-3, 1e-9, 0}, 0}})                      // far away
+  for (row const& r :
+       {row{{1e-5, 1e-9, 0}, 1e-10},    // a fast network: latency counts
+        row{{5e-5, 8e-9, 1e-6}, 1e-9},  // gigabit
+        row{{1e-6, 1e-10, 0}, 2e-9},    // merging is slowest
+        // long messages use a rendezvous
+        row{{1e-5, 8e-9, 1e-6, 2e-4, 1 << 15}, 1e-9}, row{{1e-3, 1e-9, 0}, 0}})  // high latency
     for (int const ranks : played_ranks)
       for (std::size_t const segment : {1u << 14, 1u << 18})
         for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
@@ -345,11 +346,12 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
           cost.merge = r.merge;
           cost.decode = 4e-10;
           cost.call = 1e-6;
-          std::size_t const values = 12 * 5 * 4096;  // as many blocks on every rank
+          std::size_t const values = 12 * 5 * 4096;  // the same number of blocks on every rank
           bool const check = ranks % 2 == 0;
-          // ranks that pair up before others are not alike, as the model has them
+          // where some ranks pair up first, the ranks differ, and the model includes that
           bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
-          for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
+          // decode on arrival, or at the end
+          for (std::size_t const early : {std::size_t{0}, values * 5}) {
             CAPTURE(early);
             CHECK(
                 predicted_seconds(
@@ -362,7 +364,7 @@ TEST_CASE("cost model: prediction is the time that the plan takes on such a netw
         }
 }
 
-TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
+TEST_CASE("cost model: narrow messages take the predicted time of their hops") {
   for (link_cost const& link : {link_cost{1e-5, 1e-9, 0}, link_cost{5e-5, 8e-9, 1e-6}})
     for (int const ranks : played_ranks)
       for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
@@ -380,9 +382,10 @@ TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
         cost.narrow = 1e-10;
         cost.widen_one = 4e-10;
         cost.widen = 2e-10;
-        std::size_t const values = 12 * 5 * 16384;  // as many blocks on every rank
+        std::size_t const values = 12 * 5 * 16384;  // the same number of blocks on every rank
         bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
-        for (std::size_t const early : {std::size_t{0}, values * 5}) {  // on arrival, at the end
+        // decode on arrival, or at the end
+        for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(early);
           CHECK(predicted_seconds(
                     how, ranks, values, cost, link,
@@ -394,8 +397,8 @@ TEST_CASE("cost model: sums that travel narrow take the time of their hops") {
 }
 
 TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 % of long vectors") {
-  // The shorter the vector, the more one block more or less matters: 13 % is the most from 70,000
-  // values on, 22 % at 1000.
+  // One block more or less matters more on a short vector: at most 13 % from 70,000 values on, and
+  // 22 % at 1000.
   link_cost const link{2e-5, 8e-10, 0};
   auto cost = size_of(sign<>{});
   cost.encode = 1e-10;
@@ -420,7 +423,9 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
         }
 }
 
-TEST_CASE("cost model: the library's all-reduce doubles small vectors and cuts large ones") {
+TEST_CASE(
+    "cost model: MPI's all-reduce uses recursive doubling for small vectors, Rabenseifner's for "
+    "large") {
   link_cost const link{1e-5, 1e-9, 0};
   CHECK(library_seconds(1, 1e9, 1e-10, link) == 0);
   CHECK(library_seconds(8, 8, 0, link) == close_to(3 * (1e-5 + 8e-9)));

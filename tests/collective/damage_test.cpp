@@ -32,7 +32,7 @@ namespace {
 
 using bytes = std::vector<std::byte>;
 
-/// Sums whose messages are damaged.
+/// An all-reduce with damaged messages.
 struct setup {
   std::string codec;
   algorithm how;
@@ -43,7 +43,7 @@ struct setup {
   bool on_device;
   reduce_op op;
   detail::operation what;
-  int calls;  ///< before the one that is damaged
+  int calls;  ///< calls before the damaged one
 
   plan_options options() const {
     return {.algorithm = how,
@@ -61,21 +61,22 @@ struct setup {
   }
 };
 
-/// What one rank sends in the last call.
+/// The messages of one rank in the last call.
 using traffic = std::vector<bytes>;
 
 struct run {
   std::vector<outcome> outcomes;
   std::vector<std::vector<float>> before, x;
-  std::vector<traffic> earlier, last;  ///< of every rank: the calls before, the last one
+  std::vector<traffic> earlier, last;  ///< per rank: messages of the calls before, and of the last
+                                       ///< call
 };
 
-/// Of integers, which have no mean.
+/// Codecs of integers have no mean.
 bool is_of_integers(std::string const& codec) {
   return registered_codecs<std::int32_t>().find(codec) != nullptr;
 }
 
-/// Many zeros where a codec skips them.
+/// Many zeros for a codec that skips zeros.
 std::vector<float> input(setup const& s, int rank, int call) {
   auto x = integer_values(s.values, static_cast<std::uint64_t>(100 + call), rank);
   if (s.codec.starts_with("lossless_sparse"))
@@ -92,7 +93,7 @@ void call(Plan& sum, setup const& s, std::span<typename Plan::value_type> x,
   if (s.what == detail::operation::all_gather) sum.all_gather(x, how);
 }
 
-/// Calls use(sum) with a function sum(x, call_options) that sums vectors of the host.
+/// Calls use(sum) with a function sum(x, call_options) for vectors in host memory.
 template <class Use> void on_host(setup const& s, tampered_transport& transport, Use const& use) {
   host_executor executor;
   if (is_of_integers(s.codec)) {
@@ -112,7 +113,8 @@ template <class Use> void on_host(setup const& s, tampered_transport& transport,
   use([&](std::vector<float>& x, call_options const& how) { call(sum, s, x, how); });
 }
 
-/// The same, where they are copied to the stand-in for a device and back, whatever happens there.
+/// The same for vectors in host memory, which are copied to the simulated device and back, also on
+/// errors.
 template <class C, class Use>
 void on_device(C const& codec, setup const& s, tampered_transport& transport, Use const& use) {
   guarded_executor executor;
@@ -141,7 +143,7 @@ template <class Use> void on_device(setup const& s, tampered_transport& transpor
   throw std::invalid_argument("damage_test: no codec is called '" + s.codec + "' on devices");
 }
 
-/// @param damage  (rank, number of the message, message) of the last call
+/// @param damage  called with (rank, number of the message, message) in the last call
 template <class Damage> run run_with(setup const& s, Damage const& damage) {
   auto const ranks = static_cast<std::size_t>(s.ranks);
   run r;
@@ -173,7 +175,7 @@ template <class Damage> run run_with(setup const& s, Damage const& damage) {
   return r;
 }
 
-/// What happens to one message; false: nothing.
+/// Damages one message. Returns false if it changes nothing.
 bool mutate(bytes& message, int kind, random_numbers& numbers, bytes const& replayed,
             bytes const& other) {
   bytes const original = message;
@@ -206,7 +208,7 @@ bool mutate(bytes& message, int kind, random_numbers& numbers, bytes const& repl
       break;
     case 6: message = replayed; break;
     case 7: message = other; break;
-    case 8: {  // a word that breaks arithmetic, where headers have their fields
+    case 8: {  // a word that breaks arithmetic, at the place of a header field
       std::uint64_t const words[] = {0,
                                      1,
                                      0x7fffffff,
@@ -222,7 +224,7 @@ bool mutate(bytes& message, int kind, random_numbers& numbers, bytes const& repl
       if (at + size <= n) std::memcpy(message.data() + at, &word, size);
       break;
     }
-    default:  // switches a block's own checksum off, and damages the rest
+    default:  // disables a block's own checksum and damages the rest
       if (n > 40) message[6] &= std::byte{0xfb};
       flip();
   }
@@ -236,8 +238,8 @@ struct strategy {
   bool on_device;
 };
 
-/// Every codec that has a name, for floats or integers, with every algorithm that it has; and each kind of codec on what
-/// stands in for a device.
+/// Every codec with a name, for floats or integers, with each of its algorithms, and each kind of
+/// codec on the simulated device.
 std::vector<strategy> strategies() {
   std::vector<strategy> all;
   registered_codecs<float>().for_each([&](codec_entry<float> const& row) {
@@ -259,7 +261,7 @@ std::vector<strategy> strategies() {
   return all;
 }
 
-/// How runs with one damaged message ended.
+/// Outcomes of the runs with one damaged message.
 struct tally {
   int damaged = 0, harmless = 0, told_to_all = 0, told_to_some = 0, unnoticed = 0;
 };
@@ -270,7 +272,7 @@ bool same_bits(std::vector<std::vector<float>> const& a, std::vector<std::vector
   return true;
 }
 
-/// `trials` times one message of one rank is damaged.
+/// Damages one message of one rank in each of `trials` runs.
 tally damage(bool checksum, int trials, std::uint64_t seed) {
   auto const all = strategies();
   std::map<std::string, run> intact;
@@ -342,7 +344,7 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
       ++count.told_to_all;
       bool const alike = all_ended_alike(outcomes, outcomes[0].what);
       if (checksum) REQUIRE(alike);
-    } else {  // the last message of a call: who sent it has gone on
+    } else {  // the last message of a call: its sender has returned
       ++count.told_to_some;
       for (std::size_t rank = 0; rank < outcomes.size() && checksum; ++rank) {
         if (outcomes[rank].what != "returned") continue;
@@ -361,7 +363,7 @@ int trials() {
 
 }  // namespace
 
-TEST_CASE("damage with checksum: no message is damaged unnoticed, and no rank is left waiting") {
+TEST_CASE("damage with checksum: all damage is detected, and no rank is left waiting") {
   auto const count = damage(true, trials(), 1);
   MESSAGE(count.damaged << " messages damaged: " << count.told_to_all << " told to all ranks, "
                         << count.told_to_some << " to some, " << count.harmless << " harmless");

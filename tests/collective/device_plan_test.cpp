@@ -43,7 +43,7 @@ using reaching = reaching_transport<move_guarded>;
 
 enum class strategy { host_staged, direct, host_staged_over_reaching, host_staged_beside_a_host };
 
-/// The same on a host; returns what was sent by the last.
+/// The same in host memory. Returns the bytes sent by the last call.
 template <class C>
 std::uint64_t sum_on_host(C const& codec, in_process& transport, std::span<float> mine,
                           plan_options const& options) {
@@ -53,7 +53,7 @@ std::uint64_t sum_on_host(C const& codec, in_process& transport, std::span<float
   return sum.all_reduce(mine, {.step = 1}).bytes_sent;
 }
 
-/// Sums on devices, two of them; what was sent by the last.
+/// Two all-reduces on devices. `sent` gets the bytes sent by the last one.
 template <class C>
 std::vector<std::vector<float>> sums_on_devices(C const& codec,
                                                 std::vector<std::vector<float>> const& x,
@@ -79,7 +79,8 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
     };
     reaching direct(transport);
     if (by == strategy::direct) return sum_over(direct, message_memory::device);
-    if constexpr (C::codec_id == sign<>::codec_id)  // each codec more takes the compiler seconds
+    // each further codec adds seconds of compile time
+    if constexpr (C::codec_id == sign<>::codec_id)
       if (by == strategy::host_staged_over_reaching) {
         host_staged over(direct, executor);
         return sum_over(over, message_memory::device);
@@ -119,7 +120,7 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host to
             CAPTURE(values);
             CAPTURE(flag);
             auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
-            // decoded on arrival, or with checksums when all is there
+            // decoded on arrival, or with checksums after everything has arrived
             plan_options const options{
                 .algorithm = algorithm::from(name),
                 .checksum = flag,
@@ -143,8 +144,8 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host to
   });
 }
 
-TEST_CASE("plan on devices: for messages that travel narrow the host waits no more often") {
-  // four segments in each of 3 parts; what does not come through the host is looked at once
+TEST_CASE("plan on devices: for narrow messages the host does not wait more often") {
+  // Four segments in each of 3 parts. A segment that bypasses host memory is inspected once.
   constexpr std::size_t values = 12 * thc<>::block_values;
   auto const x = vectors(values, 3);
   auto const waits = [&](bool narrow, bool direct) {
@@ -169,12 +170,13 @@ TEST_CASE("plan on devices: for messages that travel narrow the host waits no mo
   for (std::size_t rank = 0; rank < x.size(); ++rank) {
     CAPTURE(rank);
     CHECK(narrow[rank] == wide[rank]);
-    // 4 segments in 2 hops of either half are received; 4 are sent that were merged
+    // received: 4 segments in 2 hops of either phase; sent: 4 merged segments
     CHECK(narrow_direct[rank] <= wide_direct[rank] + 2 * 2 * 4 + 3 * 4);
   }
 }
 
-TEST_CASE("staged: over a transport that reaches the device messages come after the work before") {
+TEST_CASE(
+    "host_staged: over a transport that reaches the device, messages follow the work before them") {
   run_ranks(2, [](in_process& transport) {
     guarded_executor executor;
     reaching direct(transport);
@@ -215,7 +217,7 @@ TEST_CASE("plan on devices: NaN is refused on all ranks alike, and x is unchange
     CHECK(first_difference(after[rank], x[rank]) == nowhere);
 }
 
-TEST_CASE("plan on devices: a damaged message is told as on CPUs, on all ranks") {
+TEST_CASE("plan on devices: damage is reported as on CPUs, on all ranks") {
   constexpr std::size_t values = 3 * thc<>::block_values;
   /// Rank 0 flips one bit of its first message with blocks.
   auto const damaged = [](bool on_device, bool checksum, std::size_t bit) {
@@ -252,7 +254,7 @@ TEST_CASE("plan on devices: a damaged message is told as on CPUs, on all ranks")
     }
 }
 
-TEST_CASE("plan on devices: a narrow block that is not as long as its place is refused alone") {
+TEST_CASE("plan on devices: a narrow block whose length differs from its slot is refused alone") {
   auto const codec = fit(sign_count<>{}, 6);
   auto const x = uniform_values(3 * sign_count<>::block_values, 5, 0);
   auto const layout = layout_of(codec, x.size());
@@ -283,7 +285,7 @@ TEST_CASE("plan on devices: a narrow block that is not as long as its place is r
   damage_second([](block_header& header) { --header.values; });
 }
 
-TEST_CASE("plan on devices: segments are a quarter of a part, or all of a short one") {
+TEST_CASE("plan on devices: a segment is a quarter of a part, or all of a short part") {
   run_ranks(2, [](in_process& transport) {
     guarded_executor device;
     host_executor host;
@@ -293,7 +295,7 @@ TEST_CASE("plan on devices: segments are a quarter of a part, or all of a short 
     };
     std::size_t const least = plan_options{}.segment_bytes, part = std::size_t{1} << 23;
     CHECK(bytes_of(1000, {}) == least);
-    CHECK(bytes_of(part / 32, {}) == (part + part / 4 / 4096 * 32) / 16);  // a whole part
+    CHECK(bytes_of(part / 32, {}) == (part + part / 4 / 4096 * 32) / 16);  // a complete part
     CHECK(bytes_of(part / 8, {}) == std::size_t{1} << 20);
     CHECK(bytes_of(part / 2, {}) == (part + part / 4 / 4096 * 32) / 4);  // and headers
     CHECK(bytes_of(part / 2, {.device_segment_bytes = part / 16}) == part / 16);
@@ -310,7 +312,7 @@ TEST_CASE("plan on devices: values of one rank that are in host memory are refus
   });
 }
 
-TEST_CASE("plan on devices: a transport that does not reach them is refused") {
+TEST_CASE("plan on devices: a transport that cannot reach device memory is refused") {
   run_ranks(1, [](in_process& transport) {
     guarded_executor executor;
     CHECK_THROWS_WITH(plan(10, sign<>{}, transport, executor),

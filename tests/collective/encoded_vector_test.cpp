@@ -25,7 +25,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// What `encode` and `decode` make of `x`, in host memory and by an executor.
+/// Results of `encode` and `decode` of `x`, in host memory and on an executor.
 struct round_trip {
   std::vector<std::uint32_t> statistics;
   std::vector<std::byte> code;
@@ -39,7 +39,7 @@ encode_options options_of(std::span<std::uint32_t const> statistics) {
   return {.key = {.seed = 3, .step = 4}, .rank = 2, .checksum = true, .statistics = statistics};
 }
 
-/// Of another rank, which has larger values.
+/// The vector of another rank, which has larger values.
 std::vector<float> larger(std::vector<float> x) {
   for (float& value : x) value *= 1.5f;
   return x;
@@ -54,7 +54,7 @@ template <class C> round_trip in_host_memory(C const& codec, std::vector<float> 
   return it;
 }
 
-/// Twice, so that nothing is left of the first.
+/// Called twice on the same memory, so that leftovers of the first call would show.
 template <class C>
 round_trip in_guarded_memory(C const& codec, std::vector<float> const& x,
                              guarded_executor& executor) {
@@ -84,7 +84,7 @@ template <class C> round_trip by_threads(C const& codec, std::vector<float> cons
 
 }  // namespace
 
-TEST_CASE("encoded vector: the bytes and values of encode and decode, whoever works") {
+TEST_CASE("encoded vector: the bytes and values of encode and decode, on any executor") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t block = C::block_values;
     for (std::size_t const values :
@@ -101,7 +101,8 @@ TEST_CASE("encoded vector: the bytes and values of encode and decode, whoever wo
   });
 }
 
-TEST_CASE("encoded vector: damage, NaN and another weight are told as by decode; x is unchanged") {
+TEST_CASE(
+    "encoded vector: damage, NaN and another weight are reported as by decode; x is unchanged") {
   constexpr std::size_t values = 2 * std::size_t{sign<>::block_values} + 9;
   sign<> const codec;
   auto x = data::uniform<float>(values, -8, 8, {.seed = 2});
@@ -132,7 +133,7 @@ TEST_CASE("encoded vector: damage, NaN and another weight are told as by decode;
   CHECK(both({}, {}, padding) == "nonfinite_error");
 }
 
-TEST_CASE("encoded vector: sums that overflow are told as by decode; x is unchanged") {
+TEST_CASE("encoded vector: sums that overflow are reported as by decode; x is unchanged") {
   constexpr std::size_t values = 2 * std::size_t{16384} + 9;
   auto const codec = fit(thc<>(), 3);
   guarded_executor executor;

@@ -26,8 +26,8 @@ namespace {
 constexpr int ranks = 4;
 constexpr std::size_t values = 40'000;
 
-/// What sums of the same vectors are off by in one of several groups of ranks, but for a part that is
-/// the same in all draws: THC truncates, which makes a sum a little shorter.
+/// Errors of an all-reduce of the same vectors in one of several groups of ranks. The part that is
+/// equal in all draws is removed: THC truncates, which shortens a sum a little.
 template <class C> std::vector<double> errors_in(std::uint64_t group, C const& codec) {
   in_process_world world(ranks, group);
   std::vector<std::vector<float>> x(ranks);
@@ -66,7 +66,7 @@ double correlation(std::vector<double> const& a, std::vector<double> const& b) {
 
 }  // namespace
 
-TEST_CASE("groups: errors of the same sum in two groups of ranks are independent") {
+TEST_CASE("groups: errors of the same all-reduce in two groups of ranks are independent") {
   // independent errors have a correlation of standard error 1 / sqrt(values)
   auto const codec = fit(thc<float>{}, ranks);
   auto const first = errors_in(0, codec), again = errors_in(0, codec),
@@ -77,14 +77,14 @@ TEST_CASE("groups: errors of the same sum in two groups of ranks are independent
   CHECK(std::abs(correlation(second, third)) < most);
 }
 
-TEST_CASE("groups: a key without a group is what it was before keys had groups") {
+TEST_CASE("groups: a key without a group keeps the bits from before keys had groups") {
   draw_key const key{.seed = 1, .step = 2, .tensor = 3};
   CHECK(philox_key(key) == 0x517630e6f045e74a);
   CHECK(philox_key({1, 2, 3, 4}) != philox_key(key));
   CHECK(philox_key({1, 2, 3, 4}) != philox_key({1, 2, 3, 5}));
 }
 
-TEST_CASE("groups: ranks that do not agree on which of them sum are told so") {
+TEST_CASE("groups: ranks that disagree on the members of the group are refused") {
   struct of_other_group {
     in_process* transport;
     using request = in_process::request;

@@ -1,6 +1,6 @@
 /// @file
-/// Sums that are rounded on their way: the same bits on all ranks whatever way they take, as few
-/// bytes as was asked for, right on average, and as far off as the formula says.
+/// All-reduces with rounded hops give the same bits on all ranks with every strategy, send the
+/// requested number of bytes, are unbiased, and have the error that the formula predicts.
 
 #include <doctest/doctest.h>
 
@@ -36,7 +36,7 @@ thc<> codec_of(int hop_bits, int ranks, int bits = 4) {
       static_cast<std::uint32_t>(ranks));
 }
 
-/// +1 and -1: whatever is transformed has a root mean square of 1.
+/// +1 and -1: every transform has a root mean square of 1.
 vectors signs(int ranks, std::size_t values) {
   vectors all;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -62,7 +62,7 @@ algorithm named(std::string const& how) { return algorithm::from(how); }
 
 }  // namespace
 
-TEST_CASE("hop_variance: what is rounded how often, by schedule") {
+TEST_CASE("hop_variance: counts each rounding of each schedule") {
   auto const codec = codec_of(6, 64);
   auto const v = [&](int weight) { return codec.hop_variance(static_cast<std::uint32_t>(weight)); };
   CHECK(v(1) == 0);
@@ -85,7 +85,8 @@ TEST_CASE("hop_variance: what is rounded how often, by schedule") {
   for (int weight = 2; weight < 16; ++weight) torus += 4 * v(weight);
   torus += v(16) + v(32) + v(48) + v(64);
   CHECK(of("torus:4x16", 64) == doctest::Approx(torus));
-  // 48 ranks: 16 pairs and 16 single ones; sums of 2 and 1, ..., and what the pairs get back
+  // 48 ranks: 16 pairs and 16 single ranks; partial results of 2 and of 1 rank, ..., and the answers
+  // to the pairs
   CHECK(of("recursive_doubling", 48) ==
         doctest::Approx(
             // places 0 to 15 are pairs: 2, 4, 8, 16 ranks; 16 to 31: 1, ...
@@ -98,7 +99,7 @@ TEST_CASE("hop_variance: what is rounded how often, by schedule") {
   CHECK_THROWS_AS(of("ring", 0), std::invalid_argument);
 }
 
-TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every algorithm") {
+TEST_CASE("rounded hops: all ranks hold the same bits, with every algorithm") {
   std::size_t const values = 20'000;
   auto const counts = few_cases ? std::vector{3, 8} : std::vector{2, 3, 4, 5, 6, 7, 8, 9, 12};
   for (int const ranks : counts)
@@ -109,13 +110,13 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
       auto const x = signs(ranks, values);
       auto const found = sums(codec, x, {.algorithm = named(how)});
       CHECK(all_alike(found));
-      // sums that do not travel narrow are exact, by whatever way
+      // all-reduces without narrow messages are exact with every strategy
       auto const wide = sums(codec, x, {.algorithm = named(how), .narrow = false});
       CHECK((first_difference(found[0], wide[0]) != nowhere) ==
             (hop_variance(codec, named(how), ranks) > 0));
       auto const exact = sums(codec, x, {.algorithm = named("ring"), .narrow = false});
       CHECK((how == "aggregator" || first_difference(wide[0], exact[0]) == nowhere));
-      // one message or many, sealed or not, decoded at once or on arrival
+      // one message or several, with and without checksum, decoded at once or on arrival
       for (plan_options const& other :
            {plan_options{.algorithm = named(how), .checksum = true},
             plan_options{.algorithm = named(how), .segment_bytes = 3000},
@@ -125,7 +126,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
         CHECK(all_alike(same));
         CHECK(first_difference(same[0], found[0]) == nowhere);
       }
-      // who keeps a part has what all would have
+      // the owner of a shard has the same values there as after an all-reduce
       on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
         host_executor executor;
         plan part(values, codec, transport, executor, {.algorithm = named(how)});
@@ -138,7 +139,7 @@ TEST_CASE("sums rounded on their way: all ranks hold the same bits, by every alg
     }
 }
 
-TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
+TEST_CASE("rounded hops: weights, and a larger total weight than ranks") {
   for (std::string const how : {"ring", "torus", "direct", "recursive_doubling"}) {
     CAPTURE(how);
     auto const codec = codec_of(5, 36);
@@ -165,7 +166,7 @@ TEST_CASE("sums rounded on their way: weights, and more of them than ranks") {
   }
 }
 
-TEST_CASE("sums rounded on their way: as many bytes as the model says, and no more bits") {
+TEST_CASE("rounded hops: bytes are those of the model, and no partial sum needs more bits") {
   std::size_t const values = 72 * 1024;  // whole transforms
   for (int const ranks : {3, 8, 24})
     for (std::string const how : {"ring", "torus", "direct", "recursive_doubling"})
@@ -202,7 +203,7 @@ TEST_CASE("sums rounded on their way: as many bytes as the model says, and no mo
       }
 }
 
-TEST_CASE("sums rounded on their way: their error is what the formula says, and 0 on average") {
+TEST_CASE("rounded hops: the error is that of the formula, with mean 0") {
   struct strategy {
     std::string how;
     int ranks, bits, hop_bits, steps;
@@ -241,23 +242,23 @@ TEST_CASE("sums rounded on their way: their error is what the formula says, and 
       }
     }
     double const measured = squares / static_cast<double>(values) / steps;
-    // errors are sums of many draws, like normal numbers, whose squares vary by 2
+    // errors add many draws: they are nearly normal, and their squares vary by 2
     double const five = 5 * std::sqrt(2.0 / static_cast<double>(values) / steps);
     MESSAGE(how << " on " << ranks << " ranks in " << hop_bits << " bits: variance " << measured
                 << ", the formula has " << variance);
     CHECK(std::fabs(measured / variance - 1) < five);
-    // every value's mean, in standard errors, and that of all
+    // the mean of each value, in standard errors, and that of all values
     double worst = 0, all = 0;
     for (double const m : mean) {
       worst = std::max(worst, std::fabs(m) / std::sqrt(variance / steps));
       all += m / static_cast<double>(values);
     }
-    CHECK(worst < 6);  // of 32,768: one in 500 million is beyond 6
+    CHECK(worst < 6);  // beyond 6 deviations: one of 500 million; here are 32,768
     CHECK(std::fabs(all) < 5 * std::sqrt(variance / steps / static_cast<double>(values)));
   }
 }
 
-TEST_CASE("sums rounded on their way: by name") {
+TEST_CASE("rounded hops: by name") {
   std::size_t const values = 9000;
   auto const x = signs(8, values);
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
@@ -271,7 +272,7 @@ TEST_CASE("sums rounded on their way: by name") {
   CHECK(first_difference(found[0], same[0]) == nowhere);
 }
 
-TEST_CASE("sums rounded on their way: ranks that disagree on the bits are told") {
+TEST_CASE("rounded hops: ranks that disagree on the bits are refused") {
   auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     host_executor executor;
     std::vector<float> x(5000, 1.f);

@@ -23,7 +23,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Blocks are integers. Notes what a walk asks for, and refuses what it must not ask for.
+/// Blocks are integers. Records the operations of a walk, and throws on forbidden ones.
 class integer_handler final : public detail::segment_handler {
  public:
   integer_handler(std::vector<std::uint64_t>& code, std::vector<hop> const& hops, bool adds)
@@ -68,12 +68,12 @@ class integer_handler final : public detail::segment_handler {
   block_range expected_{};
 };
 
-/// Sees whether bytes change while they are being sent: between isend and the wait for it.
+/// Checks whether bytes change while they are sent: between isend and the wait for it.
 class watching_transport {
  public:
   struct request {
     in_process::request inner;
-    std::size_t send;  ///< its number; none of receives
+    std::size_t send;  ///< the number of the send; none for receives
   };
 
   explicit watching_transport(in_process& transport) : transport_(&transport) {}
@@ -97,7 +97,7 @@ class watching_transport {
     }
     return transport_->wait(r.inner);
   }
-  /// Sends whose bytes changed, or that were not waited for.
+  /// Sends whose bytes changed, and sends without a wait.
   std::size_t faults() const { return changed_ + sends_.size() - waited_; }
 
  private:
@@ -115,7 +115,7 @@ static_assert(Transport<watching_transport>);
 
 }  // namespace
 
-TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the segments") {
+TEST_CASE("hop_pipeline: both walks of every schedule compute the sum, for all segment sizes") {
   for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (int const ranks : {1, 2, 3, 4, 6, 8})
       for (std::size_t const blocks : {0, 1, 5, 48})
@@ -139,7 +139,8 @@ TEST_CASE("hop_pipeline: both walks of every schedule make the sum, whatever the
             detail::hop_pipeline reduce(plan.reduce, transport, 0, cut),
                 gather(plan.gather, transport, 0, cut);
             std::vector<std::uint64_t> code(blocks);
-            for (std::uint64_t step = 1; step <= 2; ++step) {  // lists of requests are kept
+            // the second call reuses the lists of requests
+            for (std::uint64_t step = 1; step <= 2; ++step) {
               std::uint64_t sum = 0;
               for (int r = 0; r < ranks; ++r) sum += step << 6 * r;
               std::fill(code.begin(), code.end(), step << 6 * inner.rank());

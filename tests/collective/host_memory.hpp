@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What plans on devices do when one rank has its values in host memory.
+/// Check of plans on devices when one rank's values are in host memory.
 
 #include <doctest/doctest.h>
 
@@ -16,8 +16,8 @@
 
 namespace hcomp::testing {
 
-/// call(transport, executor, x) on three ranks with `values` values each, of which rank 1 has them
-/// on the host: all ranks get a memory_error that says so.
+/// Runs call(transport, executor, x) on three ranks with `values` values each. Those of rank 1 are
+/// in host memory: all ranks must get a memory_error that names this.
 template <class F> void check_host_memory_is_refused(std::size_t values, F const& call) {
   auto const outcomes = outcomes_on(3, [&](in_process& transport) {
     auto mine = uniform_values(values, 8, transport.rank());

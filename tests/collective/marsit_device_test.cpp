@@ -33,7 +33,7 @@ std::vector<float> update_of(int rank, std::uint64_t round) {
   return update;
 }
 
-/// The common updates of all rounds, the compensation after them, and how far signs lag behind.
+/// The common updates of all rounds, the final compensation, and the lag of signs.
 struct outcome_of_run {
   std::vector<std::vector<float>> updates;
   std::vector<float> compensation;

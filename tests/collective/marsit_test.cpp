@@ -22,13 +22,13 @@ namespace {
 
 template <class V> using synchronizer = marsit<V, in_process, host_executor>;
 
-/// What happened on all ranks: after round t, g[t] is the common update, c[t][rank] compensation.
+/// Results on all ranks: after round t, g[t] is the common update, c[t][rank] the compensation.
 template <class V> struct history {
   using number = accumulator_t<V>;
   std::vector<std::vector<V>> g;
   std::vector<std::vector<std::vector<number>>> c;
-  std::vector<std::vector<std::vector<V>>> u;  // [t][rank], what went in
-  std::vector<double> shares;                  // of the ranks in the mean
+  std::vector<std::vector<std::vector<V>>> u;  // [t][rank], the inputs
+  std::vector<double> shares;                  // weights of the ranks in the mean
   bool same_on_all = true;                     // g, in every round, bit for bit
 
   std::size_t rounds() const { return g.size(); }
@@ -52,7 +52,7 @@ struct run_options {
   std::vector<std::uint32_t> weights = {};
 };
 
-/// Updates that differ between ranks for good, and noise: what makes compensation grow.
+/// Updates with a constant difference between ranks, and noise: these make compensation grow.
 template <class V> std::vector<V> update_of(int rank, std::size_t round, std::size_t values) {
   auto u = uniform_values<V>(values, 1000 + round, rank);
   for (std::size_t i = 0; i < values; ++i)
@@ -96,8 +96,8 @@ template <class V = float> history<V> run(run_options const& how, marsit_options
 }
 
 /// Invariants 13 and 14: with x the model, x - mean(c) = first x - sum of mean(u) after every
-/// round. Returns the largest violation in units of epsilon * t * max(|x|, |c|), where every round
-/// of every rank rounds a few times by half of `epsilon` of at most that size.
+/// round. Returns the largest violation in units of epsilon * t * max(|x|, |c|). In every round
+/// every rank rounds a few times, by half of `epsilon` of at most that size.
 template <class V> double worst_violation(history<V> const& run, double epsilon) {
   double worst = 0;
   for (std::size_t i = 0; i < run.values(); ++i) {
@@ -124,7 +124,7 @@ bool is_full(std::size_t t, marsit_options const& options) {  // t counts from 0
 
 TEST_CASE(
     "marsit: the model lags behind the exact one by the mean compensation, after every round") {
-  // 1e-6 t max(|x|, |c|): some ten roundings of 2^-24 per round
+  // 1e-6 t max(|x|, |c|): about ten roundings of 2^-24 per round
   for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "sampled"})
     for (int ranks = 1; ranks <= 6; ++ranks)
       for (std::uint64_t const period : {0, 1, 7}) {
@@ -168,13 +168,15 @@ TEST_CASE("marsit: the invariant holds for double to double's precision, and for
   auto const doubles = run<double>({}, {.sign_step = 0.004, .period = 8});
   CHECK(doubles.same_on_all);
   CHECK(worst_violation(doubles, 1e-6 * 0x1p-29) < 1);
-  // c is float, and takes from g what g really was, after rounding to 16 bits; only full rounds
-  // lose something, so there are none here
+  // c is float. It is computed from the update after rounding to 16 bits. Only full rounds lose
+  // bits, and this test has none.
   CHECK(worst_violation(run<float16>({}, {.sign_step = 0.004, .period = 0}), 1e-6) < 1);
   CHECK(worst_violation(run<bfloat16>({}, {.sign_step = 0.004, .period = 0}), 1e-6) < 1);
 }
 
-TEST_CASE("marsit: since the last full round, mean(c) plus what was done is what was wanted") {
+TEST_CASE(
+    "marsit: since the last full round, mean(c) plus the applied updates is the sum of the "
+    "inputs") {
   marsit_options const options{.sign_step = 0.004, .period = 10};
   auto const all = run<float>({.ranks = 5}, options);
   double worst = 0;
@@ -193,12 +195,12 @@ TEST_CASE("marsit: since the last full round, mean(c) plus what was done is what
   CHECK(worst <= 1e-6 * 9 * 0.2);  // 9 rounds, |c| and |x| stay below 9 (0.01 + 0.004 + 0.004)
 }
 
-TEST_CASE("marsit: c of two ranks differs by their updates, whatever the random bits were") {
+TEST_CASE("marsit: c of two ranks differs by their updates, for all random bits") {
   auto const of_seed = [](std::uint64_t seed) {
     return run<float>({.ranks = 4}, {.sign_step = 0.004, .period = 0, .seed = seed});
   };
   auto const a = of_seed(1), b = of_seed(2);
-  CHECK(a.g != b.g);  // other bits indeed
+  CHECK(a.g != b.g);  // the bits differ
   for (auto const* all : {&a, &b}) {
     double worst = 0;
     for (std::size_t m = 0; m < 4; ++m)
@@ -249,7 +251,7 @@ TEST_CASE("marsit: after a full round c is exactly 0 and g the mean in single pr
 }
 
 TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes") {
-  // Two ranks that always want the opposite: two independent draws of 2000 fair bits differ in 1000
+  // Two ranks with always opposite signs: two independent draws of 2000 fair bits differ in 1000
   // places, with a standard deviation of sqrt(500).
   constexpr std::size_t values = 2000;
   for (std::string const how : {"ring", "sampled"}) {
@@ -288,7 +290,7 @@ TEST_CASE("marsit: every round, seed and tensor draws anew whose sign it takes")
 }
 
 TEST_CASE(
-    "marsit: a coordinate without gradient steps to and fro by one sign step and never drifts") {
+    "marsit: a coordinate without gradient moves by one sign step to and fro and never drifts") {
   for (std::string const how : {"ring", "sampled"}) {
     std::vector<float> trace;
     run_ranks(3, [&](in_process& transport) {
@@ -334,7 +336,7 @@ TEST_CASE("marsit: a flush limit bounds every full round, leaves equal c, and lo
   }
 }
 
-TEST_CASE("marsit: next_is_full() tells the rounds of warm-up and period before they come") {
+TEST_CASE("marsit: next_is_full() announces the rounds of warm-up and period") {
   run_ranks(2, [](in_process& transport) {
     host_executor executor;
     struct {
@@ -360,7 +362,8 @@ TEST_CASE("marsit: next_is_full() tells the rounds of warm-up and period before 
   });
 }
 
-TEST_CASE("marsit: set_sign_step holds from the next round on, also when it is refused") {
+TEST_CASE(
+    "marsit: set_sign_step takes effect from the next round on, a refused step has no effect") {
   for (std::string const how : {"ring", "sampled"})
     run_ranks(2, [&](in_process& transport) {
       host_executor executor;
@@ -420,7 +423,7 @@ TEST_CASE("marsit: sign steps and flush limits that are not above 0 are refused 
   CHECK(made({.plan = {.algorithm = algorithm::from("torus:2x2")}}).what == "invalid_argument");
 }
 
-TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
+TEST_CASE("marsit: after save and restore in the middle, it continues bit for bit") {
   for (std::string const how : {"ring", "torus", "sampled"}) {
     CAPTURE(how);
     constexpr int ranks = 4;
@@ -463,7 +466,7 @@ TEST_CASE("marsit: saved in the middle and restored, it goes on bit for bit") {
   }
 }
 
-TEST_CASE("marsit: ranks restored to different rounds are refused on all of them") {
+TEST_CASE("marsit: ranks restored to different rounds are refused on all ranks") {
   auto const outcomes = outcomes_on(3, [](in_process& transport) {
     host_executor executor;
     synchronizer<float> synchronize(10, {.period = 5}, transport, executor);
@@ -478,9 +481,9 @@ TEST_CASE("marsit: ranks restored to different rounds are refused on all of them
   CHECK(outcomes[0].text == "all_reduce: ranks disagree on the step: rank 0 has 1, rank 1 has 0");
 }
 
-TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round stay as they were") {
+TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round stay unchanged") {
   for (std::string const how : {"ring", "sampled"})
-    for (std::uint64_t const period : {0, 4}) {  // the 4th round a sign round, or a full one
+    for (std::uint64_t const period : {0, 4}) {  // the 4th round is a sign round, or a full one
       CAPTURE(how);
       CAPTURE(period);
       constexpr int ranks = 3;
@@ -521,8 +524,8 @@ TEST_CASE("marsit: a NaN throws on all ranks; update, compensation and round sta
 
 TEST_CASE("marsit: ranks with different optima reach the mean one with full rounds, not without") {
   // f_m(x) = (x - b_m)^2 / 2, b = -3, -1, 1, 7, gradient steps of 0.02, 64 times side by side.
-  // Without full rounds c of rank m grows by 0.02 (1 - b_m) per round for good: after 4000 rounds
-  // by 480 at b = 7, and its sign then says nothing any more.
+  // Without full rounds c of rank m grows by 0.02 (1 - b_m) per round without end: after 4000
+  // rounds it is 480 at b = 7, and its sign carries no information.
   constexpr std::size_t copies = 64;
   struct ending {
     double mean = 0, worst = 0, largest_c = 0;

@@ -38,7 +38,7 @@ void check_possible(std::vector<double> const& stats) {
 
 }  // namespace
 
-TEST_CASE("measure_link: all ranks get the same figures, and one rank has no link") {
+TEST_CASE("measure_link: all ranks get the same costs, and one rank has no link") {
   for (int const ranks : {1, 2, 3, 5}) {
     CAPTURE(ranks);
     std::vector<std::vector<double>> stats(static_cast<std::size_t>(ranks));
@@ -52,7 +52,7 @@ TEST_CASE("measure_link: all ranks get the same figures, and one rank has no lin
   }
 }
 
-TEST_CASE("measure_costs: all ranks get the same figures of every codec, with its size") {
+TEST_CASE("measure_costs: all ranks get the same costs of every codec, with its size") {
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     std::vector<cost_table> tables(static_cast<std::size_t>(ranks));
@@ -71,7 +71,7 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
         CHECK(table.codecs[i].codec == names[i]);
         CHECK(stats_of(cost) == stats_of(tables[0].codecs[i].cost));
         check_possible(stats_of(cost));
-        // waking a thread may take longer than the little that it does here
+        // waking a thread may take longer than the little work here
         CHECK(cost.encode + cost.call > 0);
         CHECK(cost.decode + cost.call > 0);
         if (ranks == 1) CHECK(cost.merge == 0);
@@ -85,7 +85,7 @@ TEST_CASE("measure_costs: all ranks get the same figures of every codec, with it
   }
 }
 
-TEST_CASE("measure_codec: codes of variable rate are as long as those of values from -1 to 1") {
+TEST_CASE("measure_codec: sizes of variable-rate codecs are those for values from -1 to 1") {
   host_executor executor;
   for (int const ranks : {1, 5}) {
     CAPTURE(ranks);
@@ -104,7 +104,7 @@ TEST_CASE("measure_codec: codes of variable rate are as long as those of values 
   }
 }
 
-TEST_CASE("measure_costs: codecs are as large as the total weight that they are fitted to") {
+TEST_CASE("measure_costs: sizes of codecs are those for the total weight that they are fitted to") {
   run_ranks(2, [](in_process& transport) {
     host_executor executor;
     auto const costs =
@@ -113,7 +113,7 @@ TEST_CASE("measure_costs: codecs are as large as the total weight that they are 
   });
 }
 
-TEST_CASE("measure_codec: works in one process, as a part of as many ranks as one says") {
+TEST_CASE("measure_codec: works in one process, as one rank of the given number of ranks") {
   host_executor executor;
   for (int const ranks : {1, 2, 9, 1024, 1025}) {
     CAPTURE(ranks);

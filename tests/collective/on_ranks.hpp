@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Ranks as threads for tests: what became of each, inputs from a seed, and bits compared.
+/// Ranks as threads for tests: their outcomes, inputs from a seed, and comparison of bits.
 
 #include <array>
 #include <chrono>
@@ -22,17 +22,17 @@
 
 namespace hcomp::testing {
 
-/// 1 to 8 ranks, of which few cases keep one rank, an odd number, and a torus of several rows.
+/// 1 to 8 ranks. With few_cases: one rank, an odd number, and a torus of several rows.
 inline std::vector<int> up_to_8_ranks() {
   if (few_cases) return {1, 3, 8};
   return {1, 2, 3, 4, 5, 6, 7, 8};
 }
 
-/// How one rank ended.
+/// Outcome of one rank.
 struct outcome {
   std::string what = "returned";  ///< or the class of the exception
   std::string text = {};
-  int peer = -1;  ///< whom a transport_error names
+  int peer = -1;  ///< peer of a transport_error
 
   friend bool operator==(outcome const&, outcome const&) = default;
   friend std::ostream& operator<<(std::ostream& out, outcome const& one) {
@@ -40,7 +40,7 @@ struct outcome {
   }
 };
 
-/// Calls `body()` and says how it ended.
+/// Calls `body()` and returns its outcome.
 template <class F> outcome outcome_of(F const& body) {
   try {
     body();
@@ -60,8 +60,8 @@ template <class F> outcome outcome_of(F const& body) {
   }
 }
 
-/// How every rank ended. An exception of one rank is no failure of the group: others that wait for
-/// it wait, until after 30 seconds all of them fail with a text that says so.
+/// Outcomes of all ranks. An exception of one rank does not fail the group: ranks that wait for it
+/// fail after 30 seconds with a text that names it.
 template <class F> std::vector<outcome> outcomes_on(int ranks, F const& rank_main) {
   in_process_world world(ranks);
   std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
@@ -93,14 +93,14 @@ inline bool all_ended_alike(std::vector<outcome> const& outcomes, std::string co
   return true;
 }
 
-/// One line of all outcomes, for a failed test.
+/// One line with all outcomes, for a failed test.
 inline std::string to_text(std::vector<outcome> const& outcomes) {
   std::string text;
   for (auto const& one : outcomes) text += "\n  " + one.what + ": " + one.text;
   return text;
 }
 
-/// Numbers from a seed, by Philox: the same on every machine.
+/// Random numbers from a seed, by Philox: the same on every machine.
 class random_numbers {
  public:
   explicit random_numbers(std::uint64_t seed, std::uint32_t key = 0) : seed_(seed), key_(key) {}
@@ -135,7 +135,8 @@ std::vector<V> uniform_values(std::size_t values, std::uint64_t seed, int rank) 
   return x;
 }
 
-/// `values` integers in [-8, 8] for one rank: sums of less than 30 are exact in every float type.
+/// `values` integers in [-8, 8] for one rank: a sum over fewer than 30 ranks is exact in every
+/// float type.
 template <class V = float>
 std::vector<V> integer_values(std::size_t values, std::uint64_t seed, int rank) {
   random_numbers numbers(seed, static_cast<std::uint32_t>(rank));
@@ -146,7 +147,7 @@ std::vector<V> integer_values(std::size_t values, std::uint64_t seed, int rank) 
 
 inline constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
 
-/// The first place where two vectors differ in a bit; `nowhere` if they do not.
+/// The first index where two vectors differ in a bit; `nowhere` if they are equal.
 template <class A, class B> std::size_t first_difference(A const& a, B const& b) {
   static_assert(sizeof(a[0]) == sizeof(b[0]));
   if (a.size() != b.size()) return a.size() < b.size() ? a.size() : b.size();
@@ -155,8 +156,8 @@ template <class A, class B> std::size_t first_difference(A const& a, B const& b)
   return nowhere;
 }
 
-/// Runs `body(transport, x)` on all ranks and returns every rank's x. The first exception of any
-/// rank is thrown here.
+/// Runs `body(transport, x)` on all ranks and returns every rank's x. Rethrows the first exception
+/// of any rank.
 template <class V, class F>
 std::vector<std::vector<V>> on_ranks(std::vector<std::vector<V>> x, F const& body) {
   run_ranks(static_cast<int>(x.size()), [&](in_process& transport) {

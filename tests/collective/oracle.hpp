@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What a collective must give, computed without it: blocks encoded and merged by hand, in the
-/// order in which the ring, the torus or the servers of `direct` meet them.
+/// The expected result of a collective, without communication: blocks encoded and merged by hand,
+/// in the order of the ring, the torus or the servers of `direct`.
 
 #include <algorithm>
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace hcomp::testing {
 
-/// The codes of all ranks, and their sums.
+/// The encoded vectors of all ranks, and their sums.
 template <class C> class oracle {
  public:
   using value_type = typename C::value_type;
@@ -26,7 +26,7 @@ template <class C> class oracle {
          std::vector<std::uint32_t> const& weights = {})
       : codec_(codec), x_(x), call_(call), weights_(weights) {}
 
-  /// What every rank must hold afterwards.
+  /// The expected vector of every rank.
   std::vector<value_type> sum(algorithm const& how) {
     int const ranks = static_cast<int>(x_.size());
     encode(how.sharers(ranks));
@@ -63,7 +63,7 @@ template <class C> class oracle {
     }
   }
 
-  /// The largest of all ranks' words, where codecs have them.
+  /// The maximum of all ranks' statistics, for codecs that have them.
   std::vector<std::uint32_t> agreed_statistics() const {
     std::vector<std::uint32_t> words(statistics_words(codec_, layout_)), all(words.size());
     if constexpr (Calibrated<C>)
@@ -86,16 +86,16 @@ template <class C> class oracle {
     int const ranks = static_cast<int>(codes_.size());
     std::vector<code> parts;
     if (how.kind == algorithm_kind::ring) {
-      // chunk q sets out at rank q and is added to at q + 1, q + 2, ...
+      // chunk q starts at rank q, and ranks q + 1, q + 2, ... add to it
       for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk + h, ranks)]);
     } else if (how.kind == algorithm_kind::direct) {
-      // chunk q is added up at rank q, which hears from q - 1, q - 2, ...
+      // rank q adds up chunk q; it receives from q - 1, q - 2, ...
       for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk - h + ranks, ranks)]);
     } else if (how.kind == algorithm_kind::aggregator) {
-      // rank 0 hears from 1, 2, ...
+      // rank 0 receives from 1, 2, ...
       for (int r = 0; r < ranks; ++r) parts.push_back(codes_[at(r, ranks)]);
     } else {
-      // chunk p * rows + i: in every row from column p on, then these sums from row i on
+      // chunk p * rows + i: in every row from column p on, then the row results from row i on
       int const part = chunk / how.rows, first_row = chunk % how.rows;
       for (int r = 0; r < how.rows; ++r) {
         int const row = (first_row + r) % how.rows;
@@ -120,7 +120,8 @@ template <class C> class oracle {
     int const middle = low + (high - low) / 2;
     return merged(blocks, tree(blocks, low, middle), tree(blocks, middle, high));
   }
-  /// The first ranks pair up until a power of two is left, then neighbours, and pairs of them, ...
+  /// The first ranks pair up until a power of two is left; then neighbours pair up, then pairs of
+  /// them, ...
   code cube(block_range blocks) const {
     std::vector<code> parts = codes_;
     std::size_t power = 1;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Packets for an aggregator, as workers make them, and what is in its answers.
+/// Packets for an aggregator as workers build them, and readers of its answers.
 
 #include <algorithm>
 #include <chrono>
@@ -16,7 +16,7 @@ namespace hcomp::testing {
 
 using packet = std::vector<std::byte>;
 
-/// A contribution of `indices`, or of other numbers of `header.bits` bits.
+/// A contribution of `indices`, or of numbers of `header.bits` bits in general.
 inline packet packet_of(aggregation_packet header, std::vector<std::uint32_t> const& numbers) {
   header.values = static_cast<std::uint32_t>(numbers.size());
   packet bytes(packet_bytes(header.values, header.bits));
@@ -46,7 +46,7 @@ inline std::vector<std::uint32_t> numbers_in(std::span<std::byte const> bytes) {
   return numbers;
 }
 
-/// The ranks whose contributions are in a sum.
+/// The ranks that contributed to a sum.
 inline std::vector<int> members_in(std::span<std::byte const> bytes) {
   int const workers = header_of(bytes).rank;
   std::vector<int> members;
@@ -55,14 +55,14 @@ inline std::vector<int> members_in(std::span<std::byte const> bytes) {
   return members;
 }
 
-/// Gives `sums` a packet as from the rank that its header names.
+/// Passes `sums` a packet that comes from the rank in its header.
 inline aggregator_answer take(aggregator& sums, std::span<std::byte const> bytes,
                               std::chrono::nanoseconds now) {
   int const rank = bytes.size() < packet_header_bytes ? 0 : header_of(bytes).rank;
   return sums.take(rank, bytes, now);
 }
 
-/// 2^bits levels from 0 to `largest`, about evenly.
+/// 2^bits levels from 0 to `largest`, about evenly spaced.
 inline std::vector<std::uint8_t> even_levels(int bits, int largest) {
   std::vector<std::uint8_t> levels(std::size_t{1} << bits);
   for (std::size_t i = 0; i < levels.size(); ++i)

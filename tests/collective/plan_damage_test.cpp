@@ -23,7 +23,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Not what ranks tell each other before and after.
+/// Tells blocks from the records that ranks exchange before and after them.
 bool has_blocks(std::span<std::byte const> bytes) {
   return bytes.size() >= block_header_bytes &&
          load<std::uint16_t>(bytes.data()) == block_header{}.magic;
@@ -32,11 +32,11 @@ bool has_blocks(std::span<std::byte const> bytes) {
 struct damaged_run {
   std::vector<outcome> outcomes;
   std::vector<std::vector<float>> x;
-  bool applied = false;  ///< the message was there to be damaged
+  bool applied = false;  ///< the message existed and was damaged
 };
 
 /// An all-reduce of small integers in which rank 0 flips one bit of its `message`-th message with
-/// blocks; bit counts from the message's begin, modulo its length.
+/// blocks. `bit` counts from the begin of the message, modulo its length.
 template <class C, class Sum = plan<C, tampered_transport, host_executor>>
 damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, int message,
                           std::size_t bit) {
@@ -60,7 +60,7 @@ damaged_run run_with_flip(int ranks, std::size_t values, plan_options options, i
   return run;
 }
 
-/// A flipped bit was noticed on all ranks, with x unchanged.
+/// All ranks detected the flipped bit, and x is unchanged.
 void check_noticed(damaged_run const& run) {
   CAPTURE(to_text(run.outcomes));
   CHECK(all_ended_alike(run.outcomes, "wire_error"));
@@ -92,7 +92,7 @@ TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error
   });
 }
 
-TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every algorithm") {
+TEST_CASE("plan with checksum: a flipped bit is detected at every hop of every algorithm") {
   for (std::string const how : {"ring", "torus:2x2", "torus:1x4", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
       plan_options const options{
@@ -115,8 +115,8 @@ TEST_CASE("plan with checksum: a flipped bit is noticed at every hop of every al
 }
 
 TEST_CASE(
-    "plan: narrow messages that are not the blocks they should be are a wire_error on all ranks") {
-  // one block of one value; what is changed is how long the receiver thinks it is
+    "plan: narrow messages whose blocks do not match the schedule are a wire_error on all ranks") {
+  // one block of one value; the test changes the length that the receiver expects
   for (std::size_t const byte : {offsetof(block_header, values), offsetof(block_header, weight)})
     for (bool const narrow : {true, false}) {
       CAPTURE(byte);
@@ -132,7 +132,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("plan without checksum: damage that headers show is a wire_error, x unchanged") {
+TEST_CASE("plan without checksum: damage to a header is a wire_error, x unchanged") {
   for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
     CAPTURE(early);
     // the version byte of a block that is still to be merged: all ranks learn of it
@@ -147,8 +147,7 @@ TEST_CASE("plan without checksum: damage that headers show is a wire_error, x un
   }
 }
 
-TEST_CASE(
-    "plan without checksum: a finished block damaged on its way is noticed where it arrives") {
+TEST_CASE("plan without checksum: a damaged reduced block is detected where it arrives") {
   for (std::size_t const early : {plan_options{}.decode_on_arrival_bytes, std::size_t{0}}) {
     CAPTURE(early);
     plan_options const options{.segment_bytes = 1, .decode_on_arrival_bytes = early};
@@ -159,7 +158,7 @@ TEST_CASE(
     CHECK(run.outcomes[0].what == "returned");
     CHECK(first_difference(run.x[0], whole.x[0]) == nowhere);
     CHECK(run.outcomes[1].what == "wire_error");
-    // rank 1 owns and may have decoded the first block; the damaged one is as it was
+    // rank 1 owns the first block and may have decoded it; its copy is not damaged
     auto const before = integer_values(values, 1, 1);
     std::size_t const half = sign<>::block_values;
     for (std::size_t i = half; i < values; ++i) REQUIRE(run.x[1][i] == before[i]);
@@ -186,7 +185,7 @@ TEST_CASE("algorithm sampled with checksum: any flipped bit is a wire_error on a
   CHECK(applied == 2 * bits / step);
 }
 
-TEST_CASE("algorithm sampled without checksum: a header that is not its sender's is a wire_error") {
+TEST_CASE("algorithm sampled without checksum: a header of another sender is a wire_error") {
   for (std::size_t const byte :
        {std::size_t{2}, offsetof(block_header, weight), offsetof(block_header, lowest_rank),
         offsetof(block_header, index), offsetof(block_header, key)}) {
@@ -200,7 +199,7 @@ TEST_CASE("algorithm sampled without checksum: a header that is not its sender's
   }
 }
 
-TEST_CASE("plan: a message longer than it must be is a transport_error that names its sender") {
+TEST_CASE("plan: a message longer than expected is a transport_error that names its sender") {
   std::vector<outcome> outcomes(2);
   outcome_of([&] {
     run_ranks(2, [&](in_process& transport) {
@@ -224,7 +223,7 @@ TEST_CASE("plan: a message longer than it must be is a transport_error that name
                                0});
 }
 
-TEST_CASE("plan: a shorter answer than a call record is a wire_error that asks for the version") {
+TEST_CASE("plan: an answer shorter than a call record is a wire_error that mentions the version") {
   auto const outcomes = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     std::vector<float> x(10);
@@ -247,7 +246,8 @@ TEST_CASE("plan: a shorter answer than a call record is a wire_error that asks f
 }
 
 TEST_CASE("plan: a transport that fails in the middle ends the call on all ranks") {
-  // Rank 1's n-th send throws. Its plan lives on, as in a program that catches outside.
+  // Rank 1's n-th send throws. Its plan stays alive, as in a program that catches the exception
+  // outside.
   constexpr int ranks = 3;
   for (std::string const how : {"ring", "direct"})
     for (int failing = 0; failing < 12; ++failing) {

@@ -30,12 +30,12 @@ void* allocate(std::size_t bytes, std::size_t alignment) {
   if (!memory) throw std::bad_alloc();
   return memory;
 }
-/// Not inlined: g++ would see memory of operator new given to free, and warn.
+/// Not inlined: otherwise g++ warns that memory of operator new is given to free.
 [[gnu::noinline]] void release(void* memory) { std::free(memory); }
 
 }  // namespace
 
-// The whole program counts what each of its threads allocates.
+// Counts the allocations of each thread in the whole program.
 void* operator new(std::size_t bytes) { return allocate(bytes, 1); }
 void* operator new[](std::size_t bytes) { return allocate(bytes, 1); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
@@ -65,7 +65,8 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// An in-process transport whose own allocations do not count: how long its queues get is left to the scheduler.
+/// An in-process transport whose own allocations do not count: the length of its queues depends on
+/// the scheduler.
 class uncounted_in_process {
  public:
   using request = in_process::request;
@@ -101,8 +102,8 @@ std::size_t values_of(int ranks, std::size_t block) {
   return static_cast<std::size_t>(2 * ranks) * block + 5;
 }
 
-/// Allocations of all ranks in calls 2 to 4 of `call(step)`, which `make(transport, executor)`
-/// gives.
+/// Allocations of all ranks in calls 2 to 4 of `call(step)`. `make(transport, executor)` returns
+/// `call`.
 template <class Make> std::uint64_t counted(int ranks, Make const& make) {
   std::atomic<std::uint64_t> total = 0;
   run_ranks(ranks, [&](in_process& inner) {
@@ -128,7 +129,7 @@ TEST_CASE("the allocation counter of this program counts") {
   CHECK(allocations == before + 2);
 }
 
-TEST_CASE("plan: after the first call nothing is allocated, with every codec and algorithm") {
+TEST_CASE("plan: allocates nothing after the first call, with every codec and algorithm") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 2, 4, 5})
       for (std::string const name :
@@ -148,7 +149,7 @@ TEST_CASE("plan: after the first call nothing is allocated, with every codec and
   });
 }
 
-TEST_CASE("plan: after the first call reduce_scatter and all_gather allocate nothing") {
+TEST_CASE("plan: reduce_scatter and all_gather allocate nothing after the first call") {
   builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
     auto const values = values_of(4, C::block_values);
@@ -178,7 +179,7 @@ TEST_CASE("plan: error feedback allocates nothing after the first call") {
   });
 }
 
-TEST_CASE("algorithm sampled: after the first call nothing is allocated") {
+TEST_CASE("algorithm sampled: allocates nothing after the first call") {
   for (int const ranks : {1, 2, 5}) {
     CAPTURE(ranks);
     auto const values = values_of(ranks, sign<>::block_values);
@@ -208,7 +209,7 @@ TEST_CASE("marsit: rounds of one kind allocate nothing after the first of them")
 }
 
 TEST_CASE("in_process: its queues stop growing") {
-  // They grow to the most messages that ever wait at once; soon that has happened.
+  // They grow to the largest number of messages that wait at the same time. A few calls reach it.
   constexpr int ranks = 4;
   constexpr std::size_t values = 40000;
   std::vector<int> quiet_calls(ranks);

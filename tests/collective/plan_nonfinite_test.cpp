@@ -30,7 +30,8 @@ struct result {
   std::vector<std::vector<float>> x;
 };
 
-/// Integers on all ranks, `special` on rank 1 at place `at`, summed under `policy` by `Sum`.
+/// All-reduce by `Sum` of integers on all ranks, with `special` at index `at` of rank 1, under
+/// `policy`.
 template <class Sum, class C>
 result summed(C const& codec, std::size_t values, std::size_t at, float special,
               nonfinite_policy policy, algorithm const& how = {},
@@ -98,7 +99,7 @@ TEST_CASE(
 }
 
 TEST_CASE("nonfinite throw_error: a sum of finite values that overflows throws the same on all") {
-  // of one value per rank, or of what rounding adds to it in thc
+  // of one value per rank, or of a value that overflows by thc's rounding
   struct {
     float value;
     reduce_op op;
@@ -198,7 +199,8 @@ TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the sa
     }
 }
 
-TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on those without it") {
+TEST_CASE(
+    "nonfinite throw_error: reduce_scatter throws on all ranks, also where the shard is finite") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (bool const whole : {false, true}) {
       CAPTURE(std::string(C::name));
@@ -224,7 +226,7 @@ TEST_CASE("nonfinite throw_error: reduce_scatter throws on all ranks, also on th
 }
 
 TEST_CASE(
-    "nonfinite propagate: codecs that pass NaN and infinity add them as plain addition does") {
+    "nonfinite propagate: codecs that propagate NaN and infinity add them as plain addition does") {
   auto const check = []<class C>(C const& codec) {
     for (float const special : specials) {
       CAPTURE(std::string(C::name));
@@ -247,8 +249,7 @@ TEST_CASE(
   check(float_cast<bfloat16>{});
 }
 
-TEST_CASE(
-    "nonfinite propagate: with other codecs the block concerned is NaN, and only that block") {
+TEST_CASE("nonfinite propagate: with other codecs the affected block is NaN, and only that block") {
   auto const check = []<class C>(C const& codec) {
     constexpr std::size_t values = 3 * C::block_values + 5;
     std::size_t const block = layout_of(codec, values, ranks).block_values, at = block + 3;
@@ -302,8 +303,7 @@ TEST_CASE("nonfinite ignore: NaN and -infinity count as negative, infinity as po
   });
 }
 
-TEST_CASE(
-    "nonfinite: a sum that overflows fp16 on the way is noticed though every input is finite") {
+TEST_CASE("nonfinite: a partial sum that overflows fp16 is detected though every input is finite") {
   for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"}) {
     CAPTURE(how);
     std::vector<std::vector<float>> x(4, std::vector<float>(10000, 1.f));

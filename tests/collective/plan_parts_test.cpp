@@ -26,7 +26,7 @@ std::vector<std::vector<V>> integers(std::size_t values, int ranks, std::uint64_
   return x;
 }
 
-/// Calls `body` on a plan of every rank; returns x and every rank's owned range.
+/// Calls `body` on a plan of every rank. Returns x and every rank's shard.
 template <class C, class F>
 auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algorithm const& how,
                 std::vector<value_range>& shard, F const& body) {
@@ -48,7 +48,7 @@ TEST_CASE("reduce_scatter: shards partition the vector, hold all_reduce's bits, 
         constexpr std::size_t block = C::block_values;
         for (std::size_t const values : {std::size_t{0}, std::size_t{1}, block + 1,
                                          static_cast<std::size_t>(ranks) * block + 7}) {
-          if (values > 8 * block && ranks % 4 != 0) continue;  // for time
+          if (values > 8 * block && ranks % 4 != 0) continue;  // to save time
           CAPTURE(ranks);
           CAPTURE(name);
           CAPTURE(std::string(C::name));
@@ -104,7 +104,7 @@ TEST_CASE("reduce_scatter then all_gather with identity equals all_reduce bit fo
 }
 
 TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, the owner too") {
-  // what encoding makes of a value, one rank alone shows
+  // one rank alone shows the result of encoding a value
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : few_cases ? std::vector{6} : std::vector{1, 3, 6})
       for (std::string const name :
@@ -118,7 +118,7 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
         std::vector<value_range> shard, all;
         auto const gathered = with_plans(C{}, x, algorithm::from(name), shard,
                                          [](auto& sum, auto mine) { sum.all_gather(mine); });
-        if constexpr (Calibrated<C>) {  // rounds at random, each rank for itself
+        if constexpr (Calibrated<C>) {  // each rank rounds with its own random numbers
           for (auto const& one : gathered) CHECK(first_difference(one, gathered[0]) == nowhere);
           double lost = 0, energy = 0;
           for (std::size_t rank = 0; rank < x.size(); ++rank)
@@ -143,7 +143,7 @@ TEST_CASE("all_gather: all ranks hold every owner's values after one encoding, t
 }
 
 TEST_CASE(
-    "reduce_scatter and all_gather: the reports add up to that of all_reduce, but for checks") {
+    "reduce_scatter and all_gather: the reports add up to that of all_reduce, except for checks") {
   std::vector<report> whole(4), sums(4), parts(4);
   on_ranks(integers<float>(400000, 4, 5), [&](in_process& transport, auto& mine) {
     auto const rank = static_cast<std::size_t>(transport.rank());

@@ -21,15 +21,15 @@ using namespace hcomp::testing;
 namespace {
 
 constexpr int ranks = 4;
-constexpr int odd_one = 2;  // the rank that does something else
+constexpr int odd_one = 2;  // the rank with different arguments
 
-/// One rank's outcome, and whether its x kept every bit.
+/// Outcome of one rank, and whether its x kept every bit.
 struct refusal {
   std::vector<outcome> outcomes;
   bool unchanged = true;
 };
 
-/// Runs `call(transport, executor, x)` on all ranks, x being random.
+/// Runs `call(transport, executor, x)` on all ranks with random x.
 template <class F> refusal refused(F const& call, std::size_t values = 1000) {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 1, rank));
@@ -44,7 +44,7 @@ template <class F> refusal refused(F const& call, std::size_t values = 1000) {
   return result;
 }
 
-/// All ranks threw `what` with `text`, and x is as before.
+/// All ranks threw `what` with `text`, and x is unchanged.
 void check_refused(refusal const& result, std::string const& what, std::string const& text) {
   CAPTURE(to_text(result.outcomes));
   CHECK(all_ended_alike(result.outcomes, what));
@@ -52,7 +52,7 @@ void check_refused(refusal const& result, std::string const& what, std::string c
   CHECK(result.unchanged);
 }
 
-/// What one rank may have different from the others, and what is said about it.
+/// The argument in which one rank differs, and the expected text.
 struct difference {
   std::function<void(plan_options&, call_options&)> make;
   std::string text;
@@ -244,9 +244,9 @@ TEST_CASE("plan: after a refusal the same plan and transport work") {
   CHECK(sums == std::vector<float>(ranks, 16.f));
 }
 
-TEST_CASE("plan: what is wrong with one rank's arguments is refused on all, with its numbers") {
+TEST_CASE("plan: wrong arguments of one rank are refused on all ranks, with that rank's numbers") {
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
-                  // its own plan is for other values, the vectors agree
+                  // its own plan has another size; the vectors have equal sizes
                   plan sum(is_odd(transport) ? 999 : 1000, sign<>{}, transport, executor);
                   sum.all_reduce(x);
                 }),
@@ -278,7 +278,7 @@ TEST_CASE("plan: what is wrong with one rank's arguments is refused on all, with
                 "999, the weight is 1)");
 }
 
-TEST_CASE("plan: feedback of another size, or whose memory is x, is refused on all ranks") {
+TEST_CASE("plan: error feedback of another size, or whose memory is x, is refused on all ranks") {
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   plan sum(x.size(), sign<>{}, transport, executor);
                   error_feedback<float> feedback(is_odd(transport) ? 1001 : 1000);
@@ -299,7 +299,7 @@ TEST_CASE("plan: feedback of another size, or whose memory is x, is refused on a
 }
 
 TEST_CASE(
-    "plan: more summands than the codec holds are refused on all ranks, fitted ones are not") {
+    "plan: more summands than the codec holds are refused on all ranks, a fitted codec is not") {
   auto const summed = [](std::uint32_t summands, std::uint32_t weight) {
     return refused([=](in_process& transport, host_executor& executor, auto x) {
       all_reduce(x, sign_count<>{1.f, summands}, transport, executor, {.weight = weight});
@@ -312,7 +312,7 @@ TEST_CASE(
                 "all_reduce: codec 'sign_count' holds 4 summands, the ranks' weights add up to 8; "
                 "fit it: fit(codec, 8)");
   CHECK(all_ended_alike(summed(fit(sign_count<>{}, 4).summands, 1).outcomes, "returned"));
-  // 4 (2^30) is one more than sign has room for
+  // 4 (2^30) is one more than sign can hold
   check_refused(refused([](in_process& transport, host_executor& executor, auto x) {
                   all_reduce(x, sign<>{}, transport, executor, {.weight = 1u << 30});
                 }),
@@ -322,7 +322,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "plan: cannot be made with an algorithm of other codecs, a torus that does not fit, or a NaN") {
+    "plan: refuses another codec's algorithm, a torus that does not fit, and a NaN parameter") {
   in_process_world world(6);
   in_process transport(world, 0);
   host_executor executor;
@@ -385,7 +385,7 @@ TEST_CASE("plan without checks: another codec of the same size ends in a wire_er
   CHECK(result.unchanged);
 }
 
-TEST_CASE("plan: a rank that dies between two calls is named on all others, which do not wait") {
+TEST_CASE("plan: a rank that dies between two calls is named on all ranks, and no rank waits") {
   for (std::string const how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
     for (int dying = 0; dying < ranks; ++dying) {
       CAPTURE(how);

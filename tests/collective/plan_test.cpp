@@ -22,7 +22,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Everything that goes into one sum over all ranks.
+/// Inputs of one all-reduce.
 template <class C> struct sum_case {
   C codec;
   std::vector<std::vector<typename C::value_type>> x;  // [rank]
@@ -47,19 +47,20 @@ template <class C> auto all_reduced(sum_case<C> const& work) {
   });
 }
 
-/// Algorithms for `ranks` ranks: torus in its own, in one-row and in one-column shape.
+/// Algorithms for `ranks` ranks: the torus in its default, in one-row and in one-column shape.
 std::vector<algorithm> algorithms_for(int ranks) {
   return {algorithm::from("ring"),           algorithm::from("direct"),
           algorithm::from("aggregator"),     algorithm::from("torus"),
           {algorithm_kind::torus, 1, ranks}, {algorithm_kind::torus, ranks, 1}};
 }
 
-/// Empty, one, around words, around the blocks of a codec, a few blocks, around a block per rank.
+/// Sizes: empty, one, around words, around the blocks of a codec, a few blocks, around a block per
+/// rank.
 std::vector<std::size_t> sizes_for(std::size_t block, int ranks) {
   if (few_cases) return {0, 65, block + 1};
   auto const p = static_cast<std::size_t>(ranks);
   std::vector<std::size_t> sizes{0, 1, 63, 64, 65, 64 * p - 1, block - 1, block, block + 1};
-  if (ranks == 3 || ranks == 8)  // a block for every rank and one more; not always, for time
+  if (ranks == 3 || ranks == 8)  // a block per rank and one more; only sometimes, to save time
     for (auto const size : {p * block - 1, p * block, p * block + 1}) sizes.push_back(size);
   return sizes;
 }
@@ -85,7 +86,7 @@ std::vector<V> exact_sum(std::vector<std::vector<V>> const& x,
   return sum;
 }
 
-/// All ranks hold what the oracle says, bit for bit.
+/// All ranks hold the oracle's result, bit for bit.
 template <class C> void check_against_oracle(sum_case<C> const& work) {
   auto const expected =
       oracle<C>(work.codec, work.x, work.call, work.weights).sum(work.options.algorithm);
@@ -117,10 +118,11 @@ TEST_CASE(
     });
 }
 
-// Sanitizers take a minute to compile it, and find in other types what they find in float.
+// Not under sanitizers: it takes a minute to compile, and float covers the same code.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("all_reduce: the same for double, float16 and bfloat16 values") {
-  // a codec of numbers, one of bits and one of integers: how each type is encoded has other tests
+  // One codec of numbers, one of bits and one of integers. Other tests cover how each type is
+  // encoded.
   auto const check = []<class V>(V) {
     codec_list<identity<V>, sign<V>, thc<V>>::for_each([]<class C>() {
       for (int const ranks : {1, 3, 4})
@@ -143,7 +145,7 @@ TEST_CASE("all_reduce: the same for double, float16 and bfloat16 values") {
 #endif
 
 TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integers") {
-  // integers of at most 8 with weights of at most 15 in all: sums up to 120 fit bfloat16's 8 bits
+  // integers of at most 8 with a total weight of at most 15: sums up to 120 fit bfloat16's 8 bits
   auto const check = []<class C>(C const& codec) {
     for (int const ranks : up_to_8_ranks())
       for (auto const& name : algorithm_names)
@@ -202,7 +204,7 @@ TEST_CASE("all_reduce: sign_count gives exactly the weighted votes, as sum and a
       }
 }
 
-TEST_CASE("all_reduce: sign gives one rank's sign, and the sign of all where all agree") {
+TEST_CASE("all_reduce: sign gives one rank's sign, and the common sign where all ranks agree") {
   for (int const ranks : up_to_8_ranks())
     for (auto const& name : algorithm_names) {
       CAPTURE(ranks);
@@ -221,8 +223,8 @@ TEST_CASE("all_reduce: sign gives one rank's sign, and the sign of all where all
 }
 
 TEST_CASE("all_reduce: sign draws each rank with the probability of its weight") {
-  // Rank r alone has +: the share of + among n values is Binomial(n, w_r / W) / n; seeds are fixed,
-  // 4.5 standard errors leave one false alarm in 10^5 even if they were not.
+  // Only rank r is positive. The share of + among n values is Binomial(n, w_r / W) / n. Seeds are
+  // fixed. At 4.5 standard errors, free seeds would fail once in 10^5 runs.
   constexpr std::size_t values = 200000;
   struct {
     std::string name;
@@ -270,7 +272,7 @@ TEST_CASE("all_reduce: other seeds, steps and tensors draw other signs, the same
   CHECK(first_difference(first, drawn({.seed = 1, .step = 1, .tensor = 2})) != nowhere);
 }
 
-TEST_CASE("all_reduce: weights differ per rank, and the report tells their sum") {
+TEST_CASE("all_reduce: weights differ per rank, and the report has their sum") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : up_to_8_ranks())
       for (auto const& name : algorithm_names) {
@@ -351,7 +353,7 @@ TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
   });
 }
 
-TEST_CASE("all_reduce: checksums and missing checks change no bit") {
+TEST_CASE("all_reduce: enabling or disabling checksums and checks changes no bit") {
   builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
     sum_case<C> work{{}, integers<float>(10000, 5, 16), {}, {.seed = 17}};
@@ -369,7 +371,7 @@ TEST_CASE("all_reduce: checksums and missing checks change no bit") {
   });
 }
 
-TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x and of feedback") {
+TEST_CASE("all_reduce: decoding on arrival changes no bit of x and of the residual") {
   builtin_codecs<float>::for_each([]<class C>() {
     constexpr std::size_t values = 5 * C::block_values + 100;
     for (int const ranks : few_cases ? std::vector{4} : std::vector{1, 3, 4})
@@ -402,8 +404,8 @@ TEST_CASE("all_reduce: decoding parts while others arrive changes no bit, of x a
   });
 }
 
-TEST_CASE("plan: hundred calls on one plan give what hundred plans give") {
-  // what a call leaves behind in the plan must not matter to the next
+TEST_CASE("plan: a hundred calls on one plan give the results of a hundred plans") {
+  // state that a call leaves in the plan must not affect the next one
   constexpr int ranks = 3;
   auto const x = integers<float>(9000, ranks, 18);
   auto const by_plan = on_ranks(x, [&](in_process& transport, auto& mine) {
@@ -425,7 +427,7 @@ TEST_CASE("plan: hundred calls on one plan give what hundred plans give") {
     CHECK(first_difference(by_plan[rank], by_plans[rank]) == nowhere);
 }
 
-TEST_CASE("plan: set_codec holds from the next call on, and other block sizes are refused") {
+TEST_CASE("plan: set_codec takes effect from the next call on, and other block sizes are refused") {
   std::vector<std::vector<float>> const x(2, std::vector<float>(100, 1.f));
   auto const got = on_ranks(x, [](in_process& transport, auto& mine) {
     host_executor executor;

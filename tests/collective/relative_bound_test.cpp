@@ -1,7 +1,7 @@
 // build: sanitized
 /// @file
-/// Bounds that are a share of the largest value: plans agree on that value in every call, and then
-/// sum as if its share had been given.
+/// Bounds relative to the largest value: plans agree on that value in every call, and then give the
+/// result of the absolute bound.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ namespace {
 
 template <class T> using vectors_of = std::vector<std::vector<T>>;
 
-/// Of either sign, of 40 powers of two up to `size`.
+/// Values of either sign, over 40 powers of two up to `size`.
 template <class T>
 vectors_of<T> values_up_to(double size, int ranks, std::size_t n, std::uint64_t seed) {
   vectors_of<T> x;
@@ -51,7 +51,7 @@ template <class T> double largest_in(vectors_of<T> const& x) {
   return most;
 }
 
-/// What rank 0 has, which all have.
+/// The values of rank 0, which are equal on all ranks.
 template <class T> struct result_of {
   std::vector<T> answer;
   report told;
@@ -75,14 +75,14 @@ result_of<T> sum_by(error_bounded<T> const& codec, vectors_of<T> const& x, plan_
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("relative bound: a sum is that of its share of the largest value", T, float,
+TEST_CASE_TEMPLATE("relative bound: the result is that of the equivalent absolute bound", T, float,
                    double) {
   constexpr bool is_float = std::is_same_v<T, float>;
   struct {
     double size, share;
   } const cases[] = {{1, 1e-2},
                      {3e4, 1e-5},
-                     {is_float ? 1e-20 : 1e-200, 1e-6},  // floats: more bits than integers have
+                     {is_float ? 1e-20 : 1e-200, 1e-6},  // for floats: more bits than integers have
                      {is_float ? 1e20 : 1e200, is_float ? 1e-8 : 1e-13}};
   for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 2, 3, 6})
     for (auto const& how : merging_algorithms(ranks))
@@ -111,8 +111,8 @@ TEST_CASE_TEMPLATE("relative bound: a sum is that of its share of the largest va
       }
 }
 
-TEST_CASE_TEMPLATE("relative bound: of every call, by whoever has the largest value", T, float,
-                   double) {
+TEST_CASE_TEMPLATE("relative bound: relates to the largest value of each call, on any rank", T,
+                   float, double) {
   error_bounded<T> const codec({.bound = 1e-4, .relative = true});
   int const ranks = 3;
   auto small = values_up_to<T>(1, ranks, 1000, 2);
@@ -128,11 +128,11 @@ TEST_CASE_TEMPLATE("relative bound: of every call, by whoever has the largest va
       CHECK(std::fabs(static_cast<double>(mine[500]) + static_cast<double>(largest)) <=
             2 + told.bound);
     }
-    // means: of the sum's bound
+    // means: relative to the bound of the sum
     auto mine = small[rank];
     double const of_mean = sum.all_reduce(mine, {.op = reduce_op::mean}).bound;
     CHECK(of_mean == doctest::Approx(1e-4 * largest_in(small) / ranks).epsilon(1e-5));
-    // nothing at all, and so little that there is no share of it
+    // only zeros, and values too small for a bound relative to them
     std::vector<T> none(1000);
     sum.all_reduce(none);
     for (T const value : none) CHECK(value == 0);
@@ -142,7 +142,8 @@ TEST_CASE_TEMPLATE("relative bound: of every call, by whoever has the largest va
   });
 }
 
-TEST_CASE_TEMPLATE("relative bound: NaN and infinity are no largest values", T, float, double) {
+TEST_CASE_TEMPLATE("relative bound: NaN and infinity do not count as the largest value", T, float,
+                   double) {
   auto x = values_up_to<T>(1, 3, 2000, 3);
   double const bound = 1e-3 * largest_in(x);
   x[1][700] = std::numeric_limits<T>::infinity();
@@ -154,7 +155,7 @@ TEST_CASE_TEMPLATE("relative bound: NaN and infinity are no largest values", T, 
   CHECK(std::isnan(found.answer[701]));
 }
 
-TEST_CASE_TEMPLATE("relative bound: codes are of a codec that is fitted", T, float, double) {
+TEST_CASE_TEMPLATE("relative bound: encoded vectors come from a fitted codec", T, float, double) {
   error_bounded<T> const codec({.bound = 0.25, .ranks = 4, .relative = true});
   std::vector<T> const x{1, -8, 2};
   std::vector<std::byte> out(codec.capacity(3));
@@ -166,12 +167,12 @@ TEST_CASE_TEMPLATE("relative bound: codes are of a codec that is fitted", T, flo
   CHECK(fitted.options() == error_bounded_options{.bound = 2, .ranks = 2});
   out.resize(fitted.encode(x, out));
   CHECK_THROWS_AS(codec.check(out, 3), wire_error);
-  // what no rank can have measured
+  // a value that no rank can have measured
   for (std::uint32_t const largest : {0x7fffffffu, 0xffffffffu, 0x80000000u})
     CHECK(codec.fitted(largest, 2).bound() <= 0x1p-90);
 }
 
-TEST_CASE("relative bound: ranks that mean other bounds are refused, all of them") {
+TEST_CASE("relative bound: ranks that disagree on the bound are all refused") {
   auto const ended = outcomes_on(2, [](in_process& transport) {
     host_executor executor;
     plan sum(100, error_bounded({.bound = 1e-3, .relative = transport.rank() == 1}), transport,

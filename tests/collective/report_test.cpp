@@ -1,7 +1,7 @@
 // build: sanitized
 
 /// @file
-/// What a report says about the values of a call, and of the time of the call before.
+/// Fields of a report about the values of a call and the time of the previous call.
 
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::size_t values = 3 * 16384 + 4096;
 
-/// report::dominance of each of two ranks; rank 1 has `large` in the place of one value.
+/// report::dominance of each of two ranks. Rank 1 has `large` at one index.
 template <class C> std::vector<double> dominances(C const& codec, float large, bool on_device) {
   std::vector<double> found(2);
   run_ranks(2, [&](in_process& transport) {
@@ -52,10 +52,10 @@ template <class C> std::vector<double> dominances(C const& codec, float large, b
 
 }  // namespace
 
-TEST_CASE("report: a value that dominates the unit of others is told to the rank that has it") {
+TEST_CASE("report: a value that dominates its transform is reported to the rank that has it") {
   auto const codec = fit(thc<>(), 2);
-  // A sixteenth of 4096 uniform values: 256 squares of mean 1/3 and standard deviation 0.3 have
-  // a share within 1/16 (1 +- 0.25), 5 standard errors and the largest of 16 of 13 transforms.
+  // A sixteenth of 4096 uniform values: 256 squares of mean 1/3 and standard deviation 0.3 have a
+  // share within 1/16 (1 +- 0.25): 5 standard errors, for the largest of 16 of 13 transforms.
   double const alike = 1.25 / 16;
   for (bool const on_device : {false, true}) {
     CAPTURE(on_device);
@@ -77,7 +77,7 @@ TEST_CASE("report: a value that dominates the unit of others is told to the rank
 }
 
 TEST_CASE(
-    "report: dominance is of values and feedback, 0 of zeros, and the larger of two reports") {
+    "report: dominance includes values and residual, is 0 for zeros, and adds up as the maximum") {
   run_ranks(1, [](in_process& transport) {
     host_executor executor;
     plan sum(4096, thc<>(), transport, executor);
@@ -99,7 +99,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("report: all ranks hear what the call before took where it took longest") {
+TEST_CASE("report: all ranks get the previous call's time on the slowest rank") {
   constexpr int ranks = 3;
   std::vector<report> first(ranks), second(ranks), failed(ranks), unchecked(ranks);
   run_ranks(ranks, [&](in_process& transport) {
@@ -121,7 +121,7 @@ TEST_CASE("report: all ranks hear what the call before took where it took longes
   for (auto const& one : first) longest = std::max(longest, one.seconds() - one.seconds_agree);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     CHECK(first[rank].seconds_of_last == 0);
-    CHECK(second[rank].seconds_of_last >= longest);  // and what was between its phases
+    CHECK(second[rank].seconds_of_last >= longest);  // and the time between its phases
     CHECK(second[rank].seconds_of_last == second[0].seconds_of_last);
     CHECK(failed[rank].seconds_of_last == 0);
     CHECK(unchecked[rank].seconds_of_last == 0);

@@ -1,8 +1,8 @@
 // build: sanitized
 
 /// @file
-/// Plans of the codec `reproducible`: whatever ranks hold the summands, and however they are summed,
-/// the bits are those that blocks merged by hand give.
+/// Plans of the codec `reproducible`: for every distribution over ranks and every algorithm, the
+/// bits are those of blocks merged by hand.
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ namespace {
 
 template <class T> using vectors = std::vector<std::vector<T>>;
 
-/// `count` vectors of numbers of 40 powers of two, with opposites and zeros among them.
+/// `count` vectors of numbers over 40 powers of two, with opposites and zeros among them.
 template <class T> vectors<T> summands(std::size_t count, std::size_t values) {
   vectors<T> x;
   for (std::size_t k = 0; k < count; ++k) {
@@ -44,7 +44,7 @@ template <class T> vectors<T> summands(std::size_t count, std::size_t values) {
   return x;
 }
 
-/// The sum of them, block by block in their order.
+/// Their sum, block by block in order.
 template <class T> std::vector<T> by_hand(vectors<T> const& x) {
   reproducible<T> const codec;
   std::vector<std::byte> sum;
@@ -62,7 +62,7 @@ template <class T> std::vector<T> by_hand(vectors<T> const& x) {
   return result;
 }
 
-/// What all ranks have in the end; the same on each.
+/// The result of all ranks, which must be equal on each.
 template <class C>
 std::vector<typename C::value_type> by_plan(C const& codec,
                                             vectors<typename C::value_type> const& of_ranks,
@@ -81,7 +81,7 @@ char const* const algorithms[] = {"ring", "torus", "direct", "recursive_doubling
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reproducible plans: 1 to 8 ranks, in any order, give one sum", T, float,
+TEST_CASE_TEMPLATE("reproducible plans: 1 to 8 ranks, in any order, give the same sum", T, float,
                    double) {
   for (std::size_t const values : {1, 1000, 20'000})
     for (int const ranks : up_to_8_ranks()) {
@@ -115,7 +115,7 @@ TEST_CASE_TEMPLATE("reproducible plans: ranks that have only zeros change no bit
   }
 }
 
-TEST_CASE("reproducible plans: bits that the numbers of this test's ranks change in plain sums") {
+TEST_CASE("reproducible plans: reversing these inputs' ranks changes bits of a plain sum") {
   auto x = summands<double>(6, 1000);
   auto const first = by_plan(identity<double>{}, x, "ring");
   std::reverse(x.begin(), x.end());

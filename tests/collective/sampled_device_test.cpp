@@ -1,7 +1,7 @@
 // build: sanitized
 
 /// @file
-/// Owner selection on devices: what it is on hosts. The host touches no device memory.
+/// Sampled selection on devices gives the bits of hosts. The host touches no device memory.
 
 #include <doctest/doctest.h>
 
@@ -43,8 +43,8 @@ vectors values_of(int ranks, std::size_t n) {
   return x;
 }
 
-/// x after a call by other weights than two before, which were for another vector. Rank `host` is
-/// no device.
+/// x after a call that follows two calls with other weights and another vector. Rank `host` has no
+/// device.
 vectors selected(vectors const& x, plan_options const& options, call_options const& call, int host,
                  std::vector<std::uint64_t>& sent) {
   sent.assign(x.size(), 0);
@@ -83,7 +83,7 @@ vectors selected(vectors const& x, plan_options const& options, call_options con
 }  // namespace
 
 TEST_CASE("sampled on devices: the bits and the bytes of CPUs") {
-  for (int const ranks : {1, 3, 4, 12})  // of the last a lot for each value
+  for (int const ranks : {1, 3, 4, 12})  // 12 ranks draw one random number per value
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, 3 * block + 77})
       for (bool const flag : {false, true}) {
         CAPTURE(ranks);
@@ -97,7 +97,7 @@ TEST_CASE("sampled on devices: the bits and the bytes of CPUs") {
         std::vector<std::uint64_t> expected, sent;
         constexpr int nobody = 1000;
         auto const wanted = selected(x, options, call, -1, expected);
-        for (int const host : {nobody, ranks / 2}) {  // devices alone, and beside a host
+        for (int const host : {nobody, ranks / 2}) {  // devices only, and with one host
           CAPTURE(host);
           auto const found = selected(x, options, call, host, sent);
           CHECK(sent == expected);
@@ -138,7 +138,7 @@ TEST_CASE("sampled on devices: NaN is refused on all ranks alike, or makes all N
   }
 }
 
-TEST_CASE("sampled on devices: a damaged message is told as on CPUs") {
+TEST_CASE("sampled on devices: damage is reported as on CPUs") {
   constexpr std::size_t n = 2 * block + 5;
   auto const x = values_of(3, n);
   auto const damaged = [&](bool on_device, bool checksum, std::size_t byte) {
@@ -172,7 +172,7 @@ TEST_CASE("sampled on devices: a damaged message is told as on CPUs") {
       CHECK(found == damaged(false, checksum, byte));
       complaints += found[0].what == "wire_error";
     }
-  CHECK(complaints == 11);  // of rank 0 only with checksums: it does not get that message
+  CHECK(complaints == 11);  // rank 0 only with checksums: it does not receive that message
 }
 
 TEST_CASE("sampled on devices: values of one rank in host memory are refused on all") {
@@ -182,7 +182,7 @@ TEST_CASE("sampled on devices: values of one rank in host memory are refused on 
   });
 }
 
-TEST_CASE("sampled: workers in warps keep and put back the bits that one worker does") {
+TEST_CASE("sampled: workers in warps compute the bits of one worker") {
   constexpr std::size_t n = block + 70 * 64 + 5;
   for (std::size_t const ranks :
        {std::size_t{1}, std::size_t{2}, std::size_t{5}, std::size_t{19}}) {

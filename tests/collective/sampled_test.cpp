@@ -97,7 +97,7 @@ TEST_CASE("sampled: the same for double, float16 and bfloat16 values") {
 }
 
 TEST_CASE("sampled: sampled_sign, ORed by hand, gives the same signs") {
-  for (int const ranks : {1, 3, 8, 10, 11, -13, 24}) {  // below 0: of equal weights
+  for (int const ranks : {1, 3, 8, 10, 11, -13, 24}) {  // below 0: equal weights
     CAPTURE(ranks);
     auto const x = signs<float>(70001, std::abs(ranks), 5);
     selected_run run{.reports = {}, .call = {.seed = 6, .op = reduce_op::mean}};
@@ -116,7 +116,7 @@ TEST_CASE("sampled: sampled_sign, ORed by hand, gives the same signs") {
 }
 
 TEST_CASE("sampled: draws each rank with the probability of its weight") {
-  // Rank r alone has +: the share of + among n values is Binomial(n, w_r / W) / n.
+  // Only rank r is positive. The share of + among n values is Binomial(n, w_r / W) / n.
   constexpr std::size_t values = 200000;
   constexpr int ranks = 5;
   selected_run run{.reports = {}, .call = {.seed = 7}, .weights = {1, 2, 3, 4, 7}};
@@ -144,12 +144,13 @@ TEST_CASE("sampled: threads, checksums, missing checks and segments change no bi
         for (std::size_t const segment : {std::size_t{1}, 2 * (block / 8 + 32), 3 * block}) {
           run.options.checksum = checksum;
           run.options.check = check;
-          run.options.segment_bytes = segment;  // a block, two, all six
+          run.options.segment_bytes = segment;  // one block, two, all six
           CHECK(run(x) == plain);
         }
 }
 
-TEST_CASE("sampled: one object, changing weights and magnitudes, as many objects would do") {
+TEST_CASE(
+    "sampled: one object with changing weights and magnitudes gives the results of new objects") {
   auto const x = signs<float>(3000, 3, 10);
   auto const steps = [&](bool one_object) {
     return on_ranks(x, [&](in_process& transport, auto& mine) {

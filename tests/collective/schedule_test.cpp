@@ -14,7 +14,7 @@ using namespace hcomp;
 
 namespace {
 
-/// How often each rank's values are in one part of one rank.
+/// How often one part of one rank includes each rank's values.
 using contributions = std::vector<int>;
 
 std::vector<schedule> schedules_of(algorithm const& how, int size) {
@@ -27,7 +27,7 @@ std::vector<hop> const& hops_of(schedule const& s, bool gather) {
   return gather ? s.gather : s.reduce;
 }
 
-/// What all ranks' hops, made at the same time, turn the parts into: [rank][part].
+/// Contents of the parts after all ranks' hops, executed simultaneously: [rank][part].
 std::vector<std::vector<contributions>> played(std::vector<schedule> const& all, bool gather,
                                                std::vector<std::vector<contributions>> state) {
   for (std::size_t h = 0; h < hops_of(all[0], gather).size(); ++h) {
@@ -43,7 +43,7 @@ std::vector<std::vector<contributions>> played(std::vector<schedule> const& all,
   return state;
 }
 
-/// Everything that must hold for any schedule of an all-reduce.
+/// Conditions that hold for every schedule of an all-reduce.
 void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
   CAPTURE(how.name());
   CAPTURE(size);
@@ -61,8 +61,8 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
         CAPTURE(h);
         REQUIRE(mine[h].from != static_cast<int>(rank));
         REQUIRE(mine[h].receive.end() <= parts);
-        // What I receive is what the peer sends me at the same hop. With one message per pair and
-        // hop this is also the order of the messages of every pair.
+        // A rank receives what its peer sends to it at the same hop. With one message per pair and
+        // hop, this is also the order of the messages of every pair.
         auto const& peer = hops_of(all[static_cast<std::size_t>(mine[h].from)], gather);
         REQUIRE(peer.size() > h);
         REQUIRE(peer[h].to == static_cast<int>(rank));
@@ -96,7 +96,7 @@ void check_schedule(algorithm const& how, int size, std::size_t expected_hops) {
 
 }  // namespace
 
-TEST_CASE("ring: what I receive is what my predecessor sends") {
+TEST_CASE("ring: a rank receives what its predecessor sends") {
   for (int size = 1; size <= 64; ++size)
     for (int rank = 0; rank < size; ++rank)
       for (int hop = 0; hop < size - 1; ++hop) {
@@ -130,7 +130,7 @@ TEST_CASE("direct: every rank's values reach every part once, and every part eve
     check_schedule(algorithm::from("direct"), size, static_cast<std::size_t>(size - 1));
 }
 
-TEST_CASE("aggregator: rank 0 hears from all others in their order, and answers them") {
+TEST_CASE("aggregator: rank 0 receives from all ranks in their order, and answers them") {
   for (int size = 1; size <= 16; ++size)
     for (auto const& s : schedules_of(algorithm::from("aggregator"), size)) {
       CAPTURE(size);
@@ -154,8 +154,8 @@ TEST_CASE("aggregator: rank 0 hears from all others in their order, and answers 
     }
 }
 
-TEST_CASE("direct: a rank that has not received anything yet can send everything it will send") {
-  // two steps of latency: nothing that is sent depends on something received in the same phase
+TEST_CASE("direct: a rank can send all its messages of a phase before it receives any") {
+  // two steps of latency: no message depends on one received in the same phase
   for (int size = 2; size <= 16; ++size)
     for (auto const& s : schedules_of(algorithm::from("direct"), size)) {
       for (auto const& hop : s.reduce) REQUIRE(hop.send.first != s.shard.first);
@@ -175,7 +175,7 @@ TEST_CASE(
   for (int size = 1; size <= 33; ++size) {
     CAPTURE(size);
     auto const all = schedules_of(algorithm::from("recursive_doubling"), size);
-    // A rank holds sets of ranks; hops are made as soon as both partners have come to them.
+    // A rank holds sets of ranks. A hop is made as soon as both partners have reached it.
     auto const ranks = static_cast<std::size_t>(size);
     std::vector<contributions> state(ranks, contributions(ranks, 0));
     for (std::size_t r = 0; r < ranks; ++r) state[r][r] = 1;
@@ -224,7 +224,7 @@ TEST_CASE("torus: messages stay within a row or within a column") {
           }
 }
 
-TEST_CASE("torus: without a shape it is the squarest one") {
+TEST_CASE("torus: without a shape it is as square as possible") {
   for (int size = 1; size <= 24; ++size) {
     CAPTURE(size);
     auto const shape = algorithm::from("torus").fitted(size);
@@ -268,7 +268,7 @@ TEST_CASE("schedule: parts cut any number of blocks without gap or overlap, even
     }
 }
 
-TEST_CASE("every algorithm with a schedule: rank 0 or 1 makes as many hops as any") {
+TEST_CASE("every algorithm with a schedule: no rank makes more hops than rank 0 or 1") {
   for (auto const& row : detail::algorithm_rows) {
     algorithm const how{row.kind};
     CHECK(algorithm::from(row.name) == how);

@@ -56,8 +56,8 @@ auto const untampered = [](in_process& inner) {
   return tampered_transport(inner, [](int, int, std::span<std::byte>) {});
 };
 
-/// body(plan, x, y) on one rank, with a plan for them on a host or on a device; what becomes of
-/// both.
+/// Runs body(plan, x, y) on one rank, with a plan for x and y in host or in device memory. x and y
+/// get the results.
 template <class Lane, class F>
 void on_plan(tampered_transport& transport, settings const& options, bool is_device,
              std::vector<float>& x, std::vector<float>& y, F const& body) {
@@ -80,15 +80,15 @@ void on_plan(tampered_transport& transport, settings const& options, bool is_dev
   y = y_there.host();
 }
 
-/// Vectors of all ranks after two calls with one plan, and what was said of the second.
+/// Vectors of all ranks after two calls with one plan, and the report of the second call.
 struct sums {
   sparse::vectors first, x;
-  std::vector<std::string> choices;  ///< of each rank
+  std::vector<std::string> choices;  ///< per rank
   std::vector<std::uint64_t> sent;
   std::vector<int> hops;
 };
 
-/// By ranks of which some are on devices.
+/// Some of the ranks are on devices.
 template <class Lane>
 sums sums_of(sparse::vectors const& x, settings const& options, reduce_op result,
              bool (*is_device)(int rank), operation what = operation::all_reduce) {
@@ -155,7 +155,7 @@ template <class Lane> void check_sums(std::vector<int> const& all_ranks) {
         }
 }
 
-/// Sketches that peel, that leave some values beside, or all.
+/// Sketches that peel completely, that leave some values out, or that leave all values out.
 template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks) {
   for (int const ranks : all_ranks)
     for (double const density : {0.0, 0.001, 0.2, 1.0})
@@ -179,7 +179,7 @@ template <class Lane> void check_sketched_sums(std::vector<int> const& all_ranks
         }
 }
 
-/// By shards, which begin and end in the middle of runs, or have no values.
+/// Shards that begin and end in the middle of runs, or are empty.
 template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
   sparse_strategies const dense{.packed = false, .sketched = false}, packed{.dense = false};
   for (int const ranks : all_ranks)
@@ -209,7 +209,7 @@ template <class Lane> void check_shards(std::vector<int> const& all_ranks) {
         }
 }
 
-/// How ranks end, of which some are on devices, and whether x kept every bit.
+/// Outcomes of all ranks, some of them on devices. Checks that x kept every bit.
 template <class Lane, class MakeTransport>
 std::vector<outcome> ends_of(sparse::vectors const& x, settings const& options,
                              MakeTransport const& make, bool (*is_device)(int rank) = all,
@@ -236,11 +236,12 @@ TEST_CASE("sparse plan on devices: the bits and the choice of plans on CPUs, in 
   if (!few_cases) check_sums<std::uint64_t>({3});
 }
 
-TEST_CASE("sparse plan on devices: sketched sums have the bits and the bytes of those on CPUs") {
+TEST_CASE(
+    "sparse plan on devices: sketched all-reduces have the bits and the bytes of those on CPUs") {
   check_sketched_sums<std::uint32_t>(numbers_of_ranks);
   if (!few_cases) check_sketched_sums<std::uint64_t>({2});
 }
-TEST_CASE("sparse plan on devices: nodes and devices make one sum") {
+TEST_CASE("sparse plan on devices: ranks on CPUs and on devices share one all-reduce") {
   for (double const density : {0.02, 0.6}) {
     CAPTURE(density);
     auto const x = sparse::ranks_of(3, 2 * detail::run_values + 100, density);
@@ -256,7 +257,7 @@ TEST_CASE("sparse plan on devices: shards have the bits and the bytes of those o
   if (!few_cases) check_shards<std::uint64_t>({3});
 }
 
-TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' and NaN's too") {
+TEST_CASE("sparse plan on devices: all_gather keeps every bit of shards, also of zeros and NaN") {
   auto x = sparse::ranks_of(3, 20000, 0.5);
   x[1][9000] = same_bits<float>(0x7fc12345u);
   x[2][19999] = -0.0f;
@@ -267,8 +268,8 @@ TEST_CASE("sparse plan on devices: all_gather gives every bit of shards, zeros' 
 }
 
 TEST_CASE(
-    "sparse plan on devices: NaN is refused on all ranks as on CPUs, x is unchanged, or it "
-    "passes") {
+    "sparse plan on devices: NaN is refused on all ranks as on CPUs, with x unchanged, or "
+    "propagates") {
   for (float const special :
        {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
     auto x = sparse::ranks_of(3, 50000, 0.01);
@@ -303,7 +304,7 @@ TEST_CASE("sparse plan on devices: float sums that overflow are refused as on CP
 
 namespace {
 
-/// A transport that flips a bit of rank 0's message number `message` of those with blocks or
+/// A transport that flips a bit of rank 0's message number `message` among those with blocks or
 /// shards.
 auto flips(int message, std::size_t byte) {
   return [=](in_process& inner) {
@@ -332,7 +333,7 @@ auto damages_first(std::uint8_t codec) {
 
 }  // namespace
 
-TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ranks") {
+TEST_CASE("sparse plan on devices: a damaged index is reported on all ranks") {
   auto const outcomes = ends_of<std::uint32_t>(
       sparse::ranks_of(3, 20000, 0.01),
       {.plan = {.algorithm = algorithm::from("ring"), .checksum = true}},
@@ -340,7 +341,7 @@ TEST_CASE("sparse plan on devices: an index damaged on its way is told on all ra
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "wire_error"));
 }
-TEST_CASE("sparse plan on devices: shards damaged on their way are told as on CPUs") {
+TEST_CASE("sparse plan on devices: damaged shards are reported as on CPUs") {
   auto const x = sparse::ranks_of(3, 20000, 0.1);
   for (auto const what : operations)
     for (int const message : {0, 3})  // to an owner, and from one
@@ -358,18 +359,18 @@ TEST_CASE("sparse plan on devices: shards damaged on their way are told as on CP
         CHECK(ends_of<std::uint32_t>(x, options, damage, all_but_one, what) == wanted);
       }
 }
-TEST_CASE("sparse plan on devices: a sum without what a rank has given is refused as on CPUs") {
+TEST_CASE("sparse plan on devices: a sum that lacks a rank's values is refused as on CPUs") {
   sparse::vectors x(3, std::vector<float>(9000));
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
-  // the first place in the list of what rank 0's first sum has: 4 instead of 0
+  // the first index in the list of rank 0's first sum: 4 instead of 0
   auto const damage = flips(3, block_header_bytes + detail::sparse::lists_of(3008));
   auto const wanted = ends_of<std::uint32_t>(x, {}, damage, none);
   CAPTURE(to_text(wanted));
   CHECK(all_ended_alike(wanted, "wire_error"));
   CHECK(ends_of<std::uint32_t>(x, {}, damage) == wanted);
 }
-TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ranks") {
+TEST_CASE("sparse plan on devices: damaged cells are reported on all ranks") {
   auto const outcomes = ends_of<std::uint32_t>(sparse::ranks_of(3, 20000, 0.01),
                                                {.strategies = {.dense = false, .packed = false},
                                                 .plan = {.algorithm = algorithm::from("ring")}},
@@ -380,7 +381,8 @@ TEST_CASE("sparse plan on devices: cells damaged on their way are told on all ra
 }
 
 TEST_CASE(
-    "sparse plan on devices: a union that lacks this rank's marks, or has marks beyond, is one") {
+    "sparse plan on devices: a union that lacks this rank's marks, or has marks beyond the end, is "
+    "damage") {
   constexpr std::size_t values = detail::run_values + 70;
   auto const x = sparse::values(values, 0.1, {.seed = 5});
   std::size_t const words = sparse_index::words(values);
@@ -414,7 +416,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sparse plan on devices: what it cannot be made for is refused") {
+TEST_CASE("sparse plan on devices: impossible settings are refused") {
   auto const text_of = []<class Lane>(Lane, settings const& options) {
     std::string text = "nothing";
     run_ranks(1, [&](in_process& transport) {
@@ -458,7 +460,7 @@ TEST_CASE("sparse plan on devices: values of one rank in host memory are refused
 
 namespace {
 
-/// An executor of host memory that works at once: a device's, as far as types go.
+/// An executor of host memory that works synchronously and has a device's types.
 template <class Run> class simple_executor {
  public:
   static constexpr memory_space space = memory_space::device;
@@ -479,7 +481,7 @@ template <class Run> class simple_executor {
     return {};
   }
 };
-/// Whether blocks add up what those before them have: then they come one after the other.
+/// Whether blocks build on the results of the blocks before them. Such blocks run in order.
 template <class F> constexpr bool has_order = requires(F const& f) { f.order; };
 
 /// Three blocks at once, the last first, each by one worker.
@@ -512,8 +514,8 @@ struct by_warps {
   }
 };
 
-/// Whether sketches by such an executor claim what lhc::sketch_plan claims, in its order, and have
-/// the lanes and values of lhc.
+/// Checks that sketches on such an executor make the claims of lhc::sketch_plan, in its order, and
+/// have the lanes and values of lhc.
 template <class Run>
 void check_sketches(std::size_t values, double density, lhc_options const& options) {
   using lane_type = std::uint32_t;
@@ -585,7 +587,7 @@ TEST_CASE("sparse plan on devices: blocks of warps claim and read what one worke
 }
 
 TEST_CASE(
-    "sparse plan on devices: cells that the index does not explain are told as on CPUs, and x "
+    "sparse plan on devices: cells that the index does not explain are reported as on CPUs, and x "
     "keeps every bit") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = detail::run_values + 70;
@@ -593,7 +595,7 @@ TEST_CASE(
   lossless_sparse<lane_type> const sketches{.strategies = {.dense = false, .packed = false}};
   detail::sparse_phases<lossless_sparse<lane_type>, guarded_executor> phases(
       sketches, values, {.ranks = 2}, executor);
-  for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than it must be
+  for (double const density : {0.3, 0.02, 1.0}) {  // memory grows, or is larger than needed
     CAPTURE(density);
     auto const x = sparse::values(values, density, {.seed = 1});
     lhc<lane_type> host({.ranks = 2});
@@ -637,7 +639,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sparse runs: many workers make what one worker makes") {
+TEST_CASE("sparse runs: many workers compute the runs of one worker") {
   using lane_type = std::uint32_t;
   constexpr std::size_t values = 5 * detail::run_values + 333;  // more than one share
   std::size_t const words = detail::sparse::index_words(values), runs = detail::runs_of(values);

@@ -56,7 +56,7 @@ sparse::vectors vectors(int ranks, std::size_t n, double density) {
   return x;
 }
 
-/// Calls `body(plan, x)` on all ranks; every rank's x afterwards.
+/// Calls `body(plan, x)` on all ranks. Returns every rank's x afterwards.
 template <class Lane, class F>
 sparse::vectors on_plans(sparse::vectors const& x, settings const& options, F const& body) {
   return on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
@@ -71,7 +71,7 @@ sparse::vectors all_reduced(sparse::vectors const& x, settings const& options = 
   return on_plans<Lane>(x, options, [&](auto& sum, auto mine) { sum.all_reduce(mine, call); });
 }
 
-/// Every rank's is `expected`, as numbers; and all have the same bits.
+/// Every rank's vector equals `expected` as numbers, and all have the same bits.
 bool all_are(sparse::vectors const& all, std::vector<float> const& expected) {
   for (auto const& one : all)
     if (one != expected || first_difference(one, all[0]) != nowhere) return false;
@@ -102,7 +102,7 @@ TEST_CASE("sparse plan: fixed point gives the exact sum by every algorithm, on a
   check_exact<std::uint64_t>({1000});
 }
 
-TEST_CASE("sparse plan: one dense word among zeros, and one value, arrive where they were") {
+TEST_CASE("sparse plan: one dense word among zeros, and one value, keep their places") {
   for (std::size_t const at : {0, 64, 3968}) {
     auto x = vectors(3, 4000, 0);
     for (std::size_t i = at; i < std::min<std::size_t>(at + 64, 4000); ++i) x[1][i] = 0.5f;
@@ -112,7 +112,9 @@ TEST_CASE("sparse plan: one dense word among zeros, and one value, arrive where 
   }
 }
 
-TEST_CASE("sparse plan: floats by recursive_doubling equal those of a dense plan, others nearly") {
+TEST_CASE(
+    "sparse plan: floats by recursive_doubling equal those of a dense plan, by other algorithms "
+    "nearly") {
   for (int const ranks : rank_counts)
     for (double const density : {0.01, 0.9})
       for (auto const& how : algorithms) {
@@ -138,7 +140,7 @@ TEST_CASE("sparse plan: floats by recursive_doubling equal those of a dense plan
       }
 }
 
-TEST_CASE("sparse plan: every way gives the same bits, and means are sums divided") {
+TEST_CASE("sparse plan: every strategy gives the same bits, and means are sums divided") {
   auto const x = vectors(4, 5000, 0.2);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
   for (auto const& strategies :
@@ -148,13 +150,13 @@ TEST_CASE("sparse plan: every way gives the same bits, and means are sums divide
     CHECK(all_are(all_reduced<std::uint32_t>(x, {.strategies = strategies}), expected));
     auto const means =
         all_reduced<std::uint32_t>(x, {.strategies = strategies}, {.op = reduce_op::mean});
-    auto quarter = expected;  // of four ranks: exact
+    auto quarter = expected;  // division by 4 ranks is exact
     for (float& value : quarter) value /= 4;
     CHECK(all_are(means, quarter));
   }
 }
 
-TEST_CASE("sparse plan: sums are the same without checks, in small segments, by two threads") {
+TEST_CASE("sparse plan: results are the same without checks, in small segments, with two threads") {
   auto const x = vectors(4, 50'000, 0.3);
   auto const expected = sparse::fixed_sum<std::uint64_t>(x);
   auto shards = x;
@@ -173,7 +175,7 @@ TEST_CASE("sparse plan: sums are the same without checks, in small segments, by 
   CHECK(all_are(found, expected));
 }
 
-TEST_CASE("sparse plan: one plan sums vectors of any density, one after the other") {
+TEST_CASE("sparse plan: one plan reduces vectors of any density, one after the other") {
   std::vector<sparse::vectors> steps;
   for (double const density : {0.3, 0.01, 0.01, 1.0, 0.0, 0.05})
     steps.push_back(vectors(3, 3000, density));
@@ -206,7 +208,7 @@ TEST_CASE("sparse plan: one plan sums vectors of any density, one after the othe
   CHECK(texts[0][4].starts_with("sparse_union: 0 of 3000 values"));
 }
 
-TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left over") {
+TEST_CASE("sparse plan: shards distribute the words evenly, and every rank has a shard") {
   for (int const ranks : rank_counts)
     for (std::size_t const n : {0, 1, 64, 65, 1000, 20'001}) {
       CAPTURE(ranks);
@@ -230,13 +232,14 @@ TEST_CASE("sparse plan: shards share the words out evenly, and nobody is left ov
     }
 }
 
-TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest as it was") {
+TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest unchanged") {
   for (int const ranks : rank_counts)
     for (std::size_t const n : {0, 64, 10'001})
       for (double const density : {0.0, 0.01, 0.5, 1.0})
         for (auto const result : {reduce_op::sum, reduce_op::mean})
           for (bool const checksum : {false, true}) {
-            if ((checksum || result == reduce_op::mean) && density != 0.5) continue;  // for time
+            // to save time
+            if ((checksum || result == reduce_op::mean) && density != 0.5) continue;
             CAPTURE(ranks);
             CAPTURE(n);
             CAPTURE(density);
@@ -268,7 +271,7 @@ TEST_CASE("sparse plan: reduce_scatter leaves the sum in the shard, and the rest
           }
 }
 
-TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that are allowed") {
+TEST_CASE("sparse plan: shards travel packed or dense, by the allowed strategies") {
   auto x = vectors(3, 6400, 0.02);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
   for (auto const& strategies :
@@ -295,7 +298,7 @@ TEST_CASE("sparse plan: shards travel packed, or as they are, by the ways that a
 
 namespace {
 
-/// All ranks' vectors cut to the ranks' shards: what all_gather makes of them.
+/// All ranks' vectors cut to the ranks' shards: the expected result of all_gather.
 std::vector<float> patchwork(sparse::vectors const& x, std::vector<value_range> const& shards) {
   auto whole = x[0];
   for (std::size_t r = 0; r < x.size(); ++r)
@@ -314,7 +317,8 @@ TEST_CASE("sparse plan: all_gather gives all ranks all shards, bit for bit") {
         CAPTURE(n);
         CAPTURE(checksum);
         auto x = vectors(ranks, n, 0.5);  // with zeros of both signs
-        if (n > 500) x.back()[n - 1] = std::bit_cast<float>(0x7fc12345u);  // a NaN of its own
+        // a NaN with its own payload
+        if (n > 500) x.back()[n - 1] = std::bit_cast<float>(0x7fc12345u);
         std::vector<value_range> shards(x.size());
         auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
           auto const rank = static_cast<std::size_t>(transport.rank());
@@ -340,7 +344,8 @@ TEST_CASE("sparse plan: reduce_scatter and all_gather are all_reduce, in fixed p
       CAPTURE(n);
       auto const x = vectors(ranks, n, 0.05);
       auto const both = on_plans<std::uint32_t>(x, {}, [](auto& sum, auto mine) {
-        for (std::uint64_t step = 0; step < 2; ++step) {  // the second of what the first gave
+        // the second step takes the result of the first
+        for (std::uint64_t step = 0; step < 2; ++step) {
           sum.reduce_scatter(mine, {.step = step});
           sum.all_gather(mine, {.step = step});
         }
@@ -350,7 +355,7 @@ TEST_CASE("sparse plan: reduce_scatter and all_gather are all_reduce, in fixed p
     }
 }
 
-TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the others") {
+TEST_CASE("sparse plan: all_gather sends a shard and a header to each other rank") {
   run_ranks(4, [&](in_process& transport) {
     host_executor executor;
     auto sum = plan_of<std::uint64_t>(64'000, transport, executor);
@@ -359,11 +364,11 @@ TEST_CASE("sparse plan: all_gather sends a shard and a header to each of the oth
     auto const report = sum.all_gather(std::span(x));
     CHECK(report.bytes_sent == transport.bytes_sent() - before);
     CHECK(report.bytes_sent >= 3 * (16'000 * 4 + 32));
-    CHECK(report.bytes_sent < 3 * (16'000 * 4 + 32) + 1000);  // and what ranks agree on
+    CHECK(report.bytes_sent < 3 * (16'000 * 4 + 32) + 1000);  // and the agreement
   });
 }
 
-TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of its places") {
+TEST_CASE("sparse plan: by direct, bytes are those of the nonzero values and of their index") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 1'000'000;
   for (double const density : {0.001, 0.02, 0.3}) {
@@ -373,7 +378,7 @@ TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of i
       return static_cast<double>(
           std::count_if(values.begin(), values.end(), [](float v) { return v != 0; }));
     };
-    double const marked = count(sparse::plain_sum(x));  // of random values none cancel
+    double const marked = count(sparse::plain_sum(x));  // random values do not cancel
     auto const bytes = [](double values) {
       return std::min(n / 8.0, n / 256.0 + values) + 4 * values;
     };
@@ -393,7 +398,7 @@ TEST_CASE("sparse plan: by direct, bytes are those of what is not zero, and of i
   }
 }
 
-TEST_CASE("sparse plan: by direct, zeros of both signs that nobody marks become 0") {
+TEST_CASE("sparse plan: by direct, zeros of both signs that no rank marks become 0") {
   auto x = vectors(3, 20'000, 0.001);
   auto const expected = sparse::plain_sum(x);
   auto const all_have_its_bits = [&] {
@@ -403,13 +408,13 @@ TEST_CASE("sparse plan: by direct, zeros of both signs that nobody marks become 
   };
   CHECK(all_have_its_bits());
   for (auto& one : x)
-    for (float& value : one) value += 0.0f;  // which makes 0 of -0: nothing is to be cleared
+    for (float& value : one) value += 0.0f;  // turns -0 into 0: nothing needs clearing
   CHECK(all_have_its_bits());
   x[2][19'999] = x[2][5000] = -0.0f;
   CHECK(all_have_its_bits());
 }
 
-TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
+TEST_CASE("sparse plan: bytes are those of the index and of the nonzero values") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 1'000'000;
   auto const x = vectors(ranks, n, 0.01);
@@ -438,13 +443,13 @@ TEST_CASE("sparse plan: bytes are those of the index and of what is not zero") {
       scattered[rank] = sum.reduce_scatter(std::span(other)).bytes_sent;
     });
     for (std::size_t r = 0; r < ranks; ++r) {
-      // 32 bytes per block of at most 16 KiB and at least 4; chunks differ by a block
+      // a header of 32 bytes per block; blocks have 4 bytes to 16 KiB; chunks differ by a block
       double const sum = 2 * 0.75 * (n / 8.0 + 4.0 * static_cast<double>(marked));
       CHECK(static_cast<double>(summed[r]) > 0.95 * sum);
       CHECK(static_cast<double>(summed[r]) < 1.05 * sum);
       auto const own = static_cast<double>(
           std::count_if(x[r].begin(), x[r].end(), [](float v) { return v != 0; }));
-      double const part = 0.75 * (n / 256.0 + 5 * own);  // few enough for a list of their places
+      double const part = 0.75 * (n / 256.0 + 5 * own);  // few enough for a list of their indices
       CHECK(static_cast<double>(scattered[r]) > 0.98 * part);
       CHECK(static_cast<double>(scattered[r]) < 1.02 * part + 1000);
     }
@@ -459,7 +464,7 @@ template <class Sum> report sum_up(Sum& sum, bool scatters, std::span<float> x) 
 
 }  // namespace
 
-TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is unchanged") {
+TEST_CASE("sparse plan: a disagreement of ranks is reported on all ranks, and x is unchanged") {
   struct {
     std::function<void(settings&, call_options&)> make;
     std::string text;
@@ -543,7 +548,7 @@ TEST_CASE("sparse plan: what ranks disagree on is said on all ranks, and x is un
                "reduce_scatter");
 }
 
-TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after they agree") {
+TEST_CASE("sparse plan: error feedback is refused on all ranks, after they agree") {
   auto const x = vectors(3, 1000, 0.1);
   auto const with_feedback = [&](bool scatters, std::uint64_t last_step) {
     return ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
@@ -561,7 +566,7 @@ TEST_CASE("sparse plan: it takes no feedback, which is said on all ranks after t
                "all_reduce: ranks disagree on the step: rank 0 has 0, rank 2 has 6");
 }
 
-TEST_CASE("sparse plan: without options it goes by direct, and with options as they say") {
+TEST_CASE("sparse plan: uses direct by default, and the algorithm of the options otherwise") {
   auto x = vectors(4, 20'000, 0.05);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
   lossless_sparse<std::uint32_t> const codec;
@@ -587,7 +592,7 @@ concept TakesAnotherCodec = requires(Sum& sum) {
 };
 static_assert(TakesAnotherCodec<plan<identity<>, in_process, host_executor>>);
 
-TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the codec stays") {
+TEST_CASE("sparse plan: shards are whole words with every algorithm, and the codec stays") {
   in_process_world world(1);
   in_process transport(world, 0);
   host_executor executor;
@@ -602,7 +607,7 @@ TEST_CASE("sparse plan: shards are of whole words by every algorithm, and the co
 
 namespace {
 
-/// A codec of one's own: fixed point of which all values travel.
+/// A user's codec: fixed point that sends all values.
 struct all_of_them {
   using value_type = float;
   using lane_type = std::uint64_t;
@@ -618,7 +623,7 @@ static_assert(Sparse<all_of_them>);
 
 }  // namespace
 
-TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by its name") {
+TEST_CASE("sparse plan: any Sparse codec works, and errors use its name") {
   auto const x = vectors(3, 5000, 0.01);
   auto const expected = sparse::fixed_sum<std::uint64_t>(x);
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
@@ -637,7 +642,7 @@ TEST_CASE("sparse plan: any codec that Sparse can be summed, and is called by it
                "nonfinite_error", "all_of_them: NaN or infinity on some rank; x is unchanged");
 }
 
-TEST_CASE("sparse plan: what it cannot be made for is refused") {
+TEST_CASE("sparse plan: unsupported settings are refused") {
   in_process_world world(1);
   in_process transport(world, 0);
   host_executor executor;
@@ -654,7 +659,7 @@ TEST_CASE("sparse plan: what it cannot be made for is refused") {
         "aggregator");
 }
 
-TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or pass to their places") {
+TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or propagate at their index") {
   for (float const special :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()})
     for (int kind = 0; kind < 3; ++kind) {
@@ -699,7 +704,7 @@ TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks
   for (std::size_t const n : {1000, 100}) {  // 100: the first of three ranks has no values
     auto x = vectors(3, n, 0.1);
     x[2][n - 1] = x[2][n - 2] = std::numeric_limits<float>::quiet_NaN();
-    x[0][n - 1] = std::numeric_limits<float>::infinity();  // not in its shard: does not travel
+    x[0][n - 1] = std::numeric_limits<float>::infinity();  // not in its shard: is not sent
     auto const found = ending_of(x, [&](in_process& transport, auto& executor, auto mine) {
       auto sum = plan_of<std::uint32_t>(n, transport, executor);
       sum.all_gather(mine);
@@ -733,7 +738,7 @@ TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
 
 namespace {
 
-/// Rank 0 flips one bit of its message number `message` with blocks or shards.
+/// Rank 0 flips one bit of its message number `message` among those with blocks or shards.
 struct flipped_run {
   ending found;
   bool applied = false;
@@ -778,7 +783,7 @@ TEST_CASE("sparse plan: with checksums any damage is an error on all ranks, and 
         }
 }
 
-TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a part") {
+TEST_CASE("sparse plan: by direct, owners report the fault of a part to all ranks") {
   auto const run =
       run_with_flip(operation::all_reduce, 9000,
                     {.algorithm = algorithm::from("direct"), .checksum = true}, 0, 300);
@@ -792,7 +797,7 @@ TEST_CASE("sparse plan: by direct, owners tell all ranks what was wrong with a p
   }
 }
 
-TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refused") {
+TEST_CASE("sparse plan: by direct, a sum that lacks a rank's values is refused") {
   sparse::vectors x(3, std::vector<float>(9000));
   for (auto& one : x)
     for (std::size_t i = 0; i < one.size(); i += 100) one[i] = 1;
@@ -812,9 +817,9 @@ TEST_CASE("sparse plan: by direct, a sum without what a rank has given is refuse
   CHECK(found.unchanged);
 }
 
-TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also without checksums") {
-  // On the ring of three ranks messages 0 and 1 add up the index, 2 and 3 spread it: these meet
-  // nobody who could contradict them.
+TEST_CASE("sparse plan: a damaged index stops all ranks, also without checksums") {
+  // On the ring of three ranks messages 0 and 1 reduce the index, 2 and 3 spread it. No rank that
+  // receives 2 or 3 can contradict them.
   for (int const message : {2, 3}) {
     auto const run = run_with_flip(operation::all_reduce, 100'000, {}, message, 40);
     CHECK(run.applied);
@@ -826,7 +831,7 @@ TEST_CASE("sparse plan: an index damaged on its way stops all ranks, also withou
     }
     CHECK(run.found.unchanged);
     auto const header =
-        run_with_flip(operation::all_reduce, 100'000, {}, message, 16);  // place of the block
+        run_with_flip(operation::all_reduce, 100'000, {}, message, 16);  // index of the block
     CHECK(header.applied);
     for (auto const& one : header.found.outcomes) CHECK(one.what == "wire_error");
     CHECK(header.found.unchanged);
@@ -840,7 +845,8 @@ TEST_CASE("sparse plan: shards of another call, sender or length are refused on 
     for (int const message : {0, 3}) {  // to an owner, and from one
       if (message == 3 && what != operation::all_reduce) continue;
       for (std::size_t const byte : {2, 3, 4, 8, 12, 16, 24, 32}) {
-        if (byte == 32 && what == operation::all_gather) continue;  // a value; it has no marks
+        // a value; all_gather has no marks
+        if (byte == 32 && what == operation::all_gather) continue;
         CAPTURE(detail::to_text(what));
         CAPTURE(message);
         CAPTURE(byte);
@@ -853,7 +859,8 @@ TEST_CASE("sparse plan: shards of another call, sender or length are refused on 
     }
 }
 
-TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as they say") {
+TEST_CASE(
+    "sparse plan: a shard's marks, lanes and values must have the numbers that its header gives") {
   using message = detail::shard_message<std::uint32_t>;
   detail::sparse::lane_numbers<std::uint32_t> const numbers(130, 2, 1);
   block_origin from{.key = 5, .rank = 1, .index = 0};
@@ -887,7 +894,7 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
     return fault_of(bytes, 70);
   };
 
-  write({0x5555555555555555, 32}, 33, 70);  // so many that a bit each takes less
+  write({0x5555555555555555, 32}, 33, 70);  // dense enough for one bit per value
   CHECK(good.size() == 32 + 16 + 33 * 4);
   CHECK(fault_of(good, 70) == block_fault::none);
   CHECK(words[0] == 0x5555555555555555);
@@ -905,16 +912,17 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
   CHECK(words[0] == 1);
   CHECK(words[1] == 32);
   all_cuts_fail(70);
-  CHECK(with_byte(0, 1) == block_fault::length);   // lanes are left
-  CHECK(with_byte(0, 3) == block_fault::length);   // of 3 places the last is the first lane's byte
-  CHECK(with_byte(1, 69) == block_fault::length);  // the same place twice
+  CHECK(with_byte(0, 1) == block_fault::length);  // unread lanes remain
+  // of 3 indices the last one is the first lane's byte
+  CHECK(with_byte(0, 3) == block_fault::length);
+  CHECK(with_byte(1, 69) == block_fault::length);  // the same index twice
   CHECK(with_byte(2, 0) == block_fault::length);   // twice, and not in order
   CHECK(with_byte(2, 70) == block_fault::length);  // beyond the values
   CHECK(with_byte(2, 68) == block_fault::none);
   std::swap(good[block_header_bytes + 1], good[block_header_bytes + 2]);  // in another order
   CHECK(fault_of(good, 70) == block_fault::length);
 
-  // 256 marks of 256 values have no count of a byte, however few there are elsewhere
+  // 256 marks of 256 values do not fit a count of one byte, even if the rest has few marks
   std::vector<std::uint64_t> marks(1000);
   std::fill_n(marks.begin() + 8, 4, ~std::uint64_t{0});
   words.resize(1000);
@@ -937,7 +945,7 @@ TEST_CASE("sparse plan: a shard's marks, lanes and values must be as many as the
   CHECK(words[1] == 63);
   dense.back() ^= std::byte{1};
   CHECK(fault_of(dense, 70) == block_fault::checksum);
-  // nor does a message do without its checksum
+  // a message without its checksum is refused as well
   auto header = load<block_header>(dense.data());
   header.flags &= static_cast<std::uint8_t>(~block_has_checksum);
   store(dense.data(), 0, header);

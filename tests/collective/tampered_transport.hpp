@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A transport on which messages can be changed on the way, or sending can fail.
+/// A transport that can change messages or fail while it sends.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace hcomp::testing {
 
 /// Calls `tamper(peer, number, bytes)` with a copy of every message, numbered from 0, and sends
-/// that copy; it may be longer or shorter then.
+/// that copy, which may have another length.
 template <Transport T> class tampered {
  public:
   using request = typename T::request;
@@ -44,7 +44,7 @@ template <Transport T> class tampered {
  private:
   T* transport_;
   tampering tamper_;
-  std::deque<std::vector<std::byte>> sent_;  // kept until the end; they may still be on their way
+  std::deque<std::vector<std::byte>> sent_;  // kept until the end: messages may still be in transit
 };
 using tampered_transport = tampered<in_process>;
 static_assert(Transport<tampered_transport>);

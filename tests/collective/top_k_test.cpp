@@ -40,7 +40,8 @@ std::vector<float> copy(std::span<float const> x) { return {x.begin(), x.end()};
 
 }  // namespace
 
-TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was not sent") {
+TEST_CASE(
+    "top_k: equals a sparsifier and a lossless all-reduce, and the residual is the unsent rest") {
   for (auto const kind : {algorithm_kind::direct, algorithm_kind::ring}) {
     plan_options const options{.algorithm = {kind}};
     auto const summed = [&](bool by_name) {
@@ -82,7 +83,7 @@ TEST_CASE("top_k: a sparsifier and a lossless sum, and the residual is what was 
   }
 }
 
-TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of it") {
+TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather sends all of x") {
   on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto const before = mine;
@@ -98,7 +99,7 @@ TEST_CASE("top_k: reduce_scatter leaves the rest of x, all_gather spreads all of
   });
 }
 
-TEST_CASE("top_k: with global compensation what all ranks missed comes later") {
+TEST_CASE("top_k: global compensation holds the values that no rank sent") {
   on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     auto const x = mine;
     host_executor executor;
@@ -109,7 +110,7 @@ TEST_CASE("top_k: with global compensation what all ranks missed comes later") {
   });
 }
 
-TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
+TEST_CASE("top_k: wrong arguments are reported on all ranks, and change nothing") {
   struct fault {
     std::size_t values, of_feedback;
     float spoilt;  ///< first value
@@ -133,7 +134,7 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
           scatters ? sum.reduce_scatter(some, feedback) : sum.all_reduce(some, feedback);
         };
         error_feedback<float> other(many);
-        sum.all_reduce(x, other);  // so that there is something to lose
+        sum.all_reduce(x, other);  // gives a residual that could get lost
         if (feedback.values() == many) feedback.set_residual(other.residual());
         if (is_wrong) x[0] = wrong.spoilt;
         auto const before = x;
@@ -152,7 +153,7 @@ TEST_CASE("top_k: of wrong arguments all ranks hear, and nothing is changed") {
     }
 }
 
-TEST_CASE("top_k: NaN and infinity go through where they may, and get into no residual") {
+TEST_CASE("top_k: NaN and infinity propagate where allowed, and get into no residual") {
   auto const found = on_ranks(inputs(), [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     auto sum = make_plan<float>(

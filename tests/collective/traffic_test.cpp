@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::size_t many = 1'200'000;
 
-/// Bytes that all transports together sent in one `Sum`, counted by them; the reports agree.
+/// Bytes that all transports together sent in one `Sum`, as they count them. Checks the reports
+/// against that.
 template <class Sum, class C>
 std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
                        std::size_t values = many) {
@@ -49,7 +50,7 @@ double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
 }  // namespace
 
 TEST_CASE(
-    "traffic: sign moves one bit per value and hop, headers and checks included, on 2 to 8 ranks") {
+    "traffic: sign sends one bit per value and hop, headers and checks included, on 2 to 8 ranks") {
   for (int const ranks : {2, 4, 8})
     for (std::string const how : {"ring", "torus", "direct"}) {
       CAPTURE(ranks);
@@ -63,7 +64,7 @@ TEST_CASE(
     }
 }
 
-TEST_CASE("traffic: algorithm sampled moves half of what the ring moves") {
+TEST_CASE("traffic: algorithm sampled sends half of the ring's bytes") {
   for (int const ranks : {2, 5, 8}) {
     CAPTURE(ranks);
     auto const bytes =
@@ -75,7 +76,8 @@ TEST_CASE("traffic: algorithm sampled moves half of what the ring moves") {
 }
 
 TEST_CASE(
-    "traffic: 2 (P - 1) codes and P log2 P call summaries and statistics are sent by all ranks") {
+    "traffic: all ranks send 2 (P - 1) encoded vectors and P log2 P call summaries and "
+    "statistics") {
   builtin_codecs<float>::for_each([]<class C>() {
     for (int const ranks : {1, 3, 4})
       for (std::string const how : {"ring", "torus", "direct"}) {
@@ -98,7 +100,9 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum has, plus 1 %") {
+TEST_CASE(
+    "traffic: THC by direct sends 4 bits in the reduce-scatter, the bits of a sum in the "
+    "all-gather, plus 1 %") {
   for (int const ranks : {2, 4, 8, 15, 16, 40}) {
     CAPTURE(ranks);
     auto const codec = fit(thc<>{}, static_cast<std::uint32_t>(ranks));
@@ -107,7 +111,7 @@ TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum 
     std::size_t const values = std::size_t{1} << 20;  // whole blocks
     auto const bytes = bytes_of<plan_of<thc<>>>(
         codec, ranks, {.algorithm = {algorithm_kind::direct}, .check = false}, values);
-    // 4 bits to P - 1 servers of each value, and its sum from there to P - 1 ranks
+    // each value goes with 4 bits to P - 1 servers, its sum with `down` bits to P - 1 ranks
     double const ideal = static_cast<double>(values) / 8 * (ranks - 1) * (4 + down);
     CHECK(static_cast<double>(bytes) >= ideal);
     CHECK(static_cast<double>(bytes) <= 1.01 * ideal);
@@ -117,7 +121,7 @@ TEST_CASE("traffic: THC by direct moves 4 bits up and no more down than the sum 
   }
 }
 
-TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, and stay exact") {
+TEST_CASE("traffic: counts of signs are sent in the bits that their sum needs, and stay exact") {
   std::size_t const values = std::size_t{9 * 8} * 8192;  // whole blocks for every number of ranks
   auto const bits_of = [](int ranks) { return std::bit_width(static_cast<unsigned>(ranks)); };
   for (int ranks = 2; ranks <= 9; ++ranks)
@@ -162,7 +166,8 @@ TEST_CASE("traffic: counts of signs travel in the planes that their sum needs, a
 }
 
 TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by direct, 8 by ring") {
-  // Counts up; then each owner gives its verdicts, which are votes of one rank: one bit.
+  // The reduce-scatter sends counts. Then each owner sends its verdicts, which are votes of one
+  // rank: one bit.
   std::size_t const values = std::size_t{4 * 8} * 8192;
   struct {
     std::string how;
@@ -186,11 +191,11 @@ TEST_CASE("traffic: a majority of 4 ranks is agreed on in 6 bits per value by di
     });
 }
 
-TEST_CASE("traffic: codes are as small as their codecs say") {
+TEST_CASE("traffic: encoded vectors have the size of their codec's documentation") {
   auto const bits = [](auto const& codec) {
     return static_cast<double>(layout_of(codec, many).bytes()) * 8 / many;
   };
-  // a header of 256 bits per begun block of 32768, 8192 or 4096 values
+  // a header of 256 bits per started block of 32768, 8192 or 4096 values
   CHECK(bits(sign<>{}) < 1 + 1.03 * 256 / 32768);
   CHECK(bits(fit(sign_count<>{}, 8)) < 4 + 1.03 * 256 / 8192);
   CHECK(bits(sign_count<>{}) < 8 + 1.03 * 256 / 8192);

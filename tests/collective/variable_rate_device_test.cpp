@@ -1,7 +1,7 @@
 // build: sanitized
 
 /// @file
-/// Plans of variable rate on devices: what they are on hosts. The host touches no device memory.
+/// Plans of variable rate on devices give the bits of plans on hosts. The host touches no device memory.
 
 #include <doctest/doctest.h>
 
@@ -36,12 +36,12 @@ namespace {
 using vectors = std::vector<std::vector<float>>;
 using detail::operation;
 
-/// Where a rank's vector is while it is summed.
+/// Memory of a rank's vector during the call.
 enum class place { host, device, device_staged };
 
 plan_options by(std::string const& how) { return {.algorithm = algorithm::from(how)}; }
-/// In the check of arguments hosts also ask whether values are large; devices do not, and send
-/// more.
+/// The argument check of hosts also asks whether values are large. That of devices does not, and
+/// sends more.
 plan_options unchecked(plan_options options) {
   options.check = false;
   return options;
@@ -57,17 +57,18 @@ vectors values_of(int ranks, std::size_t n, float scale = 0.05f) {
   return x;
 }
 
-/// Of values_of some are too large to be integers.
+/// Some of values_of are too large to be integers.
 error_bounded const bounded({.bound = 1e-5});
 
-/// What the last of some calls reported, as far as hosts and devices must agree.
+/// Fields of the last report that must be equal on hosts and devices.
 struct stats {
   std::uint64_t bytes_sent, weight;
   double error, parameter;
   friend bool operator==(stats const&, stats const&) = default;
 };
 
-/// x after `what`, called twice in one plan, first with another vector, which is put behind x.
+/// x after two calls of `what` in one plan. The first call takes another vector, which is appended
+/// to x.
 template <class C>
 stats summed(C const& codec, in_process& transport, place where, operation what,
              std::vector<float>& x, plan_options const& options, call_options const& call) {
@@ -112,7 +113,7 @@ void compare(C const& codec, vectors const& x, operation what, plan_options cons
     });
   };
   auto const wanted = run([](std::size_t) { return place::host; }, expected);
-  for (int const mixture : {0, 1, 2}) {  // on devices; also staged; hosts and devices in one sum
+  for (int const mixture : {0, 1, 2}) {  // on devices; with staging; hosts and devices in one group
     CAPTURE(mixture);
     auto const made = run(
         [&](std::size_t rank) {
@@ -130,7 +131,8 @@ void compare(C const& codec, vectors const& x, operation what, plan_options cons
 
 }  // namespace
 
-TEST_CASE("variable rate on devices: the bits and the bytes of plans on CPUs, by every way") {
+TEST_CASE(
+    "variable rate on devices: the bits and the bytes of plans on CPUs, with every strategy") {
   for (int const ranks : few_cases ? std::vector{3} : std::vector{1, 3, 4})
     for (std::string const how : strategies)
       for (std::size_t const n : {0, 1, 70, 9001})
@@ -206,14 +208,15 @@ template <class C> void check_nonfinite(C const& codec) {
   }
 }
 
-/// Where a message is changed.
+/// Offset of the change in a message.
 using place_in = std::function<std::size_t(std::span<std::byte const>)>;
 
-/// Returns how many of the changes to messages were noticed.
+/// Returns the number of changes that ranks detected.
 template <class C>
 int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& places) {
   std::size_t const values = x[0].size();
-  /// Rank 1 flips a bit of its message number `message` with a code, or cuts it short.
+  /// Rank 1 flips a bit of its message number `message` among those with encoded values, or
+  /// truncates it.
   auto const damaged = [&](bool on_device, std::string const& how, int message,
                            place_in const& byte) {
     return outcomes_on(3, [&](in_process& inner) {
@@ -261,16 +264,18 @@ TEST_CASE("variable rate on devices: NaN and infinity as on CPUs") {
   check_nonfinite(bounded);
 }
 
-TEST_CASE("variable rate on devices: a damaged message is told as on CPUs, on all ranks") {
+TEST_CASE("variable rate on devices: damage is reported as on CPUs, on all ranks") {
   std::vector<place_in> places;
-  // of the header, and of the code's header, table, tags or modes, and payloads
+  // of the block header, and of the encoded vector's header, table, tags or modes, and payloads
   for (std::size_t const byte : {0, 3, 16, 34, 40, 48, 64, 68, 72, 76, 90, 100, 400})
     places.push_back([byte](auto) { return byte; });
   CHECK(check_damage(inceptionn(), values_of(3, 5000), places) > 60);
   CHECK(check_damage(bounded, values_of(3, 5000), places) > 60);
 }
 
-TEST_CASE("variable rate on devices: damage to what is decoded on arrival is told, and forgotten") {
+TEST_CASE(
+    "variable rate on devices: damage to data decoded on arrival is reported, and does not "
+    "persist") {
   auto const check = [](auto const& codec) {
     auto const x = values_of(3, 9001);
     int complaints = 0;
@@ -283,7 +288,7 @@ TEST_CASE("variable rate on devices: damage to what is decoded on arrival is tol
           auto options = by(how);
           options.segment_bytes = 4096;
           options.decode_on_arrival_bytes = 1;
-          /// All ranks' vectors after a second sum; in the first one, rank 1 flips a bit.
+          /// All ranks' vectors after a second all-reduce. In the first one, rank 1 flips a bit.
           auto const run = [&](bool on_device, vectors& after) {
             after = x;
             return outcomes_on(3, [&](in_process& inner) {
@@ -329,11 +334,11 @@ TEST_CASE("variable rate on devices: damage to what is decoded on arrival is tol
   CHECK(check(bounded) > 40);
 }
 
-TEST_CASE("variable rate on devices: sums that no ranks have are told as on CPUs, on all ranks") {
+TEST_CASE("variable rate on devices: impossible sums are reported as on CPUs, on all ranks") {
   auto x = values_of(3, 5000);
   for (auto& mine : x)
     for (std::size_t i = 0; i < mine.size(); i += 32) mine[i] = 1e9f;  // its block is words
-  // bit 26 of the second word: no float, and more steps than there can be
+  // bit 26 of the second word: not a float, and more steps than possible
   auto const word = [](std::span<std::byte const> message) {
     auto const code = message.subspan(block_header_bytes);
     if (load<block_header>(message.data()).codec == error_bounded_fallback<>::codec_id)
@@ -342,7 +347,7 @@ TEST_CASE("variable rate on devices: sums that no ranks have are told as on CPUs
     std::size_t const chunk = load<std::uint32_t>(code.data() + 56);
     return block_header_bytes + chunk + 4 + (values + 31) / 32 + 7;
   };
-  CHECK(check_damage(bounded, x, {word}) >= 4);  // what is sent first is added, by every way
+  CHECK(check_damage(bounded, x, {word}) >= 4);  // every strategy adds the first message
 }
 
 TEST_CASE("variable rate on devices: values of one rank in host memory are refused on all ranks") {

@@ -50,7 +50,7 @@ vectors gradients(int ranks, std::size_t n, double sigma, std::uint64_t seed = 7
   }
   return x;
 }
-/// Whole numbers: 0, or at least 1, which INCEPTIONN keeps as they are.
+/// Integers: 0, or at least 1, which INCEPTIONN keeps unchanged.
 vectors whole_numbers(int ranks, std::size_t n) {
   vectors x;
   for (int r = 0; r < ranks; ++r) x.push_back(integer_values(n, 11, r));
@@ -73,7 +73,7 @@ double largest_error(std::vector<float> const& sum, vectors const& x) {
   return most;
 }
 
-/// One way to sum.
+/// An algorithm with its options.
 struct strategy {
   std::string name;
   plan_options options;
@@ -100,7 +100,7 @@ bool all_are(vectors const& all, std::vector<float> const& expected) {
       all, [&](auto const& one) { return first_difference(one, expected) == nowhere; });
 }
 
-/// What a receiver makes of x.
+/// The values that a receiver decodes from x.
 std::vector<float> received(inceptionn const& codec, std::vector<float> const& x) {
   std::vector<std::byte> code(codec.capacity(x.size()));
   code.resize(codec.encode(x, code));
@@ -113,8 +113,8 @@ std::vector<float> plus(std::vector<float> a, std::vector<float> const& b) {
   return a;
 }
 
-/// A plan in one place, encoding where the ranks do. Ranks' results, which are the same if owners
-/// decode what they finished.
+/// Simulates a plan and encodes where the ranks do. Returns the ranks' results, which are equal if
+/// owners decode the values that they send.
 vectors oracle(vectors const& x, inceptionn const& codec, std::string const& how,
                bool owners_decode = true) {
   int const ranks = static_cast<int>(x.size());
@@ -135,7 +135,7 @@ vectors oracle(vectors const& x, inceptionn const& codec, std::string const& how
       return std::min(blocks * static_cast<std::size_t>(c) / x.size() * 64, n);
     };
     std::size_t const first = at(chunk), end = at(chunk + 1);
-    auto sum = part(chunk, first, end);  // starts its way around the ring there
+    auto sum = part(chunk, first, end);  // starts its path around the ring there
     for (int h = 1; h < ranks; ++h)
       sum = how == "ring" ? plus(received(codec, sum), part(chunk + h, first, end))
                           : plus(sum, received(codec, part(chunk + ranks - h, first, end)));
@@ -176,7 +176,7 @@ TEST_CASE("variable rate: all ranks have the bits of an oracle that encodes wher
       }
 }
 
-TEST_CASE("variable rate: several threads of every rank give the bits of one") {
+TEST_CASE("variable rate: several threads per rank give the bits of one thread") {
   constexpr std::size_t n = 150'000;  // segments of several runs of chunks, and a short one
   auto const x = gradients(3, n, 0.03);
   auto const check = [&](auto const& codec) {
@@ -200,7 +200,7 @@ TEST_CASE("variable rate: several threads of every rank give the bits of one") {
   check(error_bounded({.bound = 1e-3}));
 }
 
-TEST_CASE("variable rate: replicas would drift apart if owners kept what they did not send") {
+TEST_CASE("variable rate: replicas would diverge if owners kept their unencoded values") {
   auto const x = gradients(4, 5000, 0.03);
   inceptionn const codec;
   for (std::string const how : {"ring", "direct"}) {
@@ -211,7 +211,7 @@ TEST_CASE("variable rate: replicas would drift apart if owners kept what they di
   }
 }
 
-TEST_CASE("variable rate: what needs no rounding is summed exactly by every way") {
+TEST_CASE("variable rate: values that need no rounding are summed exactly by every algorithm") {
   for (int const ranks : {1, 2, 4, 6})
     for (std::size_t const n : {0, 3, 130, 9999})
       for (auto const& by : strategies()) {
@@ -230,8 +230,8 @@ TEST_CASE("variable rate: what needs no rounding is summed exactly by every way"
       }
 }
 
-TEST_CASE("variable rate: errors on the ring stay below the ranks times the bound") {
-  // ratios of partial sums as of normal values: measured for 20000 values with another program
+TEST_CASE("variable rate: errors on the ring stay below the number of ranks times the bound") {
+  // ratios for partial sums of normal values, measured for 20000 values with another program
   struct {
     int ranks, bound;
     double sigma, ratio;
@@ -254,14 +254,15 @@ TEST_CASE("variable rate: errors on the ring stay below the ranks times the boun
     });
     double const most = largest_error(found[0], x);
     CHECK(most < one.ranks * std::ldexp(1, -one.bound));
-    CHECK(most > 0.5 * std::ldexp(1, -one.bound));  // something was rounded at all
+    CHECK(most > 0.5 * std::ldexp(1, -one.bound));  // some value was rounded
     double const ratio = 2.0 * (one.ranks - 1) * n * sizeof(float) / static_cast<double>(sent);
     CHECK(ratio == doctest::Approx(one.ratio).epsilon(0.03));
   }
 }
 
 TEST_CASE(
-    "variable rate: a bound on the answer holds by every way, and what was made of it is said") {
+    "variable rate: a bound on the result holds with every algorithm, and the report has the bound "
+    "per rank") {
   double const bound = 1e-3;
   for (int const ranks : {1, 3, 4})
     for (auto const& by : strategies())
@@ -305,7 +306,8 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
           host_executor executor;
           plan sum(n, codec, transport, executor, by.options);
           shard[rank] = sum.shard();
-          for (std::uint64_t step = 0; step < 2; ++step) {  // the second does not see the first
+          // the second call does not depend on the first
+          for (std::uint64_t step = 0; step < 2; ++step) {
             mine = x[rank];
             CHECK(sum.reduce_scatter(mine, {.step = step}).weight == static_cast<unsigned>(ranks));
             scattered[rank] = mine;
@@ -326,11 +328,13 @@ TEST_CASE("variable rate: reduce_scatter and all_gather are all_reduce in two st
       }
 }
 
-TEST_CASE("variable rate: a rank sends its share of the code, the aggregator whole vectors") {
+TEST_CASE(
+    "variable rate: a rank sends its share of the encoded vector, the aggregator complete "
+    "vectors") {
   constexpr std::size_t n = 64'000;
   for (bool const aggregates : {false, true})
     run_ranks(4, [&](in_process& transport) {
-      std::vector<float> mine(n, 3.0f);  // not one bit can be saved
+      std::vector<float> mine(n, 3.0f);  // incompressible
       host_executor executor;
       plan sum(n, inceptionn(), transport, executor,
                {.algorithm = algorithm::from(aggregates ? "aggregator" : "ring")});
@@ -340,12 +344,12 @@ TEST_CASE("variable rate: a rank sends its share of the code, the aggregator who
       CHECK(report.weight == 4);
       double const vectors = !aggregates ? 1.5 : transport.rank() == 0 ? 3 : 1;
       CHECK(static_cast<double>(report.bytes_sent) > vectors * n * 4);
-      CHECK(static_cast<double>(report.bytes_sent) < vectors * n * 4 + 1000);  // and what is agreed
+      CHECK(static_cast<double>(report.bytes_sent) < vectors * n * 4 + 1000);  // and the agreement
       CHECK(report.hops == (!aggregates ? 6 : transport.rank() == 0 ? 3 : 1));
     });
 }
 
-TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
+TEST_CASE("variable rate: a fitted codec is invariant under scaling by powers of two") {
   for (int const ranks : {1, 3, 5}) {
     auto const x = gradients(ranks, 3000, 0.05);
     auto const fitted = [&](int exponent) {
@@ -382,7 +386,7 @@ TEST_CASE("variable rate: a fitted codec does not care for powers of two") {
   });
 }
 
-TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is unchanged") {
+TEST_CASE("variable rate: a disagreement of ranks is reported on all ranks, and x is unchanged") {
   struct {
     std::function<void(inceptionn_options&, plan_options&, call_options&)> make;
     std::string text;
@@ -463,7 +467,7 @@ TEST_CASE("variable rate: what ranks disagree on is said on all ranks, and x is 
                "invalid_argument", "plan: rank 1 has weight 2, codec 'inceptionn' knows only 1");
 }
 
-TEST_CASE("variable rate: what a plan cannot be made for is refused") {
+TEST_CASE("variable rate: unsupported settings are refused") {
   in_process_world world(1);
   in_process transport(world, 0);
   auto const text_of = [&](auto const& codec, plan_options const& options) {
@@ -478,7 +482,7 @@ TEST_CASE("variable rate: what a plan cannot be made for is refused") {
             .starts_with("torus: 2 rows of 3 are 6 places"));
 }
 
-TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or pass to their places") {
+TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or propagate at their index") {
   for (auto const& by : strategies()) {
     CAPTURE(by.name);
     auto x = gradients(3, 1000, 0.1);
@@ -505,7 +509,7 @@ TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or pass to 
 
 namespace {
 
-/// Changes one message with a header of rank `from`, in what `change` returns of it; says whether.
+/// Replaces one message that has a block header by the result of `change`.
 class changed_transport {
  public:
   using request = in_process::request;
@@ -545,7 +549,7 @@ vectors const& few_gradients() {
   return x;
 }
 
-/// Rank 1 of 4 changes its message number `message`. False if it sends less of them.
+/// Rank 1 of 4 changes its message number `message`. Returns false if it sends fewer messages.
 template <class C = inceptionn>
 bool check_change(plan_options const& options, operation what, int message,
                   changed_transport::change const& make, C const& codec = C()) {
@@ -580,13 +584,13 @@ changed_transport::change flipped(std::size_t byte) {
 
 }  // namespace
 
-TEST_CASE("variable rate: messages of another step, place, length or codec stop all ranks") {
+TEST_CASE("variable rate: messages of another step, index, length or codec stop all ranks") {
   for (auto const& by : strategies())
     for (auto const what : operations) {
       CAPTURE(by.name);
       CAPTURE(detail::to_text(what));
       int changed = 0;
-      // of the header: magic, version, codec, values, flags, weight, rank, place, key
+      // of the header: magic, version, codec, values, flags, weight, rank, index, key
       for (std::size_t const byte : {0, 2, 3, 4, 6, 8, 12, 16, 24})
         for (int const message : {0, 3}) {
           CAPTURE(byte);
@@ -598,7 +602,7 @@ TEST_CASE("variable rate: messages of another step, place, length or codec stop 
     }
 }
 
-TEST_CASE("variable rate: all ranks are told where damage was first met, and why") {
+TEST_CASE("variable rate: all ranks learn where damage was first detected, and why") {
   for (auto const& by : strategies()) {
     auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? 0 : -1, flipped(24));
@@ -614,10 +618,11 @@ TEST_CASE("variable rate: all ranks are told where damage was first met, and why
   }
 }
 
-TEST_CASE("variable rate: codes that contradict themselves or are too short stop all ranks") {
+TEST_CASE("variable rate: encoded vectors that are inconsistent or too short stop all ranks") {
   for (auto const& by : strategies()) {
     CAPTURE(by.name);
-    // of the code: magic, version, bound, values, bytes, chunks, where a chunk begins, its tags
+    // of the encoded vector: magic, version, bound, values, bytes, chunks, begin of a chunk, its
+    // tags
     for (std::size_t const byte : {32, 34, 37, 40, 48, 56, 64, 90})
       for (int const message : {0, 3}) {
         CAPTURE(byte);
@@ -634,13 +639,14 @@ TEST_CASE("variable rate: codes that contradict themselves or are too short stop
   }
 }
 
-TEST_CASE("variable rate: codes that are added as they are stop all ranks when they are damaged") {
+TEST_CASE("variable rate: damage to vectors that are added in encoded form stops all ranks") {
   for (auto const& by : strategies())
     for (int const message : {0, 1, 3}) {
       CAPTURE(by.name);
       CAPTURE(message);
       error_bounded const codec;
-      // of the header the magic, place and key; of the code the bound, values, bytes, ranks, place
+      // of the header the magic, index and key; of the encoded vector the bound, values, bytes,
+      // ranks, index
       for (std::size_t const byte : {0, 16, 24, 32 + 15, 32 + 16, 32 + 24, 32 + 40, 32 + 56})
         check_change(by.options, operation::all_reduce, message, flipped(byte), codec);
       for (std::size_t const bytes : {0, 31, 40, 100})
@@ -664,7 +670,7 @@ TEST_CASE("variable rate: with checksums any damage stops all ranks, also to a l
       }
 }
 
-TEST_CASE("variable rate: damage to what is decoded as it arrives stops all ranks too") {
+TEST_CASE("variable rate: damage to data that is decoded on arrival stops all ranks too") {
   for (int const message : {0, 3, 4, 5}) {  // sums, and then answers
     auto const found = ending_of(few_gradients(), [&](in_process& inner, auto mine) {
       changed_transport transport(inner, inner.rank() == 1 ? message : -1, flipped(40));
@@ -679,7 +685,7 @@ TEST_CASE("variable rate: damage to what is decoded as it arrives stops all rank
   }
 }
 
-TEST_CASE("variable rate: a plan goes on after an error") {
+TEST_CASE("variable rate: a plan continues after an error") {
   auto const x = gradients(3, 5000, 0.03);
   auto const expected = all_reduced(x, inceptionn())[0];
   auto damaged = x;
@@ -695,7 +701,8 @@ TEST_CASE("variable rate: a plan goes on after an error") {
 }
 
 TEST_CASE("variable rate: a transport that fails in the middle ends the call on all ranks") {
-  // Rank 1's n-th send of a code throws. Its plan lives on, as in a program that catches outside.
+  // Rank 1's n-th send of encoded data throws. Its plan stays alive, as in a program that catches
+  // the exception outside.
   constexpr int ranks = 3;
   for (auto const& by : strategies())
     for (int failing = 0; failing < 4; ++failing) {

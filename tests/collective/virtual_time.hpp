@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// Ranks as threads with clocks that only messages and block work move: how long a collective takes
-/// on a network and with codecs that are as quick as one says, on any machine the same.
+/// Ranks as threads with simulated clocks, which only messages and block work advance. Gives the
+/// duration of a collective for a given network and given codec costs, the same on every machine.
 
 #include <algorithm>
 #include <cstddef>
@@ -20,7 +20,7 @@
 
 namespace hcomp::testing {
 
-/// When messages arrive, told beside them.
+/// Arrival times of messages.
 class virtual_network {
  public:
   virtual_network(int ranks, link_cost const& link)
@@ -47,8 +47,8 @@ class virtual_network {
   std::vector<std::vector<double>> arrivals_;
 };
 
-/// An in-process transport whose messages take time: one after the other through the sender's link, then the
-/// latency. All of one tag.
+/// An in-process transport whose messages take simulated time: one after the other through the
+/// sender's link, then the latency. All messages have one tag.
 class virtual_transport {
  public:
   struct request {
@@ -97,7 +97,7 @@ class virtual_transport {
 
 static_assert(Transport<virtual_transport>);
 
-/// Block work that is done and takes the time that it is said to take.
+/// Does block work, and advances the clock by its given cost.
 class virtual_executor {
  public:
   static constexpr memory_space space = memory_space::host;
@@ -115,7 +115,7 @@ class virtual_executor {
   void synchronize() {}
 
  private:
-  /// Values of the blocks that f works on; plans make them smaller than the codec's full ones.
+  /// Values of the blocks that f works on. Plans may use smaller blocks than the codec's full ones.
   template <class Work> static std::size_t block_values(Work const& f) {
     if constexpr (requires { f.work; })
       return block_values(f.work);
@@ -182,7 +182,7 @@ class virtual_executor {
 
 static_assert(Executor<virtual_executor>);
 
-/// Runs `rank_main(transport, executor)` on ranks with clocks; returns the latest clock.
+/// Runs `rank_main(transport, executor)` on ranks with simulated clocks. Returns the latest clock.
 template <class F>
 double virtual_seconds(int ranks, link_cost const& link, codec_cost const& cost,
                        F const& rank_main) {
