@@ -85,8 +85,8 @@ TEST_CASE("hop_variance: counts each rounding of each schedule") {
   for (int weight = 2; weight < 16; ++weight) torus += 4 * v(weight);
   torus += v(16) + v(32) + v(48) + v(64);
   CHECK(of("torus:4x16", 64) == doctest::Approx(torus));
-  // 48 ranks: 16 pairs and 16 single ranks; partial results of 2 and of 1 rank, ..., and the answers
-  // to the pairs
+  // 48 ranks: 16 pairs and 16 single ranks: partial results of 2 and of 1 rank, ..., and the
+  // answers to the pairs
   CHECK(of("recursive_doubling", 48) ==
         doctest::Approx(
             // places 0 to 15 are pairs: 2, 4, 8, 16 ranks; 16 to 31: 1, ...

@@ -1,7 +1,8 @@
 // build: sanitized
 
 /// @file
-/// Plans of variable rate on devices give the bits of plans on hosts. The host touches no device memory.
+/// Plans of variable rate on devices give the bits of plans on hosts.
+/// The host touches no device memory.
 
 #include <doctest/doctest.h>
 
