@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t values = 32768;
 
-/// Both within `tolerance`, relative to `expected`.
+/// The relative difference to `expected` is at most `tolerance`.
 bool near(double got, double expected, double tolerance) {
   return std::fabs(got - expected) <= tolerance * expected;
 }
@@ -32,7 +32,7 @@ double share_of_mean(std::vector<vector> const& workers) {
   return baselines::nmse(workers, vector(workers.front().size()));
 }
 
-/// What rounding without bias between the neighbours `low` and `high` costs in the mean square.
+/// Mean squared error of unbiased rounding between the neighbours `low` and `high`.
 double rounding(double value, double low, double high) { return (high - value) * (value - low); }
 
 }  // namespace
@@ -56,7 +56,7 @@ TEST_CASE("baselines: a rotation keeps lengths, and its inverse gives the vector
   baselines::rotation const rotate(x.size(), random);
   vector const there = rotate.there(x);
   CHECK(near(baselines::energy(there), baselines::energy(x), 1e-12));
-  // One number moves everywhere, with one magnitude.
+  // A single nonzero value spreads to all coordinates, with equal magnitude.
   vector one(1024);
   one[77] = 32;
   for (double const value : rotate.there(one)) REQUIRE(std::fabs(value) == 1);
@@ -66,9 +66,9 @@ TEST_CASE("baselines: a rotation keeps lengths, and its inverse gives the vector
   CHECK(error < 1e-12 * baselines::largest_magnitude(x));
 }
 
-TEST_CASE("baselines: EDEN and DRIVE have the errors of theory, one way and both ways") {
-  // One message loses D / (1 - D) of its energy, independently of all others. 3 %: the standard
-  // deviation over rotations of 2^15 values is below 1 %.
+TEST_CASE("baselines: EDEN and DRIVE have the theoretical errors, one way and both ways") {
+  // Each message loses D / (1 - D) of its energy, independently of the other messages. 3 %: the
+  // standard deviation over rotations of 2^15 values is below 1 %.
   for (auto const which : {input::normal, input::lognormal})
     for (int const workers : {1, 4, 10})
       for (int const bits : {1, 2, 4}) {
@@ -91,10 +91,10 @@ TEST_CASE("baselines: DRIVE is unbiased over rotations") {
   vector const x = baselines::vectors(input::lognormal, 1, 1024, random).front();
   std::vector<vector> decoded;
   for (int i = 0; i < 400; ++i) decoded.push_back(baselines::drive(x, random));
-  // 400 independent errors of pi/2 - 1 each; the rest would be bias. 15 %: 3.4 sqrt(2 / 1024).
+  // 400 independent errors of pi/2 - 1 each; any excess is bias. 15 %: 3.4 sqrt(2 / 1024).
   CHECK(
       near(baselines::nmse({x}, baselines::mean(decoded)), (std::numbers::pi / 2 - 1) / 400, 0.15));
-  CHECK(baselines::drive(vector(64), random) == vector(64));  // nothing has no direction
+  CHECK(baselines::drive(vector(64), random) == vector(64));  // a zero vector has no direction
 }
 
 TEST_CASE("baselines: TernGrad rounds to 0 and the largest magnitude, without bias") {
@@ -106,7 +106,7 @@ TEST_CASE("baselines: TernGrad rounds to 0 and the largest magnitude, without bi
     for (double const value : x) {
       double const m = std::fabs(value), r = rounding(m, 0, largest);
       expected += r;
-      // of the squared error, which is m^2 or (largest - m)^2
+      // variance of the squared error, which is m^2 or (largest - m)^2
       variance += r * (largest - 2 * m) * (largest - 2 * m);
     }
     double const got = baselines::nmse({x}, baselines::terngrad(x, random)) * baselines::energy(x);
@@ -114,7 +114,7 @@ TEST_CASE("baselines: TernGrad rounds to 0 and the largest magnitude, without bi
     for (double const value : baselines::terngrad(x, random))
       REQUIRE((value == 0 || std::fabs(value) == largest));
   }
-  // Three levels are kept as they are: what has been compressed once is not changed again.
+  // Values on three levels are kept: compressing the output again changes nothing.
   vector const ternary = {3, 0, -3, 0, 3};
   CHECK(baselines::terngrad(ternary, random) == ternary);
 }
@@ -132,12 +132,13 @@ TEST_CASE("baselines: TopK keeps the largest tenth and nothing else") {
   }
   CHECK(count == values / 10);
   CHECK(largest_lost < smallest);
-  // Beyond q = 1.6449 lies 0.1 + 2 q phi(q) = 0.4393 of a normal value's energy.
+  // The values beyond q = 1.6449 hold 0.1 + 2 q phi(q) = 0.4393 of a normal vector's energy.
   CHECK(near(baselines::nmse({x}, kept), 0.5607, 0.03));
 }
 
 TEST_CASE(
-    "baselines: min-max rounding of all workers in one interval is unbiased, as theory says") {
+    "baselines: min-max rounding of all workers in one interval is unbiased, with the theoretical "
+    "error") {
   randomness random(6);
   for (int const workers : {1, 4}) {
     auto const x = baselines::vectors(input::normal, workers, values, random);
@@ -160,10 +161,9 @@ TEST_CASE(
   CHECK(baselines::min_max_mean({{2, 2}, {2, 2}}, 4, random) == vector{2, 2});
 }
 
-TEST_CASE("baselines: the table of errors is the one this comparison is known by") {
-  // Independent runs (others' draws, 4 trials of 2^15 values) found these. Where one number of the
-  // input decides (the largest of all, or the tail of `heavy`), runs scatter; elsewhere they do
-  // not.
+TEST_CASE("baselines: the table of errors matches independent runs") {
+  // Results of independent runs with other random numbers (4 trials of 2^15 values). Runs scatter
+  // only where one value of the input decides: the largest of all, or the tail of `heavy`.
   struct {
     input which;
     int workers;

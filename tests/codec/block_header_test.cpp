@@ -16,7 +16,7 @@ block_header header_of(std::uint32_t rank, std::uint32_t weight = 1) {
 
 }  // namespace
 
-TEST_CASE("make_header: says who encoded what") {
+TEST_CASE("make_header: names the rank, the weight and the codec of a block") {
   auto const header =
       hcomp::make_header(16, 100, true, {.key = 5, .rank = 3, .weight = 9, .index = 7});
   CHECK(header.codec == 16);
@@ -31,7 +31,7 @@ TEST_CASE("make_header: says who encoded what") {
   CHECK(header_of(3).flags == 0);
 }
 
-TEST_CASE("merge_fault: names the first contradiction, and none where there is none") {
+TEST_CASE("merge_fault: names the first contradiction, and none where the blocks match") {
   auto const a = header_of(0);
   CHECK(hcomp::merge_fault(a, header_of(1), 2) == block_fault::none);
   struct {
@@ -56,7 +56,7 @@ TEST_CASE("merge_fault: names the first contradiction, and none where there is n
   }
 }
 
-TEST_CASE("merge_fault: weights may reach the room and not pass it, without overflowing") {
+TEST_CASE("merge_fault: weights may reach the capacity and not pass it, without overflowing") {
   constexpr std::uint32_t most = ~std::uint32_t{0};
   struct {
     std::uint32_t a, b, room;
@@ -90,7 +90,7 @@ TEST_CASE("merged_header: adds weights, keeps the lowest rank and every flag") {
   }
 }
 
-TEST_CASE("to_text: every fault has a text of its own") {
+TEST_CASE("to_text: every fault has its own text") {
   std::set<std::string> texts;
   int faults = 0;
   for (; faults <= static_cast<int>(block_fault::scale); ++faults)

@@ -1,7 +1,6 @@
 // optimise sanitized: -O1
 /// @file
-/// The index that is a Bloom filter: nothing is missing, few values too many are marked, and sums
-/// do not show it.
+/// The Bloom filter index: it marks every nonzero value and few zeros. Results do not depend on it.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +32,7 @@ sparse::vectors ranks_of(std::size_t ranks, std::size_t n, double density) {
   return x;
 }
 
-/// The union of all ranks' indices; returns the bytes that each of them sends.
+/// Forms the union of all ranks' indices. Returns the bytes that each rank sends.
 template <class Index> std::size_t unite(Index& index, sparse::vectors const& x) {
   std::vector<std::uint64_t> all;
   for (auto const& mine : x) {
@@ -51,7 +50,7 @@ sparse_index exact_union(sparse::vectors const& x) {
   return index;
 }
 
-/// Of the values that are zero everywhere, how many are marked.
+/// The share of marked values among those that are zero on all ranks.
 double false_positives(bloom_index const& found, sparse_index const& exact) {
   return static_cast<double>(found.marked() - exact.marked()) /
          static_cast<double>(exact.values() - exact.marked());
@@ -63,7 +62,7 @@ bool has_all_of(bloom_index const& found, sparse_index const& exact) {
   return all;
 }
 
-/// What a codec of each rank's own makes of the sum, the same on all of them.
+/// The result of one codec per rank. Checks that it is equal on all ranks.
 template <class Codec>
 std::vector<float> sum(sparse::vectors const& x, hcomp::bloom_options const& bloom = {}) {
   std::vector<Codec> codecs;
@@ -96,7 +95,8 @@ std::vector<float> sum(sparse::vectors const& x, hcomp::bloom_options const& blo
 
 }  // namespace
 
-TEST_CASE("bloom index: what is not zero on some rank is marked, however small the filter") {
+TEST_CASE(
+    "bloom index: values that are nonzero on some rank are marked, however small the filter") {
   for (std::size_t const n : {0, 1, 63, 64, 65, 1000, 30'001})
     for (double const density : {0.0, 0.003, 0.1, 1.0})
       for (std::size_t const expected : {std::size_t{0}, std::size_t{1}, n / 100, n, 3 * n}) {
@@ -120,9 +120,9 @@ TEST_CASE("bloom index: what is not zero on some rank is marked, however small t
       }
 }
 
-TEST_CASE("bloom index: filter and sketch take as many bits as theory says, and all is exact") {
-  // C8, of 2^22 values there: bits per value of filter and sketch at 1.27 cells, share of zeros
-  // marked; then the bits of a bitmap and a sketch, and of a bitmap and sparse_union.
+TEST_CASE("bloom index: filter and sketch take the theoretical number of bits, and all is exact") {
+  // C8, measured with 2^22 values: bits per value of filter and sketch at 1.27 cells, share of
+  // zeros marked; then the bits of a bitmap and a sketch, and of a bitmap and sparse_union.
   struct {
     double density, bits, false_positives, with_sketch, packed;
   } const cases[] = {{0.001, 0.064, 5.0e-5, 1.041, 1.032},
@@ -140,7 +140,7 @@ TEST_CASE("bloom index: filter and sketch take as many bits as theory says, and 
     auto const bytes = codec.mark(x[0]).size_bytes();
     codec.unite(1);
     CHECK(has_all_of(codec.index(), exact));
-    // as many zeros as a binomial has within five standard deviations
+    // a binomial number of zeros, within five standard deviations
     double const zeros = static_cast<double>(n - exact.marked());
     double const noise = 5 * std::sqrt(one.false_positives / zeros);
     CHECK(std::fabs(false_positives(codec.index(), exact) - one.false_positives) <
@@ -158,7 +158,7 @@ TEST_CASE("bloom index: filter and sketch take as many bits as theory says, and 
   }
 }
 
-TEST_CASE("bloom index: supports of all kinds have the rate of false positives that was asked") {
+TEST_CASE("bloom index: supports of all kinds have the requested rate of false positives") {
   std::size_t const n = 1 << 20;
   struct {
     char const* what;
@@ -180,7 +180,7 @@ TEST_CASE("bloom index: supports of all kinds have the rate of false positives t
       bloom_index index({.expected = exact.marked(), .false_positive_rate = rate});
       auto const bytes = unite(index, x);
       REQUIRE(has_all_of(index, exact));
-      // In whole rows 64 are right or wrong at once, 16 at 0.001: five deviations.
+      // In whole rows, 64 values are right or wrong together, 16 at 0.001: five deviations.
       double const noise = 5 * std::sqrt(64 * rate / static_cast<double>(n));
       CHECK(false_positives(index, exact) < 1.1 * rate + noise);
       CHECK(false_positives(index, exact) > 0.9 * rate - noise);
@@ -191,14 +191,14 @@ TEST_CASE("bloom index: supports of all kinds have the rate of false positives t
 }
 
 TEST_CASE("bloom index: golden words") {
-  // Part of the wire format: raise wire_version together with these.
+  // Part of the wire format: raise wire_version when it changes.
   bloom_index index({.expected = 100});
   auto const words = index.mark(sparse::values(10'000, 0.01, {.seed = 1}));
   CHECK(hcomp::fingerprint(hcomp::serial_group{}, reinterpret_cast<std::byte const*>(words.data()),
                            words.size_bytes()) == 15818655367635659016u);
 }
 
-TEST_CASE("bloom index: sums are those with a bitmap") {
+TEST_CASE("bloom index: results equal those with a bitmap") {
   for (std::size_t const n : {0, 1, 64, 1000, 50'001})
     for (std::size_t const ranks : {1, 2, 5})
       for (double const density : {0.0, 0.01, 0.3}) {

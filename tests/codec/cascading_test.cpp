@@ -1,6 +1,6 @@
 /// @file
-/// Why signs are merged and not decoded, added and compressed again at every hop: the growth of
-/// that cascade, with the numbers of its exact recursion.
+/// Growth of the error when signs are decoded, added and compressed again at every hop, with the
+/// numbers of its exact recursion. This is why hcomp merges signs.
 
 #include <doctest/doctest.h>
 

@@ -20,7 +20,8 @@ TEST_CASE_TEMPLATE("identity: one rank's values come back bit for bit", T, float
   CHECK(laws::same_bytes(laws::decoded<T>(codec, block, static_cast<int>(x.size())), x));
 }
 
-TEST_CASE("float_cast: fp16 that overflows in the value or in the sum is infinite and says so") {
+TEST_CASE(
+    "float_cast: fp16 that overflows in a value or in a sum becomes infinite and sets the flag") {
   float_cast<float16> const codec;
   auto const encoded = [&](std::vector<float> const& x, std::uint32_t rank,
                            std::uint32_t weight = 1) {
@@ -36,12 +37,13 @@ TEST_CASE("float_cast: fp16 that overflows in the value or in the sum is infinit
   auto const sum = laws::merged(codec, encoded({1, 40000}, 0), encoded({1, 40000}, 1));
   CHECK(laws::header_of(sum).flags == hcomp::block_has_nonfinite);
   CHECK(laws::decoded(codec, sum, 2) == std::vector{2.0, static_cast<double>(INFINITY)});
-  // Sticky: a later summand cannot take it back.
+  // The flag is sticky: a later summand cannot clear it.
   auto const later = laws::merged(codec, sum, encoded({1, -65504}, 2));
   CHECK(laws::header_of(later).flags == hcomp::block_has_nonfinite);
 }
 
-TEST_CASE("float_cast: a value counts as often as its rank's weight, the mean divides by all") {
+TEST_CASE(
+    "float_cast: a value counts with its rank's weight, and the mean divides by the total weight") {
   hcomp::identity<float> const codec;
   auto const sum = laws::merged(codec, laws::encode(codec, {1, -2}, {.rank = 0, .weight = 3}),
                                 laws::encode(codec, {5, 0.5}, {.rank = 1, .weight = 1}));

@@ -13,8 +13,8 @@ using hcomp::simd_level;
 
 namespace {
 
-/// Float patterns that every branch of a conversion sees: around all exponents, ties, both signs,
-/// quiet NaNs with payload, and 200,000 at random.
+/// Float patterns for every branch of a conversion: around all exponents, ties, both signs, quiet
+/// NaNs with payload, and 200,000 random ones.
 std::vector<float> telling_floats() {
   std::vector<std::uint32_t> patterns;
   for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
@@ -25,7 +25,7 @@ std::vector<float> telling_floats() {
         patterns.push_back(sign | exponent << 23 | fraction);
   for (std::uint32_t i = 0; i < 50'000; ++i)
     for (auto const word : hcomp::philox4x32({i, 0, 0, 0}, 7)) patterns.push_back(word);
-  for (auto& pattern : patterns)  // whether arithmetic makes a signalling NaN quiet is left open
+  for (auto& pattern : patterns)  // arithmetic may or may not make a signalling NaN quiet
     if ((pattern & 0x7fffffffu) > 0x7f800000u) pattern |= 0x400000u;
   std::vector<float> floats(patterns.size());
   std::memcpy(floats.data(), patterns.data(), patterns.size() * sizeof(float));
@@ -53,7 +53,7 @@ template <class T> bool same_bits_everywhere(std::vector<T> const& a, std::vecto
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("float vectors: round to the wire as one value does, at every level", Wire,
+TEST_CASE_TEMPLATE("float vectors: round to the wire type as one value does, at every level", Wire,
                    float, float16, bfloat16) {
   auto const x = telling_floats();
   std::vector<Wire> expected;
@@ -66,8 +66,9 @@ TEST_CASE_TEMPLATE("float vectors: round to the wire as one value does, at every
   });
 }
 
-TEST_CASE_TEMPLATE("float vectors: all values of the wire are read as one is, at every level", Wire,
-                   float16, bfloat16) {
+TEST_CASE_TEMPLATE(
+    "float vectors: all values of the wire type are decoded as one is, at every level", Wire,
+    float16, bfloat16) {
   std::vector<Wire> wire(65536);
   std::vector<float> expected(wire.size());
   for (std::size_t i = 0; i < wire.size(); ++i) {
@@ -88,7 +89,7 @@ TEST_CASE_TEMPLATE("float vectors: add, weigh and divide as one value does, at e
       CAPTURE(n);
       auto const x = data::uniform<float>(static_cast<std::size_t>(n), -8, 8, {.seed = 1});
       auto const y = data::uniform<float>(static_cast<std::size_t>(n), -8, 8, {.seed = 2});
-      // one more than is worked on: it must stay
+      // one more element than is processed: it must not change
       std::vector<Wire> a(x.size() + 1, Wire(77.0f)), b(a), expected(a);
       std::vector<float> back(x.size() + 1, 77.0f), mean(back);
       for (std::size_t i = 0; i < x.size(); ++i) {
@@ -107,7 +108,7 @@ TEST_CASE_TEMPLATE("float vectors: add, weigh and divide as one value does, at e
   });
 }
 
-TEST_CASE_TEMPLATE("float vectors: NaN and infinity are noticed in every place, and only they",
+TEST_CASE_TEMPLATE("float vectors: NaN and infinity are detected at every index, and only they",
                    Wire, float, float16, bfloat16) {
   float const largest = 60000;
   at_every_level([&](simd_level level) {

@@ -1,7 +1,8 @@
 // optimise: -O0
 // max_simd: avx2 baseline
 /// @file
-/// Every codec gives the same bytes whoever executes it, and notices blocks that contradict it.
+/// Every codec gives the same bytes in every group of workers, and detects blocks that contradict
+/// it.
 
 #include <support/laws.hpp>
 
@@ -22,7 +23,7 @@ TEST_CASE("every codec: several workers at once give the bytes of one") {
   });
 }
 
-TEST_CASE("every codec: what travels narrow comes back as it was, byte for byte") {
+TEST_CASE("every codec: narrow messages decode to the original bytes") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     laws::narrow<C>();

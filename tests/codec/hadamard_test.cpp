@@ -57,10 +57,12 @@ TEST_CASE("hadamard: row i, column j is the parity of i and j as bits, +1 or -1"
     }
 }
 
-TEST_CASE("hadamard: twice is the size times the vector, and lengths grow by its root") {
+TEST_CASE(
+    "hadamard: applied twice it multiplies by the size, and once it scales lengths by the root of "
+    "it") {
   for (std::size_t size = 1; size <= 16384; size *= 4) {
     CAPTURE(size);
-    auto x = data::whole_numbers(size, 3);  // all sums below 2^24: exact
+    auto x = data::whole_numbers(size, 3);  // all partial sums are below 2^24: exact
     auto const once = transformed(x), twice = transformed(once);
     double before = 0, after = 0;
     for (std::size_t i = 0; i < size; ++i) {
@@ -99,14 +101,14 @@ TEST_CASE("hadamard: three workers give the bits of one") {
   }
 }
 
-TEST_CASE("hadamard: stages in registers give the bits of the plain loop, wherever they stop") {
+TEST_CASE("hadamard: stages in registers give the bits of the plain loop, for every last stage") {
   using namespace hcomp::detail::thc;
   for (unsigned size = 64; size <= 16384; size *= 2)
     for (unsigned end = 32; end <= size; end *= 2) {
       CAPTURE(size);
       CAPTURE(end);
       auto const x = data::uniform<float>(size, -8, 8, {.seed = 4});
-      auto expected = x;  // of strides below `end`
+      auto expected = x;  // strides below `end`
       for (unsigned i = 0; i < size; i += end)
         hadamard(hcomp::serial_group{}, expected.data() + i, static_cast<int>(end));
       vector in_places(place_of(size));

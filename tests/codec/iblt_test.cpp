@@ -1,6 +1,6 @@
 // optimise sanitized: -O1
 /// @file
-/// Sums without an index: exact where the table has room, and an error where it has not.
+/// All-reduces without an index: exact if the table is large enough, and an error otherwise.
 
 #include <doctest/doctest.h>
 
@@ -37,7 +37,7 @@ iblt over(sparse::vectors const& x, iblt_options const& options = {}) {
   return iblt({.ranks = static_cast<std::uint32_t>(x.size())}, options);
 }
 
-/// The ranks' lanes, added up; `codec` is as on the last rank.
+/// The sum of all ranks' lanes. `codec` gets the state of the last rank.
 std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::uint64_t key) {
   std::vector<std::uint32_t> most(2), lanes, total;
   for (auto const& mine : x) {
@@ -54,7 +54,8 @@ std::vector<std::uint32_t> reduced(iblt& codec, sparse::vectors const& x, std::u
   }
   return total;
 }
-/// By the first hashes by which the table can be read; of three cells per value, few cannot.
+/// Decodes with the first of ten keys whose table is readable. At three cells per value almost
+/// every table is.
 std::vector<float> sum(iblt& codec, sparse::vectors const& x) {
   auto result = x.back();
   for (std::uint64_t key = 1; key <= 10; ++key) {
@@ -92,7 +93,8 @@ TEST_CASE("iblt: one worker's values are read from 1.25 cells each, and half of 
   }
 }
 
-TEST_CASE("iblt: values of 8 workers are read rightly by check sums, and often wrongly without") {
+TEST_CASE(
+    "iblt: values of 8 workers are read correctly with check sums, and often incorrectly without") {
   std::size_t const n = 1 << 20;  // C7: a union of 41.1 thousand; false decodes in 70-75 % of runs
   int wrong_runs = 0;
   int const runs = 6;
@@ -121,7 +123,7 @@ TEST_CASE("iblt: values of 8 workers are read rightly by check sums, and often w
   CHECK(wrong_runs >= 2);
 }
 
-TEST_CASE("iblt: sums are exact for all supports, sizes and ranks, in any order") {
+TEST_CASE("iblt: results are exact for all supports, sizes and ranks, in any order") {
   for (std::size_t const n : {0, 1, 31, 64, 1000, 40'000})
     for (std::size_t const ranks : {1, 2, 3, 16})
       for (double const density : {0.0, 0.01, 1.0}) {
@@ -140,7 +142,7 @@ TEST_CASE("iblt: sums are exact for all supports, sizes and ranks, in any order"
 }
 
 TEST_CASE("iblt: golden lanes") {
-  // Part of the wire format: raise wire_version together with these.
+  // Part of the wire format: raise wire_version when it changes.
   auto const x = sparse::ranks_of(2, 10'000, 0.01);
   auto codec = over(x);
   auto const lanes = reduced(codec, x, 5);
@@ -148,7 +150,7 @@ TEST_CASE("iblt: golden lanes") {
                            lanes.size() * sizeof(lanes[0])) == 4708417962320662107u);
 }
 
-TEST_CASE("iblt: small tables fail seldom, and then say so") {
+TEST_CASE("iblt: small tables seldom fail, and a failure is reported and changes nothing") {
   int failures = 0, runs = 0;
   for (std::size_t const marked : {1, 3, 10, 30, 100, 300, 1000})
     for (std::uint64_t seed = 1; seed <= 60; ++seed) {
@@ -179,7 +181,7 @@ TEST_CASE("iblt: the mean is the sum divided by the ranks") {
   CHECK(sum(mean, x) == expected);
 }
 
-TEST_CASE("iblt: too many values are an error with the numbers, and x stays as it was") {
+TEST_CASE("iblt: too many values are an error with the numbers, and x stays unchanged") {
   auto const x = sparse::ranks_of(2, 20'000, 0.05);
   auto codec = over(x, {.expected = 500});
   auto const lanes = reduced(codec, x, 1);
@@ -201,13 +203,13 @@ TEST_CASE("iblt: too many values are an error with the numbers, and x stays as i
   CHECK(out == x[0]);
 }
 
-TEST_CASE("iblt: cells that are damaged, and words that are none, are refused") {
+TEST_CASE("iblt: damaged cells, and words that are no statistics, are refused") {
   auto const x = sparse::ranks_of(2, 20'000, 0.05);
   auto codec = over(x);
   auto lanes = reduced(codec, x, 1);
   auto out = x[0];
   auto damaged = lanes;
-  damaged[4 * 100 + 3] += 5;  // a value: the table is read, but not to its end
+  damaged[4 * 100 + 3] += 5;  // a value: the table is readable, except for its end
   CHECK_THROWS_AS(codec.decode_lanes(damaged, out, 1), hcomp::wire_error);
   damaged = lanes;
   damaged[4 * 100 + 2] += 5;

@@ -1,8 +1,7 @@
 // optimise: -O0
 /// @file
 /// The laws of tests/support/laws.hpp about single values and draws, for every codec of the
-/// registry and every value type. Apart from laws_test.cpp because compilers take their time over
-/// both.
+/// registry and every value type. Separate from laws_test.cpp to shorten compile times.
 
 #include <support/laws.hpp>
 
@@ -13,7 +12,7 @@ TEST_CASE("every codec: unused lanes and old contents of a block never leak") {
   });
 }
 
-TEST_CASE("every codec: the key and the places decide all draws") {
+TEST_CASE("every codec: the key and the indices determine all draws") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     laws::key<C>();
@@ -27,7 +26,8 @@ TEST_CASE("every codec: 10^4 merges have the exact mean") {
   });
 }
 
-TEST_CASE("every codec: zeros, denormals, largest values, NaN and infinity become what is stated") {
+TEST_CASE(
+    "every codec: zeros, denormals, largest values, NaN and infinity give the documented results") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     laws::special<C>();

@@ -1,7 +1,8 @@
 // optimise sanitized: -O1
 /// @file
-/// Index and sketch at once: complete and exact whatever was predicted, in one phase once the
-/// rounds before tell what comes.
+/// LHC with index and sketch in one phase: complete and exact for every prediction, and in one
+/// phase
+/// once the rounds before predict the next one.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +32,7 @@ sparse::vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::
   return x;
 }
 
-/// The sums of several ranks, each with what it remembers.
+/// The codecs of several ranks, with their state between rounds.
 template <class Lane> struct ranks_that_sum {
   std::vector<lhc_one_phase<Lane>> sums;
 
@@ -42,7 +43,7 @@ template <class Lane> struct ranks_that_sum {
           hcomp::sparse_options{.ranks = static_cast<std::uint32_t>(ranks), .op = result}, phase);
   }
 
-  /// The same on all ranks, which is checked.
+  /// The result of one round. Checks that it is equal on all ranks.
   std::vector<float> round(sparse::vectors const& x, std::uint64_t key = 1) {
     for (std::size_t r = 0; r < x.size(); ++r) sums[r].begin(x[r], key);
     merge([](auto& sum) { return sum.words(); }, [](auto a, auto b) { return a | b; });
@@ -76,7 +77,7 @@ template <class Lane> struct ranks_that_sum {
   }
 };
 
-/// Multiples of 2^-10: their sums are exact in fixed point of all units that rounds take here.
+/// Multiples of 2^-10: their sums are exact in fixed point, in all units of these rounds.
 sparse::vectors whole(sparse::vectors x, float scale = 1) {
   for (auto& mine : x)
     for (float& v : mine) v = std::round(v * 1024) / 1024 * scale;
@@ -95,7 +96,7 @@ double relative_error(std::vector<float> const& found, sparse::vectors const& x)
 
 }  // namespace
 
-TEST_CASE("one phase: after the first round one phase does, as long as the union grows slowly") {
+TEST_CASE("one phase: after the first round one phase suffices while the union grows slowly") {
   std::size_t const n = 100'000;
   ranks_that_sum<std::uint32_t> ranks(4);
   double density = 0.01;
@@ -116,7 +117,8 @@ TEST_CASE("one phase: after the first round one phase does, as long as the union
         1.2 * 1.3 * static_cast<double>(ranks.report().marked));
 }
 
-TEST_CASE("one phase: what a sketch is too small for follows, and the sum is exact") {
+TEST_CASE(
+    "one phase: values that do not fit the sketch follow in a second phase, and the sum is exact") {
   std::size_t const n = 60'000;
   ranks_that_sum<std::uint32_t> narrow(3);
   ranks_that_sum<std::uint64_t> wide(3);
@@ -140,9 +142,9 @@ TEST_CASE("one phase: what a sketch is too small for follows, and the sum is exa
   CHECK(second >= 3);
 }
 
-TEST_CASE("one phase: partly read sketches and the rest make the sum together") {
+TEST_CASE("one phase: partly read sketches and the second phase add up to the sum") {
   std::size_t const n = 80'000;
-  for (double const cells : {1.0, 1.1, 1.17}) {  // of the values that come: half or less is read
+  for (double const cells : {1.0, 1.1, 1.17}) {  // per expected value: half of them or less is read
     ranks_that_sum<std::uint32_t> ranks(2, {.growth = 1, .cells_per_value = cells});
     auto const x = whole(ranks_of(2, n, 0.05, 7)), y = whole(ranks_of(2, n, 0.05, 8));
     ranks.round(x, 1);
@@ -189,7 +191,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "one phase: one large or small round costs the rounds after it neither bits nor a phase") {
+    "one phase: a single large or small round leaves precision and phases of later rounds "
+    "unchanged") {
   std::size_t const n = 30'000;
   for (double const spike : {1e-30, 1e-3, 1.0, 1e3, 1e6, 1e30}) {
     CAPTURE(spike);
@@ -202,14 +205,15 @@ TEST_CASE(
         for (auto& mine : x)
           for (float& v : mine) v *= static_cast<float>(spike);
       auto const found = ranks.round(x, round);
-      if (round == 2 && spike > 1) continue;  // the others are small beside it
+      if (round == 2 && spike > 1) continue;  // the other values are small beside it
       CHECK(relative_error(found, x) < 1e-7);
       CHECK((ranks.report().afterwards > 0) == (round == 0 || (round == 2 && spike != 1)));
     }
   }
 }
 
-TEST_CASE("one phase: whatever came before, no value is off by more than the unit stated") {
+TEST_CASE(
+    "one phase: after any earlier rounds, every value's error is within the documented unit") {
   std::size_t const n = 2000, size = 4;
   for (int const exponent_bits : {0, 2, 5}) {
     ranks_that_sum<std::uint32_t> narrow(size, {.exponent_bits = exponent_bits});
@@ -248,11 +252,11 @@ TEST_CASE("one phase: whatever came before, no value is off by more than the uni
       in_one_phase += narrow.report().afterwards == 0;
       CHECK(narrow.report().afterwards == wide.report().afterwards);
     }
-    CHECK(in_one_phase > 40);  // otherwise the bound says nothing
+    CHECK(in_one_phase > 40);  // otherwise the bound was hardly tested
   }
 }
 
-TEST_CASE("one phase: floats that could overflow a cell are sent again, alone") {
+TEST_CASE("one phase: floats that could overflow a cell are sent again, and only these") {
   ranks_that_sum<float> ranks(3);
   for (std::uint64_t round = 0; round < 6; ++round) {
     CAPTURE(round);
@@ -291,7 +295,7 @@ TEST_CASE("one phase: the mean is the sum divided by the ranks") {
   }
 }
 
-TEST_CASE("one phase: NaN and infinity are an error on all ranks, and nothing is forgotten") {
+TEST_CASE("one phase: NaN and infinity are an error on all ranks, and no state is lost") {
   for (float const special : data::nonfinite_specials<float>()) {
     ranks_that_sum<float> floats(2);
     ranks_that_sum<std::uint32_t> fixed(2);
@@ -311,7 +315,7 @@ TEST_CASE("one phase: NaN and infinity are an error on all ranks, and nothing is
 }
 
 TEST_CASE(
-    "one phase: cells that the index does not explain are an error, also where values follow") {
+    "one phase: cells that the index does not explain are an error, also with a second phase") {
   for (double const growth : {1.2, 0.8}) {
     lhc_one_phase<std::uint32_t> sum({}, {.growth = growth});
     auto const x = sparse::values(20'000, 0.05, {.seed = 3});
@@ -340,7 +344,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("one phase: impossible settings are refused, others and other rounds are seen") {
+TEST_CASE(
+    "one phase: impossible settings are refused; other settings and rounds change settings()") {
   CHECK_THROWS_WITH_AS(
       lhc_one_phase<>({.ranks = 0}),
       "lhc_one_phase: 0 ranks, 8 rounds, growth 1.200000, 0.000000 cells per value, 2 bits for "
@@ -367,7 +372,7 @@ TEST_CASE("one phase: impossible settings are refused, others and other rounds a
   CHECK(ranks.sums[0].settings() != before);
 }
 
-TEST_CASE("one phase: reports say how a round went") {
+TEST_CASE("one phase: reports describe how a round went") {
   std::vector<float> x(1000);
   for (std::size_t i = 0; i < 1000; i += 100) x[i] = 1;
   ranks_that_sum<std::uint32_t> ranks(1);

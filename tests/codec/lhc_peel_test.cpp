@@ -1,7 +1,8 @@
 // optimise sanitized: -O1
 /// @file
-/// The sketch of LHC and how it is peeled. C1, C2, ...: figures that theory and simulations other
-/// than these give for the method.
+/// The sketch of LHC and its peeling. C1, C2, ...: reference numbers for the method, from theory
+/// and
+/// from independent simulations.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +32,7 @@ namespace {
 
 using marks = std::vector<std::uint64_t>;
 
-/// Each value with this probability.
+/// Marks each value with this probability.
 marks random_marks(std::size_t values, double density, std::uint64_t seed) {
   auto const limit = static_cast<std::uint64_t>(density * 0x1p53);
   marks words(hcomp::detail::sparse::index_words(values));
@@ -40,7 +41,7 @@ marks random_marks(std::size_t values, double density, std::uint64_t seed) {
       words[i / 64] |= std::uint64_t{1} << i % 64;
   return words;
 }
-/// About `count` values, of 16 times as many.
+/// Marks about `count` of 16 * `count` values.
 marks about(std::size_t count, std::uint64_t seed) {
   auto words = data::words(count / 4, {.seed = seed});
   for (std::uint64_t k = 1; k < 4; ++k) {
@@ -62,13 +63,13 @@ template <class F> void for_each_mark(marks const& words, F const& f) {
 
 // ---- Peeling ----
 
-/// Cells for `per_value` times the marked values.
+/// A layout with `per_value` cells per marked value.
 cell_layout cells_for(marks const& words, double per_value, std::uint64_t seed) {
   double const cells = per_value * static_cast<double>(number_of(words));
   return {hcomp::mix(seed), static_cast<std::uint32_t>(std::max(1.0, std::round(cells / 96)))};
 }
 
-/// The memory that peeling needs, and what came of it.
+/// Memory for peeling, and its result.
 struct peeling {
   std::vector<std::uint64_t> cells, open;
   std::vector<value_claim> claims;
@@ -96,8 +97,8 @@ struct peeling {
   }
 };
 
-/// How the released code of LHC lays its sketch out: rows of 1024 values that share a hash, not
-/// turned, in three tables that are not apart.
+/// The layout of LHC's released code: rows of 1024 values that share a hash, without rotation, in
+/// three tables that share their cells.
 struct original_cells {
   static constexpr int hashes = 3;
   std::uint32_t seed, rows;
@@ -123,14 +124,14 @@ struct original_cells {
   }
 };
 
-/// Every value hashed by itself: into tables of their own or, if there are segments, into as many
-/// neighbouring ones of these.
+/// Hashes every value separately: into separate tables or, with segments, into `Hashes`
+/// neighbouring segments.
 template <int Hashes> struct free_cells {
   static constexpr int hashes = Hashes;
   std::uint64_t seed;
   std::uint32_t size_of_part, segments = 1;
 
-  /// Cells for `per_value` times the marked values.
+  /// A layout with `per_value` cells per marked value.
   static free_cells of(marks const& words, double per_value, std::uint64_t seed,
                        std::uint32_t segments = 1) {
     double const cells = per_value * static_cast<double>(number_of(words));
@@ -153,7 +154,7 @@ template <int Hashes> struct free_cells {
   row row_of(std::uint32_t) const { return {this}; }
 };
 
-/// Peeling by the book, round by round over all values that are left: how many are left after each.
+/// Textbook peeling, round by round over the remaining values: their number after each round.
 template <class Layout>
 std::vector<std::size_t> left_by_the_book(Layout const& layout, marks const& words) {
   std::vector<std::uint32_t> alive;
@@ -186,7 +187,7 @@ std::uint64_t bytes_of(std::vector<value_claim> const& claims, std::size_t count
 
 // ---- Cells ----
 
-TEST_CASE("lhc cells: a row lies in each table once, its values in cells of their own") {
+TEST_CASE("lhc cells: each table holds a row once, in one cell per value") {
   for (std::uint32_t const rows : {1u, 2u, 7u, 1000u}) {
     cell_layout const layout{hcomp::mix(rows), rows};
     for (std::uint32_t start = 0; start < 320; start += 32) {
@@ -206,7 +207,7 @@ TEST_CASE("lhc cells: a row lies in each table once, its values in cells of thei
   }
 }
 
-TEST_CASE("lhc cells: rows, turns and signs are spread evenly") {
+TEST_CASE("lhc cells: rows, rotations and signs are spread evenly") {
   // 2^15 rows; every count is binomial, so within six standard deviations of its mean
   cell_layout const layout{5, 16};
   constexpr int rows = 1 << 15;
@@ -232,8 +233,8 @@ TEST_CASE("lhc cells: rows, turns and signs are spread evenly") {
   CHECK(near(same_turn, 1.0 / 32));
 }
 
-TEST_CASE("lhc cells: golden places") {
-  // Part of the wire format: raise wire_version together with these.
+TEST_CASE("lhc cells: golden indices") {
+  // Part of the wire format: raise wire_version when it changes.
   cell_layout const layout{123456789, 1000};
   std::vector<std::uint32_t> places;
   for (std::uint32_t value = 0; value < 3200; value += 7)
@@ -247,7 +248,8 @@ TEST_CASE("lhc cells: golden places") {
 
 // ---- The threshold ----
 
-TEST_CASE("lhc peeling: 1.25 cells per value always do, 1.18 never, and then half is lost") {  // C1
+TEST_CASE(
+    "lhc peeling: 1.25 cells per value always suffice, 1.18 never, and then half remains") {  // C1
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
     auto const words = about(100'000, seed);
@@ -258,8 +260,10 @@ TEST_CASE("lhc peeling: 1.25 cells per value always do, 1.18 never, and then hal
   }
 }
 
-TEST_CASE("lhc peeling: the threshold is 1.2218, and what is lost below it is what theory says") {
-  // C1: 1.20: 0.4921 (theory); 1.10: 0.676; 1 % apart, 1.23 has always done at this size
+TEST_CASE(
+    "lhc peeling: the threshold is 1.2218, and the remainder below it is the theoretical one") {
+  // C1: 1.20: 0.4921 (theory); 1.10: 0.676. 1.23 is 1 % above the threshold and always suffices at
+  // this size.
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
     auto const words = about(200'000, 50 + seed);
@@ -272,7 +276,7 @@ TEST_CASE("lhc peeling: the threshold is 1.2218, and what is lost below it is wh
   }
 }
 
-TEST_CASE("lhc peeling: rounds are few, and fewer the more cells there are") {  // C2
+TEST_CASE("lhc peeling: rounds are few, and fewer with more cells") {  // C2
   struct {
     double cells;
     std::size_t least, most;
@@ -288,8 +292,8 @@ TEST_CASE("lhc peeling: rounds are few, and fewer the more cells there are") {  
     }
 }
 
-TEST_CASE("lhc peeling: what is left after every round follows density evolution") {  // C3
-  // b = 1, then b = 1 - exp(-(3 / c) b^2): b^3 is left
+TEST_CASE("lhc peeling: the remainder after every round follows density evolution") {  // C3
+  // b = 1, then b = 1 - exp(-(3 / c) b^2): b^3 remains
   auto const words = about(1'000'000, 7);
   for (double const per_value : {1.3, 2.0}) {
     cell_layout const layout = cells_for(words, per_value, 3);
@@ -307,7 +311,7 @@ TEST_CASE("lhc peeling: what is left after every round follows density evolution
 
 // ---- Layouts ----
 
-TEST_CASE("lhc peeling: rows that are turned peel as if there were none, in every run") {  // C4
+TEST_CASE("lhc peeling: rotated rows peel like independent values, in every run") {  // C4
   struct {
     std::size_t rows;
     double density;
@@ -330,8 +334,8 @@ TEST_CASE("lhc peeling: rows that are turned peel as if there were none, in ever
       }
 }
 
-TEST_CASE("lhc peeling: the original layout loses values where ours does not") {  // C4
-  // Of a million values in rows of 1024, and of four million: each column is a sketch of its own.
+TEST_CASE("lhc peeling: the original layout fails on values that this one recovers") {  // C4
+  // One and four million values in rows of 1024: each column is a separate sketch.
   struct {
     std::size_t rows;
     double cells, least, most;
@@ -356,7 +360,7 @@ TEST_CASE("lhc peeling: the original layout loses values where ours does not") {
   }
 }
 
-TEST_CASE("lhc peeling: three hashes need fewest cells, and few rounds") {  // C9
+TEST_CASE("lhc peeling: three hashes need the fewest cells, and few rounds") {  // C9
   auto const words = about(100'000, 4);
   for (std::uint64_t seed = 1; seed <= 2; ++seed) {
     CAPTURE(seed);
@@ -375,7 +379,7 @@ TEST_CASE("lhc peeling: three hashes need fewest cells, and few rounds") {  // C
     CHECK(five.complete());
     CHECK(five.progress.rounds == doctest::Approx(26).epsilon(0.12));
   }
-  // Two make a graph, which has a circle in most cases: 60 % at 2.5 cells.
+  // Two hashes make a graph, which has a cycle in most cases: 60 % at 2.5 cells.
   int complete = 0;
   auto const fewer = about(20'000, 4);
   for (std::uint64_t seed = 1; seed <= 20; ++seed)
@@ -385,7 +389,7 @@ TEST_CASE("lhc peeling: three hashes need fewest cells, and few rounds") {  // C
 }
 
 TEST_CASE("lhc peeling: tables that overlap in a chain need fewer cells, but hundreds of rounds") {
-  // C9, of 200,000 values in 100 segments: 200-270 rounds at 1.18 cells, 70-80 at 1.25.
+  // C9: 200,000 values in 100 segments take 200-270 rounds at 1.18 cells, 70-80 at 1.25.
   auto const words = about(200'000, 5);
   peeling const tight(free_cells<3>::of(words, 1.18, 1, 100), words);
   CHECK(tight.complete());
@@ -399,7 +403,7 @@ TEST_CASE("lhc peeling: tables that overlap in a chain need fewer cells, but hun
 
 // ---- One definition, any group ----
 
-TEST_CASE("lhc peeling: as many are left after every round as by the book") {
+TEST_CASE("lhc peeling: every round leaves the number of values that textbook peeling leaves") {
   for (std::size_t const values : {0, 1, 31, 64, 100, 1000, 20000})
     for (double const density : {0.01, 0.2, 1.0})
       for (double const per_value : {0.6, 1.1, 1.25, 2.0}) {
@@ -451,7 +455,7 @@ TEST_CASE("lhc peeling: any number of workers claims the same values from the sa
 
 namespace {
 
-/// Sums of whole vectors by sketches; returns what is recovered, zero where nothing is.
+/// Adds complete vectors through sketches. Returns the recovered values, and zero for the rest.
 template <class Lane, class Group, class Layout>
 void sum_in_lanes(Group group, Layout const& layout, marks const& words, peeling& plan,
                   std::vector<std::vector<Lane>> const& x, std::vector<std::vector<Lane>>& sketches,
@@ -505,7 +509,7 @@ template <class Lane> void check_lanes() {
 
 }  // namespace
 
-TEST_CASE("lhc sketch: any number of workers gives the bits of one, in floats as in integers") {
+TEST_CASE("lhc sketch: any number of workers gives the bits of one, in floats and in integers") {
   check_lanes<float>();
   check_lanes<std::uint32_t>();
   check_lanes<std::uint64_t>();
@@ -513,7 +517,7 @@ TEST_CASE("lhc sketch: any number of workers gives the bits of one, in floats as
 
 // ---- Sums ----
 
-TEST_CASE("lhc sketch: sums of integers are exact, whatever the cells wrap to") {  // C5, C12
+TEST_CASE("lhc sketch: integer results are exact, also where cells wrap around") {  // C5, C12
   auto const words = about(50'000, 1);
   std::size_t const n = words.size() * 64;
   for (double const per_value : {1.24, 1.3, 2.0}) {
@@ -535,8 +539,9 @@ TEST_CASE("lhc sketch: sums of integers are exact, whatever the cells wrap to") 
   }
 }
 
-TEST_CASE("lhc sketch: sums of floats err as their neighbours in the cells round") {  // C6
-  // 8 workers, normal-like values; measured elsewhere: 6.1e-7 at 1.30, 1.2e-7 at 2.0
+TEST_CASE(
+    "lhc sketch: float results have the rounding errors of their neighbours in the cells") {  // C6
+  // 8 workers, normal-like values; independent measurement: 6.1e-7 at 1.30, 1.2e-7 at 2.0
   auto const words = about(200'000, 3);
   std::size_t const n = words.size() * 64;
   std::vector<std::vector<float>> x;
@@ -567,15 +572,15 @@ TEST_CASE("lhc sketch: sums of floats err as their neighbours in the cells round
     double const cells_per_value = per_value;  // clang 14 captures no bindings
     CAPTURE(cells_per_value);
     CHECK(std::sqrt(error / energy) < bound);
-    CHECK(std::sqrt(error / energy) > 1e-8);  // not exact: fp32 is no fixed point
+    CHECK(std::sqrt(error / energy) > 1e-8);  // not exact: fp32 is not fixed point
   }
 }
 
 TEST_CASE(
-    "lhc sketch: the medians of a sketch that is much too small are worse than nothing") {  // C10
-  // Error of the sum relative to its energy if what does not peel is taken as the median of its
-  // cells, as in the original, or as 0: 0.39 and 0.49 at 1.20 cells, then 0.87/0.78, 1.49/0.94,
-  // 2.49/0.99. Normal-like values; ours sends them beside the sketch.
+    "lhc sketch: in a much too small sketch, the medians of cells are worse than zeros") {  // C10
+  // Squared error relative to the energy if an unpeeled value becomes the median of its cells, as
+  // in the original, or 0: 0.39 and 0.49 at 1.20 cells, then 0.87/0.78, 1.49/0.94, 2.49/0.99.
+  // Normal-like values. hcomp sends them beside the sketch.
   auto const words = about(100'000, 12);
   std::size_t const n = words.size() * 64;
   std::vector<double> exact(n);
@@ -593,7 +598,7 @@ TEST_CASE(
     peeling const plan(layout, words);
     std::vector<bool> read(n);
     for (std::size_t k = 0; k < plan.progress.claims; ++k) read[plan.claims[k].value] = true;
-    std::vector<double> cells(layout.size());  // what stays when all that peels is taken out
+    std::vector<double> cells(layout.size());  // the cells after removal of all peeled values
     for_each_mark(words, [&](std::uint32_t value) {
       auto const row = layout.row_of(value);
       if (!read[value])

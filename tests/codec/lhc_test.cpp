@@ -1,6 +1,6 @@
 // optimise sanitized: -O1
 /// @file
-/// Sums of sparse vectors by sketches: complete whatever the support, exact in fixed point.
+/// Sparse all-reduces with sketches: complete for every support, exact in fixed point.
 
 #include <doctest/doctest.h>
 
@@ -40,7 +40,8 @@ double relative_error(std::vector<float> const& found, sparse::vectors const& x)
 
 }  // namespace
 
-TEST_CASE("lhc: sums of 8 workers are exact in fixed point, and near in floats") {  // C5, C6, C12
+TEST_CASE(
+    "lhc: results of 8 workers are exact in fixed point, and near in floats") {  // C5, C6, C12
   auto x = sparse::ranks_of(8, 400'000, 0.05);
   auto narrow = over<std::uint32_t>(x);
   auto wide = over<std::uint64_t>(x);
@@ -71,10 +72,11 @@ TEST_CASE("lhc: the sketch is sized by the union, which grows with the ranks") {
   }
 }
 
-TEST_CASE("lhc: what a sketch is too small for is sent beside it") {
+TEST_CASE("lhc: values that do not fit the sketch are sent beside it") {
   auto const x = sparse::ranks_of(3, 100'000, 0.05);
   auto const expected = sparse::fixed_sum<std::uint32_t>(x);
-  // At 1.15 cells six of ten are lost, so there is no sketch; at 1.2 half, a little less.
+  // At 1.15 cells, 60 % of the values remain, so there is no sketch. At 1.2 a little less than half
+  // remain.
   auto none = over<std::uint32_t>(x, {.cells_per_value = 1.15, .attempts = 2});
   CHECK(sparse::sum(none, x) == expected);
   CHECK(none.cells() == 0);
@@ -85,7 +87,7 @@ TEST_CASE("lhc: what a sketch is too small for is sent beside it") {
   CHECK(half.beside() > half.index().marked() * 2 / 5);
   auto half_in_floats = over<float>(x, {.cells_per_value = 1.215, .attempts = 2});
   CHECK(relative_error(sparse::sum(half_in_floats, x), x) < 2e-5);
-  // More attempts make it larger, until it can be read.
+  // More attempts enlarge the sketch until it is readable.
   auto grown = over<std::uint32_t>(x, {.cells_per_value = 1.15});
   CHECK(sparse::sum(grown, x) == expected);
   CHECK(grown.attempts() == 5);
@@ -107,8 +109,8 @@ TEST_CASE("lhc: other steps have other hashes, and the same step the same") {
   CHECK(one != two);
 }
 
-TEST_CASE("lhc: no sum of floats is lost in cells that overflow") {
-  // Neighbours in a cell overflow where their sums do not.
+TEST_CASE("lhc: cells that overflow affect no float result") {
+  // Neighbours in a cell overflow although their results do not.
   for (float const size : {0.15f * std::numeric_limits<float>::max(), 0x1p100f, 0x1p71f}) {
     CAPTURE(size);
     auto x = sparse::ranks_of(6, 50'000, 0.05);
@@ -118,7 +120,7 @@ TEST_CASE("lhc: no sum of floats is lost in cells that overflow") {
     CHECK(sparse::sum(codec, x) == sparse::plain_sum(x));
     CHECK(codec.cells() == 0);
     CHECK(codec.lanes(50'000) == codec.index().marked());
-    auto fixed = over<std::uint32_t>(x);  // sums of integers wrap
+    auto fixed = over<std::uint32_t>(x);  // integers wrap around
     CHECK(sparse::sum(fixed, x) == sparse::fixed_sum<std::uint32_t>(x));
     CHECK(fixed.cells() > 0);
   }
@@ -143,7 +145,7 @@ TEST_CASE("lhc: cells that the index does not explain are an error") {
   damaged[17] += 3;
   CHECK_THROWS_AS(codec.decode_lanes(damaged, out), hcomp::wire_error);
   CHECK(out == before);
-  // a rank whose vector is another one than it has marked
+  // a rank with a vector that differs from the one it marked
   auto other = over<std::uint32_t>(x);
   auto const y = sparse::ranks_of(2, 20'000, 0.05, 2);
   sparse::sum(other, y);
@@ -179,7 +181,7 @@ TEST_CASE("lhc: impossible settings and vectors are refused with their values") 
                        std::invalid_argument);
 }
 
-TEST_CASE("lhc: supports made to break it are summed completely") {
+TEST_CASE("lhc: adversarial supports are reduced completely") {
   std::size_t const n = 64 * 1000;
   struct {
     char const* what;
@@ -204,7 +206,7 @@ TEST_CASE("lhc: supports made to break it are summed completely") {
     }
     auto codec = over<std::uint32_t>(x);
     CHECK(sparse::sum(codec, x) == sparse::fixed_sum<std::uint32_t>(x));
-    // a sketch that cannot be read is larger, or leaves a little beside; never twice the values
+    // a sketch that is not readable grows, or leaves a few values beside; never twice the values
     CHECK(codec.lanes(n) <= 2 * codec.index().marked() + 4 * 96);
   }
 }
@@ -265,6 +267,6 @@ TEST_CASE("lhc: 10,000 random cases are exact, bit by bit") {
       check(std::uint64_t{});
   }
   CHECK(wrong == 0);
-  CHECK(beside > 100);  // both ways were met
+  CHECK(beside > 100);  // both cases occurred
   CHECK(sketched > 5000);
 }

@@ -41,7 +41,8 @@ typename C::value_type merged_lane(typename C::value_type a, typename C::value_t
 
 }  // namespace
 
-TEST_CASE("native lanes: encoding and merging write their bytes, at any address, in any group") {
+TEST_CASE(
+    "native lanes: encoding and merging write only their bytes, at any address, in any group") {
   for_each_kind([]<class C>() {
     using T = typename C::value_type;
     C const codec;
@@ -88,7 +89,7 @@ TEST_CASE("native lanes: encoding and merging write their bytes, at any address,
   });
 }
 
-TEST_CASE("native lanes: every merge tree gives the same bytes, also of sums that wrap") {
+TEST_CASE("native lanes: every merge tree gives the same bytes, also where sums wrap") {
   for_each_kind([]<class C>() {
     CAPTURE(std::string(C::name));
     C const codec;
@@ -111,7 +112,7 @@ TEST_CASE("native lanes: every merge tree gives the same bytes, also of sums tha
   });
 }
 
-TEST_CASE("native lanes: means are rounded down, those of an OR are the OR") {
+TEST_CASE("native lanes: means are rounded down, and the mean of an OR is the OR") {
   using sum = native_lanes<std::uint32_t>;
   using bits = native_lanes<std::uint32_t, native_operation::bit_or>;
   std::vector<std::uint32_t> const a{0, 5, 7, 1}, b{0, 6, 1, 8};
@@ -124,7 +125,7 @@ TEST_CASE("native lanes: means are rounded down, those of an OR are the OR") {
   CHECK(mean_of(bits{}) == std::vector<double>{0, 7, 7, 9});
 }
 
-TEST_CASE("native lanes: blocks that must not meet mark the sum") {
+TEST_CASE("native lanes: merging blocks that do not match marks the result") {
   for_each_kind([]<class C>() {
     CAPTURE(std::string(C::name));
     C const codec;
@@ -159,7 +160,7 @@ TEST_CASE("native lanes: blocks that must not meet mark the sum") {
   });
 }
 
-TEST_CASE("native lanes: the bytes of a block stay as they are") {
+TEST_CASE("native lanes: a block has these golden bytes") {
   native_lanes<std::uint32_t> const codec;
   auto const block =
       laws::encode(codec, {1, 0x80000002u}, {.key = 7, .rank = 3, .weight = 2, .index = 9});

@@ -83,7 +83,7 @@ TEST_CASE("gather_bits: packs the chosen bits without a gap, whole bytes, and no
             if (some[w] >> bit & 1) bits.push_back(words[w] >> bit & 1);
         laws::guarded out((bits.size() + 7) / 8, 1);
         detail::sign::bit_writer writer{out.data()};
-        // In two parts: what is pending passes from one to the next.
+        // In two parts: pending bits pass from the first to the second.
         int const part = count / 3;
         one.gather(bytes_of(words), bytes_of(some), part, writer);
         one.gather(bytes_of(words) + part * 8, bytes_of(some) + part * 8, count - part, writer);
@@ -118,7 +118,7 @@ TEST_CASE("gather_bits: may write over the words it has read") {
   }
 }
 
-TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit on") {
+TEST_CASE("scatter_bits: restores the output of gather_bits, from any bit on") {
   for (version const& one : versions())
     for (int const count : {0, 1, 2, 9, 100})
       for (std::size_t at = 0; at < 70; ++at) {
@@ -127,7 +127,7 @@ TEST_CASE("scatter_bits: puts back what gather_bits took, from any bit on") {
         CAPTURE(at);
         auto const n = static_cast<std::size_t>(count);
         auto const words = data::words(n, {.seed = 5}), some = masks(n, 6);
-        // Packed bits that begin with `at` other bits, and 8 readable bytes behind it.
+        // Packed bits that begin at bit `at`, with 8 readable bytes behind them.
         std::vector<std::byte> packed((at + 64 * n) / 8 + 1 + 8);
         detail::sign::bit_writer writer{packed.data()};
         std::size_t bits = at;

@@ -1,5 +1,5 @@
 /// @file
-/// Integers of any number of bits, one behind the other: bit by bit, by words and by vectors.
+/// Packed integers of any width: bit by bit, by words and by vectors agree.
 
 #include <doctest/doctest.h>
 
@@ -25,7 +25,7 @@ namespace {
 using bytes = std::vector<std::byte>;
 using integers = std::vector<std::int64_t>;
 
-/// Of so many bits, the least and the greatest among them.
+/// Integers of `width` bits, with the least and the greatest among them.
 integers of_width(int width, std::size_t n, std::uint64_t seed) {
   integers q(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -49,7 +49,7 @@ bytes bit_by_bit(integers const& q, int width) {
 
 }  // namespace
 
-TEST_CASE("packed_integers: the bits of one are behind those of the other, of any width") {
+TEST_CASE("packed_integers: integers of any width follow each other without a gap") {
   for (int width = 0; width <= 64; ++width)
     for (std::size_t const n : {0, 1, 2, 7, 8, 9, 31, 32, 33, 100}) {
       CAPTURE(width);
@@ -57,7 +57,7 @@ TEST_CASE("packed_integers: the bits of one are behind those of the other, of an
       auto const q = of_width(width, n, static_cast<std::uint64_t>(width));
       auto const expected = bit_by_bit(q, width);
       bytes packed;
-      packed.reserve(1);  // no null pointer
+      packed.reserve(1);  // not a null pointer
       packed.resize(expected.size(), std::byte{0x55});
       pack_integers(q.data(), width, n, packed.data());
       CHECK(packed == expected);
@@ -70,17 +70,17 @@ TEST_CASE("packed_integers: the bits of one are behind those of the other, of an
 #if defined(__x86_64__)
 namespace {
 
-/// Of two vectors of 64 bytes, or of four of 32.
+/// Lanes of two vectors of 64 bytes, or of four of 32.
 template <class Lane> constexpr std::size_t lanes = 2 * 64 / sizeof(Lane);
 
-/// What packers of vectors do; the bits of integers from bit `left_out` on are packed.
+/// Pack and unpack functions of one vector size. They pack the bits from bit `left_out` on.
 struct by_vectors {
   void (*pack)(integers const& q, int width, int left_out, bytes& packed);
   integers (*unpack)(bytes const& packed, int width, int left_out);
-  std::size_t behind;  ///< bytes that they may read and write there
+  std::size_t behind;  ///< bytes behind the end that they may read and write
 };
 
-/// Of unpacked ones, with signs and without.
+/// Converts unpacked lanes with signs, and checks the lanes without signs against them.
 template <class Lane>
 integers without_garbage(std::vector<Lane> const& with, std::vector<Lane> const& without,
                          int width) {
@@ -148,7 +148,7 @@ template <class Lane> void check_vectors(by_vectors const& of) {
       CAPTURE(left_out);
       auto const q = of_width(width, lanes<Lane>, seed * 100 + static_cast<std::uint64_t>(width));
       auto const expected = bit_by_bit(q, width);
-      auto moved = q, wider = q;  // higher bits and those that are left out do not count
+      auto moved = q, wider = q;  // higher bits and omitted bits are ignored
       for (std::size_t i = 0; i < q.size(); ++i) {
         auto const bits = static_cast<std::uint64_t>(q[i]);
         moved[i] = left_out == 64 ? 0 : static_cast<std::int64_t>(bits << left_out);
@@ -161,7 +161,7 @@ template <class Lane> void check_vectors(by_vectors const& of) {
       of.pack(seed % 2 == 0 ? moved : wider, width, left_out, packed);
       packed.resize(expected.size());
       CHECK(packed == expected);
-      packed.resize(expected.size() + of.behind, std::byte{0x55});  // there may be others behind
+      packed.resize(expected.size() + of.behind, std::byte{0x55});  // other data may follow
       CHECK(of.unpack(packed, width, left_out) == moved);
     }
 }

@@ -7,7 +7,7 @@
 #include <support/laws.hpp>
 #include <vector>
 
-TEST_CASE_TEMPLATE("builtin_codecs: names and wire kinds are unique", T, float, double) {
+TEST_CASE_TEMPLATE("builtin_codecs: names and codec ids are unique", T, float, double) {
   std::vector<std::string> names;
   std::set<std::string> different_names;
   std::set<int> kinds;
@@ -20,7 +20,7 @@ TEST_CASE_TEMPLATE("builtin_codecs: names and wire kinds are unique", T, float, 
   CHECK(kinds.size() == names.size());
 }
 
-TEST_CASE("builtin_codecs: every codec is mergeable, and is what its concepts say") {
+TEST_CASE("builtin_codecs: every codec is mergeable, and satisfies its concepts") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     CHECK(hcomp::HomomorphicSum<C>);
@@ -45,7 +45,7 @@ TEST_CASE("codec_list: finds every codec by its name and calls for that one only
   });
 }
 
-TEST_CASE("codec_list: says which codecs there are when there is no such one") {
+TEST_CASE("codec_list: an unknown name is refused with the list of codecs") {
   CHECK_THROWS_WITH_AS(
       hcomp::builtin_codecs<float>::with("gzip", []<class C>() {}),
       "no codec is called 'gzip'; hcomp has: identity, float_cast:fp16, float_cast:bf16, sign, "

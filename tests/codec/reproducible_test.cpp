@@ -1,6 +1,6 @@
 /// @file
-/// What the codec `reproducible` promises: the bits of a sum are those of its summands alone, and
-/// are those that detail/bins.hpp says.
+/// Guarantees of the codec `reproducible`: the bits of a result depend only on its summands, and
+/// follow the definition in detail/bins.hpp.
 
 #include <doctest/doctest.h>
 
@@ -34,8 +34,8 @@ template <class T> bits_of<T> bits(T value) { return hcomp::same_bits<bits_of<T>
 /// The summands of one value.
 template <class T> using summands = std::vector<T>;
 
-/// Summands of `columns` values: of powers of two in [low, high), and where `cancel` says so, nearly
-/// the opposites of those before.
+/// Summands of `columns` values: over powers of two in [low, high), and with `cancel` nearly the
+/// opposites of those before.
 template <class T>
 std::vector<summands<T>> numbers(std::size_t columns, std::size_t count, int low, int high,
                                  bool cancel, std::uint64_t seed) {
@@ -57,8 +57,8 @@ std::vector<summands<T>> numbers(std::size_t columns, std::size_t count, int low
 template <class T> constexpr int width = sizeof(T) == 4 ? 13 : 27;
 template <class T> constexpr int lowest = sizeof(T) == 4 ? -151 : -1075;
 
-/// What the sum should be, by the definition: all is rounded to the unit of the largest summand's
-/// lowest bin, added without error, and rounded once.
+/// The result by definition: all summands are rounded to the unit of the largest summand's lowest
+/// bin, added without error, and rounded once.
 template <class T> T by_definition(summands<T> const& x) {
   int place = 0;
   for (T const value : x)
@@ -81,7 +81,7 @@ template <class T> double bound(summands<T> const& x, T sum) {
          static_cast<double>(x.size() - 1) * largest * (sizeof(T) == 4 ? 0x1p-26 : 0x1p-54);
 }
 
-/// Blocks of one summand per column, of ranks in the order given; half of them made by SIMD.
+/// Blocks of one summand per column, of ranks in the order given. SIMD encodes half of them.
 template <class T>
 std::vector<code> blocks_of(std::vector<summands<T>> const& columns,
                             std::vector<std::size_t> const& order) {
@@ -96,7 +96,7 @@ std::vector<code> blocks_of(std::vector<summands<T>> const& columns,
   }
   return blocks;
 }
-/// The sum by a tree drawn at random.
+/// Merges along a random tree.
 template <class T> code sum_of(std::vector<code> blocks, std::mt19937_64& random) {
   while (blocks.size() > 1) {
     std::swap(blocks[random() % blocks.size()], blocks.back());
@@ -118,7 +118,7 @@ template <class T> std::vector<T> sum(std::vector<summands<T>> const& columns, s
   return laws::decoded<T>(reproducible<T>{}, total, static_cast<int>(columns.size()));
 }
 
-/// f(columns) for numbers of all kinds.
+/// Calls f(columns) for numbers of all kinds.
 template <class T, class F> void for_all_kinds(F const& f) {
   constexpr int least = std::numeric_limits<T>::min_exponent - std::numeric_limits<T>::digits,
                 most = std::numeric_limits<T>::max_exponent - 7;
@@ -142,16 +142,17 @@ template <class T, class F> void for_all_kinds(F const& f) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("reproducible: every exponent has the place that a division gives", T, float,
+TEST_CASE_TEMPLATE("reproducible: place_of equals a division for every exponent", T, float,
                    double) {
   constexpr std::uint32_t heights = sizeof(T) == 4 ? 254 : 2046;
   for (std::uint32_t height = 0; height < heights; ++height)
     REQUIRE(binned::place_of<T>(height) == height / width<T>);
   CHECK(binned::place_of<T>(heights - 1) == binned::format<T>::highest);
-  CHECK(binned::format<T>::nonfinite >= binned::format<T>::highest + 3);  // nothing is left below
+  // nothing of a finite number is below
+  CHECK(binned::format<T>::nonfinite >= binned::format<T>::highest + 3);
 }
 
-TEST_CASE_TEMPLATE("reproducible: one number comes back as it is, but -0 as 0", T, float, double) {
+TEST_CASE_TEMPLATE("reproducible: one number comes back unchanged, but -0 as 0", T, float, double) {
   reproducible<T> const codec;
   std::mt19937_64 random(3);
   std::vector<T> x = data::finite_specials<T>();
@@ -174,7 +175,8 @@ TEST_CASE_TEMPLATE("reproducible: all orders and trees give the bits of the defi
   });
 }
 
-TEST_CASE_TEMPLATE("reproducible: sums are within the bound of the exact one", T, float, double) {
+TEST_CASE_TEMPLATE("reproducible: results are within the bound of the exact sum", T, float,
+                   double) {
   for_all_kinds<T>([](std::vector<summands<T>> const& columns) {
     auto const found = sum(columns, 4);
     for (std::size_t i = 0; i < columns.size(); ++i) {
@@ -196,7 +198,7 @@ TEST_CASE_TEMPLATE("reproducible: zeros of more ranks change no bit", T, float, 
   });
 }
 
-TEST_CASE_TEMPLATE("reproducible: a weight counts as so many ranks", T, float, double) {
+TEST_CASE_TEMPLATE("reproducible: a weight w counts like w ranks", T, float, double) {
   reproducible<T> const codec;
   auto const columns = numbers<T>(50, 2, -30, 30, false, 9);
   auto tripled = columns;
@@ -210,13 +212,13 @@ TEST_CASE_TEMPLATE("reproducible: a weight counts as so many ranks", T, float, d
   for (std::size_t i = 0; i < 50; ++i) REQUIRE(mean[i] == sum(tripled, 8)[i] / 4);
 }
 
-TEST_CASE_TEMPLATE("reproducible: as many summands as it takes lose no bit of their sum", T, float,
+TEST_CASE_TEMPLATE("reproducible: max_summands summands lose no bit of their sum", T, float,
                    double) {
   reproducible<T> const codec;
   std::uint32_t const most = codec.max_summands();
   CHECK(most == (sizeof(T) == 4 ? 32767 : 8191));
   std::mt19937_64 random(10);
-  // the largest of every place, so that all digits of a sum are as large as they get
+  // the largest value of every power, so that all digits of the result reach their maximum
   constexpr int digits = std::numeric_limits<T>::digits;
   for (int power = -60; power < 60; ++power) {
     T const value = static_cast<T>(std::ldexp(std::ldexp(1.0, digits) - 1, power));
@@ -235,13 +237,14 @@ TEST_CASE_TEMPLATE("reproducible: as many summands as it takes lose no bit of th
   }
 }
 
-TEST_CASE_TEMPLATE("reproducible: only what is too large in the end overflows", T, float, double) {
+TEST_CASE_TEMPLATE("reproducible: only a final result that is too large overflows", T, float,
+                   double) {
   reproducible<T> const codec;
   T const largest = std::numeric_limits<T>::max();
   constexpr T infinity = std::numeric_limits<T>::infinity();
   auto const of = [&](std::vector<T> const& x) { return sum<T>({x}, 1)[0]; };
   CHECK(of({largest, largest, -largest}) == largest);
-  CHECK(of({largest, 1, -largest}) == 0);  // the largest one decides what is kept
+  CHECK(of({largest, 1, -largest}) == 0);  // the largest summand decides which bits are kept
   CHECK(of({largest, largest}) == infinity);
   CHECK(of({-largest, -largest, largest / 2}) == -infinity);
 
@@ -267,8 +270,9 @@ TEST_CASE_TEMPLATE("reproducible: only what is too large in the end overflows", 
   CHECK(out == std::vector<T>{2, infinity, 2});
 }
 
-TEST_CASE_TEMPLATE("reproducible: NaN and infinity win in every order, as when floats are added", T,
-                   float, double) {
+TEST_CASE_TEMPLATE(
+    "reproducible: NaN and infinity propagate in every order, as when floats are added", T, float,
+    double) {
   constexpr T infinity = std::numeric_limits<T>::infinity(),
               nan = std::numeric_limits<T>::quiet_NaN(), largest = std::numeric_limits<T>::max();
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -315,12 +319,12 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set gives the same bytes", T
   });
 }
 
-TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bits and any length",
-                   T, float, double) {
+TEST_CASE_TEMPLATE("reproducible: every instruction set takes all bit patterns and any length", T,
+                   float, double) {
   using hcomp::simd_level;
   reproducible<T> const codec;
   std::mt19937_64 random(12);
-  // bits of any kind; after some, all ones and all zeros, which carry through all bins
+  // any bits; sometimes runs of ones and zeros, which carry through all bins
   auto const any = [&] {
     constexpr int mantissa_bits = std::numeric_limits<T>::digits - 1;
     auto bits = static_cast<bits_of<T>>(random());
@@ -342,7 +346,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bit
     std::shuffle(x.begin(), x.end(), random);
     auto const mine = laws::encode(codec, x, {.rank = 0});
     std::size_t const at = mine.size() - binned::tiles_bytes<T>(n);
-    // sums of as many as there may be, of any places, and of places alike
+    // results of the maximal number of summands, with different and with equal exponents
     std::uint32_t const many = codec.max_summands() / 2 - 1;
     code both = laws::encode(codec, x, {.rank = 1, .weight = many});
     for (std::uint32_t rank = 2; rank < 4; ++rank) {
@@ -355,7 +359,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bit
     for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
       if (level > hcomp::best_simd_level()) continue;
       CAPTURE(static_cast<int>(level));
-      // of a pointer, and of what is no pointer
+      // from a pointer, and from a span
       code block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
       block.resize(mine.size());
       std::uint32_t const place = hcomp::load<std::uint32_t>(mine.data() + 32);
@@ -375,7 +379,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bit
         out.pop_back();
         REQUIRE(laws::same_bytes(out, laws::decoded<T>(codec, both, n, kind)));
       }
-      // what is not finite is noticed wherever it is; the reference does these blocks
+      // a value that is not finite is detected at any index; the reference encodes such blocks
       for (T const special : data::nonfinite_specials<T>()) {
         auto y = x;
         y[random() % y.size()] = special;
@@ -392,7 +396,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes numbers of any bit
   }
 }
 
-TEST_CASE("reproducible: words lie as documented") {
+TEST_CASE("reproducible: words have the documented layout") {
   auto const word = [](code const& block, std::size_t w) {
     return hcomp::load<std::uint32_t>(block.data() + 64, w);
   };

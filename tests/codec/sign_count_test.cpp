@@ -66,7 +66,7 @@ TEST_CASE("sign_count: the sign of the sum is the majority by weight, a tie is 0
   CHECK(laws::decoded<float>(codec, sum, 4) == std::vector<float>{0, 4, -6, 0});
 }
 
-TEST_CASE("sign_count: takes as many bits per value as the largest count needs") {
+TEST_CASE("sign_count: takes the bits per value that the largest count needs") {
   struct {
     std::uint32_t summands;
     int planes;
@@ -95,7 +95,7 @@ TEST_CASE("sign_count: counts to 2^32 - 1 by weight without a carry lost") {
   }
 }
 
-TEST_CASE("sign_count: on its way a sum of weight w takes bit_width(w) bits per value") {
+TEST_CASE("sign_count: a partial sum of weight w is sent in bit_width(w) bits per value") {
   struct {
     std::uint32_t weight;
     int bits;
@@ -108,7 +108,7 @@ TEST_CASE("sign_count: on its way a sum of weight w takes bit_width(w) bits per 
     CHECK(codec.narrow_bytes(laws::header_of(block)) ==
           32u + 24u * static_cast<unsigned>(one.bits));
   }
-  CHECK(codec.narrow_bits(10) == 4);  // of no sound block
+  CHECK(codec.narrow_bits(10) == 4);  // of no valid block
 }
 
 TEST_CASE("sign_count: fitted keeps the magnitude") {

@@ -1,6 +1,6 @@
 /// @file
-/// The fast paths of codec/sign/detail/simd.hpp against the plain code of kernels.hpp, which
-/// in turn is held against the definition.
+/// The fast paths of codec/sign/detail/simd.hpp against the plain code of kernels.hpp, which is
+/// tested against the definition.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@ namespace detail = hcomp::detail;
 
 namespace {
 
-/// All levels this processor has.
+/// All levels of this processor.
 std::vector<simd_level> levels() {
   std::vector<simd_level> some{simd_level::baseline};
   for (simd_level const level : {simd_level::avx2, simd_level::avx512})
@@ -56,7 +56,7 @@ struct some_words {
 
 }  // namespace
 
-TEST_CASE("merge_signs: takes the lower-ranked block's bits where the mask says so") {
+TEST_CASE("merge_signs: takes the lower-ranked block's bits where the mask is 1") {
   for (mask_key const& key : keys())
     for (bool const acc_is_lower : {false, true}) {
       constexpr std::size_t count = 100;
@@ -105,7 +105,7 @@ TEST_CASE("merge_signs: equal, opposite and nearly equal words are merged as by 
       for (int kind = 0; kind < 4; ++kind) {
         CAPTURE(name_of(level));
         CAPTURE(kind);
-        auto b = a;  // kind 0: nothing to decide
+        auto b = a;  // kind 0: the blocks agree
         if (kind == 1)
           for (auto& word : b) word = ~word;
         if (kind == 2)
@@ -189,7 +189,7 @@ TEST_CASE("pack_floats: every SIMD level gives the bits and the warning of the p
       }
 }
 
-TEST_CASE("pack_floats: notices a single NaN or infinity in any lane, in values or in the sum") {
+TEST_CASE("pack_floats: detects a single NaN or infinity in any lane, in values or in the sum") {
   for (simd_level const level : levels())
     for (int const n : {64, 100, 256})
       for (int at = 0; at < n; ++at)
@@ -206,7 +206,7 @@ TEST_CASE("pack_floats: notices a single NaN or infinity in any lane, in values 
           REQUIRE(detail::sign::pack_floats(x.data(), nullptr, n, out.data(), level));
           REQUIRE(out == expected);
           REQUIRE(detail::sign::pack_floats(c.data(), x.data(), n, out.data(), level));
-          // A sum that overflows though both are finite.
+          // A sum that overflows though both summands are finite.
           x[static_cast<std::size_t>(at)] = 3e38f;
           c[static_cast<std::size_t>(at)] = 3e38f;
           REQUIRE(detail::sign::pack_floats(c.data(), x.data(), n, out.data(), level));
@@ -214,7 +214,8 @@ TEST_CASE("pack_floats: notices a single NaN or infinity in any lane, in values 
         }
 }
 
-TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n values and no more") {
+TEST_CASE(
+    "unpack_signs: every SIMD level gives plus or minus the magnitude, for n values and no more") {
   auto const words = data::words(10, {.seed = 9});
   for (simd_level const level : levels())
     for (int n = 0; n <= 200; ++n)
@@ -236,7 +237,7 @@ TEST_CASE("unpack_signs: every SIMD level gives plus or minus the size, for n va
       }
 }
 
-TEST_CASE("sign::merge_key: on the way round a ring of equal weights no mask is met twice") {
+TEST_CASE("sign::merge_key: around a ring of equal weights no mask is used twice") {
   for (std::uint32_t ranks = 2; ranks <= 256; ++ranks)
     for (std::uint32_t start = 0; start < ranks; ++start) {
       std::vector<std::uint32_t> numbers;
@@ -257,13 +258,13 @@ TEST_CASE("sign::merge_key: on the way round a ring of equal weights no mask is 
 }
 
 TEST_CASE(
-    "sign::merge_key: shares and wholes are the weights, and the number depends on all but them") {
+    "sign::merge_key: share and whole are the weights, and the number depends on ranks and whole") {
   auto const key = detail::sign::merge_key(1, 2, 3, 4, 9);
   CHECK(key.philox == 1);
   CHECK(key.share == 4);
   CHECK(key.whole == 9);
   CHECK(detail::sign::merge_key(1, 2, 3, 5, 9).number ==
-        key.number);  // the ranks tell merges apart
+        key.number);  // the ranks distinguish merges
   CHECK(detail::sign::merge_key(1, 1, 3, 4, 9).number != key.number);
   CHECK(detail::sign::merge_key(1, 2, 4, 4, 9).number != key.number);
   CHECK(detail::sign::merge_key(1, 2, 3, 4, 8).number != key.number);

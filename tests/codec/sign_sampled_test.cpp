@@ -66,7 +66,7 @@ code along_tree(weights_type const& weights, std::size_t n, std::uint64_t key, s
 }  // namespace
 
 // Marsit test 11.
-TEST_CASE("sampled_sign: OR over the ranks is what sign gives along the balanced tree") {
+TEST_CASE("sampled_sign: OR over the ranks gives the bits of sign along the balanced tree") {
   constexpr std::size_t block = hcomp::sign<float>::block_values;
   for (weights_type const& weights :
        {weights_type(2, 1), weights_type(3, 1), weights_type(5, 1), weights_type(8, 1),
@@ -115,7 +115,7 @@ TEST_CASE("sampled_sign: every bit has one owner, with probability weight / tota
   }
 }
 
-TEST_CASE("sampled_sign: the cells of lots give every rank its weight / total weight") {
+TEST_CASE("sampled_sign: the cells of the alias table give every rank its weight / total weight") {
   for (weights_type const& weights :
        {weights_type{1, 2}, weights_type{1, 1000000}, rising(11), rising(40), rising(1000),
         weights_type{4000000000u, 1, 1, 1}, weights_type{1, 1, 1, 4000000000u}}) {
@@ -150,7 +150,7 @@ TEST_CASE("sampled_sign: decoding gives plus or minus the magnitude, for every n
   }
 }
 
-TEST_CASE_TEMPLATE("sampled_sign: keeps the same bits whatever type the values have", T, double,
+TEST_CASE_TEMPLATE("sampled_sign: keeps the same bits for every value type", T, double,
                    hcomp::float16, hcomp::bfloat16) {
   constexpr std::size_t n = 1000;
   auto const x = data::signs<float>(n, {.seed = 3});
@@ -162,7 +162,7 @@ TEST_CASE_TEMPLATE("sampled_sign: keeps the same bits whatever type the values h
   CHECK(lanes == lanes_of(1, weights, x, 5));
 }
 
-TEST_CASE("sampled_sign: refuses wrong sizes, ranks and numbers of ranks, and says which") {
+TEST_CASE("sampled_sign: refuses wrong sizes, ranks and numbers of ranks, and names them") {
   std::vector<float> x(65);
   lanes_type one(1), two(2);
   auto const encode = [&](std::uint32_t rank, weights_type weights, lanes_type& lanes) {

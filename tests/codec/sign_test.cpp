@@ -1,5 +1,5 @@
 /// @file
-/// What Marsit promises of whole sums of signs, in numbers that real draws must meet.
+/// Guarantees of Marsit for merged signs, as statistics over real draws.
 
 #include <doctest/doctest.h>
 
@@ -43,7 +43,7 @@ code merged(code acc, code const& in) {
   return acc;
 }
 
-/// The ring's order, and the balanced tree.
+/// Merges in the ring's order, and along the balanced tree.
 code around_ring(std::vector<code> const& blocks, std::size_t first = 0) {
   code sum = blocks[first];
   for (std::size_t hop = 1; hop < blocks.size(); ++hop)
@@ -56,7 +56,7 @@ code along_tree(std::vector<code> const& blocks, std::size_t low, std::size_t hi
   return merged(along_tree(blocks, low, middle), along_tree(blocks, middle, high));
 }
 
-/// `words` words of the sum of ranks, each holding the same word everywhere.
+/// `words` words of the merged block of all ranks. Each rank has the same word everywhere.
 template <class F>
 void for_each_word_of_sum(std::vector<std::uint64_t> const& bits,
                           std::vector<std::uint32_t> const& weights, int words, bool ring,
@@ -75,7 +75,7 @@ void for_each_word_of_sum(std::vector<std::uint64_t> const& bits,
   }
 }
 
-/// Bits of `ranks` ranks: every combination in some lane, as far as 64 lanes go.
+/// Bits of `ranks` ranks: every combination in some lane, within 64 lanes.
 std::vector<std::uint64_t> bits_of_workers(std::size_t ranks) {
   std::vector<std::uint64_t> bits(ranks);
   auto const other = data::words(ranks, {.seed = 17});
@@ -100,7 +100,9 @@ std::vector<std::uint32_t> ones(std::size_t ranks) { return std::vector<std::uin
 }  // namespace
 
 // Marsit tests 2, 3, 6 and 19.
-TEST_CASE("sign: merged bits have mean k/M and variance 1 - s^2, and no chance where all agree") {
+TEST_CASE(
+    "sign: merged bits have mean k/M and variance 1 - s^2, and no randomness where all ranks "
+    "agree") {
   constexpr int words = 20000;
   struct {
     std::vector<std::uint32_t> weights;
@@ -139,7 +141,7 @@ TEST_CASE("sign: merged bits have mean k/M and variance 1 - s^2, and no chance w
 // Marsit test 7.
 TEST_CASE("sign: bits of neighbouring lanes and words are drawn independently") {
   constexpr int words = 100000;
-  // Nobody agrees anywhere: every lane has one or two of three.
+  // No lane has three equal bits: every lane has one or two of three.
   std::vector<std::uint64_t> const bits{~0ull, 0, 0x5555555555555555u};
   std::vector<double> one(64), with_next(64), with_next_word(64);
   std::uint64_t before = 0;
@@ -163,7 +165,7 @@ TEST_CASE("sign: bits of neighbouring lanes and words are drawn independently") 
 }
 
 // Marsit test 12: the control for "the same words on every rank".
-TEST_CASE("sign: ranks that each fold in an order of their own would not agree") {
+TEST_CASE("sign: ranks that each merge in a different order would get different results") {
   for (std::size_t const ranks : {3u, 5u, 8u}) {
     CAPTURE(ranks);
     std::vector<code> blocks;
@@ -217,7 +219,7 @@ TEST_CASE("sign: unused lanes of the last word are 0 in every block and every su
     }
 }
 
-TEST_CASE("sign: what is decoded is the magnitude, times the weight for a sum") {
+TEST_CASE("sign: decoding gives the magnitude, times the weight for a sum") {
   for (float const magnitude : {1.0f, 0.125f, 3e-3f}) {
     hcomp::sign<float> const scaled{magnitude};
     auto const block = laws::encode(scaled, {1.0f, -1.0f, 0.0f, -0.0f}, {.weight = 3});

@@ -1,7 +1,7 @@
 /// @file
-/// Marsit's merge is unbiased exactly, shown without a single draw: the merges of codec `sign` run
-/// with a group that notes the mask each of them asks for, and rational arithmetic does the rest.
-/// That a mask takes its side with exactly its probability is shown in core/bernoulli_test.cpp.
+/// Proof without random draws that Marsit's merge is exactly unbiased. A group records the mask of
+/// each merge of codec `sign`, and the test computes with rational numbers.
+/// core/bernoulli_test.cpp tests that masks have exactly their probability.
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@
 
 namespace {
 
-/// What a merge asked for.
+/// The mask that a merge requested.
 struct asked_mask {
   bool acc_is_lower;
   hcomp::mask_key key;
@@ -26,7 +26,7 @@ struct noting_group : hcomp::serial_group {
 
 namespace hcomp::detail::sign {
 
-// Found by sign::merge_block because it stands before it.
+// sign::merge_block finds this overload because it is declared earlier.
 inline void merge_signs(noting_group group, std::byte*, std::byte const*, int, std::uint64_t,
                         bool acc_is_lower, mask_key const& key) {
   group.notes->push_back({acc_is_lower, key});
@@ -63,11 +63,11 @@ struct fraction {
   }
 };
 
-/// A partial sum: its block, and the probability with which each worker's bit survived so far.
+/// A partial result: its block, and each worker's probability that its bit survived so far.
 struct partial {
   std::vector<std::byte> block;
   std::vector<fraction> survives;
-  std::vector<std::uint32_t> tags;  ///< of all masks on the way
+  std::vector<std::uint32_t> tags;  ///< of all masks so far
 };
 
 partial of_worker(std::size_t m, std::vector<std::uint32_t> const& weights) {
@@ -82,7 +82,7 @@ partial of_worker(std::size_t m, std::vector<std::uint32_t> const& weights) {
   return result;
 }
 
-/// Which mask to believe instead of the one that was asked for; for negative controls.
+/// Replaces a requested mask; for negative controls.
 using change = void (*)(hcomp::mask_key&);
 void no_change(hcomp::mask_key&) {}
 void one_half(hcomp::mask_key& key) {
@@ -132,8 +132,8 @@ partial along_random_tree(std::vector<std::uint32_t> const& weights, std::mt1993
   return parts[0];
 }
 
-/// For every input of the workers, P(result bit = 1) against the wanted one: the number of inputs,
-/// and the largest deviation.
+/// For every input of the workers, compares P(result bit = 1) with the expected probability: number
+/// of inputs, and largest deviation.
 struct verdict {
   int inputs = 0, wrong = 0;
   double bias = 0;
@@ -162,7 +162,7 @@ std::vector<std::uint32_t> ones(std::size_t ranks) { return std::vector<std::uin
 }  // namespace
 
 // Marsit test 1.
-TEST_CASE("sign: the mean of merged bits is exact for the ring and 50 trees, whatever the input") {
+TEST_CASE("sign: the mean of merged bits is exact for the ring and 50 trees, for every input") {
   struct {
     std::size_t ranks;
     int inputs;
@@ -183,7 +183,8 @@ TEST_CASE("sign: the mean of merged bits is exact for the ring and 50 trees, wha
   }
 }
 
-TEST_CASE("sign: the mean of merged bits is exact for any weights, wherever the ring begins") {
+TEST_CASE(
+    "sign: the mean of merged bits is exact for any weights, for every first rank of the ring") {
   std::mt19937_64 random(1);
   for (std::vector<std::uint32_t> const& weights :
        {std::vector<std::uint32_t>{1, 2}, {5, 1, 3}, {7, 7, 1, 2, 100}, {3, 1, 4, 1, 5, 9, 2, 6}}) {
@@ -194,7 +195,7 @@ TEST_CASE("sign: the mean of merged bits is exact for any weights, wherever the 
   }
 }
 
-// Marsit test 4: the control that shows that the tests above can fail.
+// Marsit test 4: the control, which shows that the tests above can fail.
 TEST_CASE("sign: taking either side with p = 1/2 on a ring would be biased by 1/6, 7/20 and 1/2") {
   struct {
     std::size_t ranks;
@@ -208,13 +209,13 @@ TEST_CASE("sign: taking either side with p = 1/2 on a ring would be biased by 1/
   }
 }
 
-// Pitfall 11 of Marsit: masks of one tag compare the same uniforms, so no path may meet one twice.
-TEST_CASE("sign: no two merges of one sum share a mask") {
+// Pitfall 11 of Marsit: masks of one tag compare the same uniforms, so no path may use one twice.
+TEST_CASE("sign: no two merges of one result share a mask") {
   std::mt19937_64 random(2);
   for (std::size_t const ranks : {2u, 3u, 5u, 8u, 64u, 300u})
     for (int tree = 0; tree < 3; ++tree) {
       CAPTURE(ranks);
-      // Fractions of 300 ranks overflow; only the tags are of interest here.
+      // Fractions of 300 ranks overflow. This test needs only the tags.
       auto const weights = ones(ranks);
       std::vector<partial> parts;
       for (std::size_t m = 0; m < ranks; ++m) {

@@ -28,7 +28,7 @@ std::vector<float> sparse(std::size_t n, double density, std::uint64_t seed) {
   return x;
 }
 
-/// Marks and exponents by the book.
+/// Marks and exponents by definition.
 word_vector expected_words(std::vector<float> const& x) {
   word_vector words(sparse_index::words(x.size()));
   std::uint32_t largest = 0;
@@ -141,7 +141,7 @@ TEST_CASE("sparse index: the union of ranks has the marks of all and the largest
   }
 }
 
-TEST_CASE("sparse index: NaN and infinity are seen by all") {
+TEST_CASE("sparse index: NaN and infinity are detected by all ranks") {
   for (float const special : data::nonfinite_specials<float>()) {
     auto x = sparse(1000, 0.1, 3);
     x[777] = special;
@@ -171,7 +171,7 @@ TEST_CASE("sparse index: counting by SIMD and by several workers gives the count
   }
 }
 
-TEST_CASE("sparse index: a rank's values go to their places among those of all ranks") {
+TEST_CASE("sparse index: a rank's values get their positions among those of all ranks") {
   for (std::size_t const n : sizes)
     for (double const density : {0.0, 0.02, 0.5, 1.0})
       for (double const others : {0.0, 0.05, 1.0}) {

@@ -32,7 +32,7 @@ template <class Lane> sparse_union<Lane> over(sparse::vectors const& x) {
 
 }  // namespace
 
-TEST_CASE("sparse union: sums of floats are those of plain addition") {
+TEST_CASE("sparse union: float results are those of plain addition") {
   for (std::size_t const n : sizes)
     for (std::size_t const ranks : {1, 2, 3, 8})
       for (double const density : {0.0, 0.02, 0.5, 1.0}) {
@@ -42,7 +42,7 @@ TEST_CASE("sparse union: sums of floats are those of plain addition") {
         auto const x = ranks_of(ranks, n, density);
         auto codec = over<float>(x);
         CHECK(sparse::sum(codec, x) == sparse::plain_sum(x));
-        // one lane for what is not zero on some rank, and none for the rest
+        // one lane per value that is nonzero on some rank, and none for the rest
         std::size_t marked = 0;
         for (std::size_t i = 0; i < n; ++i)
           marked += std::any_of(x.begin(), x.end(), [&](auto const& mine) { return mine[i] != 0; });
@@ -68,7 +68,7 @@ TEST_CASE("sparse union: fixed point is exact, in any order") {
     }
 }
 
-TEST_CASE("sparse union: fixed point holds the largest sums, and its error is half a unit") {
+TEST_CASE("sparse union: fixed point holds the largest results, with an error of half a unit") {
   float const most = std::nextafter(1.0f, 0.0f);
   for (std::size_t const ranks : {1, 2, 3, 4, 7, 64, 128, 256, 300}) {
     CAPTURE(ranks);
@@ -118,7 +118,7 @@ TEST_CASE("sparse union: the mean is the sum divided by the ranks") {
     REQUIRE(std::fabs(found[i] - expected[i]) < 0x1p-23f);  // floats below 4 were rounded, 4 times
 }
 
-TEST_CASE("sparse union: NaN and infinity are an error, or pass where floats are asked to") {
+TEST_CASE("sparse union: NaN and infinity are an error, or propagate where floats allow it") {
   for (float const special : data::nonfinite_specials<float>()) {
     auto x = ranks_of(2, 100, 0.1);
     x[1][70] = special;

@@ -1,6 +1,6 @@
 // optimise: -O1
 /// @file
-/// THC's sums in a fixed number of bits on their way: what a hop does to a block.
+/// THC with a fixed number of bits per hop: the effect of a hop on a block.
 
 #include <doctest/doctest.h>
 
@@ -33,7 +33,7 @@ namespace {
 using code = std::vector<std::byte>;
 constexpr int full = thc<>::block_values;
 
-/// b = 4 and g = 15 in as many bits, with room for 4,096 ranks at least of any number of bits.
+/// b = 4 and g = 15 with `hop_bits` bits per hop; every number of bits has room for 4,096 ranks.
 thc<> codec_of(int hop_bits, std::uint32_t weight, int transform = 4096) {
   return thc<>({.granularity = 15, .transform = transform, .hop_bits = hop_bits}).fitted(weight);
 }
@@ -48,7 +48,7 @@ std::size_t lanes_at(thc<> const& codec, int n) {
 int lane(thc<> const& codec, code const& block, int n, std::size_t i) {
   return hcomp::load<std::int16_t>(block.data() + lanes_at(codec, n), i);
 }
-/// A block of sums sum_of(i).
+/// A block with the lanes sum_of(i).
 template <class F> code block_of(thc<> const& codec, int n, block_header header, F const& sum_of) {
   REQUIRE(codec.lane_bytes() == 2);
   header.codec = thc<>::codec_id;
@@ -59,7 +59,7 @@ template <class F> code block_of(thc<> const& codec, int n, block_header header,
     hcomp::store(block.data() + lanes_at(codec, n), i, static_cast<std::int16_t>(sum_of(i)));
   return block;
 }
-/// Any sums of the weight, a few of them beyond 0 and the largest, as rounded ones may be.
+/// Random sums of the weight. A few are below 0 or above the largest, as rounding can make them.
 code any_block(thc<> const& codec, int n, block_header const& header) {
   int const largest = static_cast<int>(header.weight) * 15;
   return block_of(codec, n, header, [&](std::size_t i) {
@@ -83,7 +83,7 @@ template <class Group> code rounded(thc<> const& codec, code block, Group group)
   return block;
 }
 
-/// Mean and variance of numbers, and of how many.
+/// Mean, variance and count of numbers.
 struct moments {
   double sum = 0, squares = 0, count = 0;
   void add(double x) { sum += x, squares += x * x, ++count; }
@@ -93,7 +93,7 @@ struct moments {
 
 }  // namespace
 
-TEST_CASE("thc hops: a sum has at most so many bits, and is rounded only where it needs more") {
+TEST_CASE("thc hops: a sum has at most hop_bits bits, and is rounded only where it needs more") {
   for (int const bits : {4, 5, 6, 8, 10, 12, 14}) {
     std::uint32_t const room = codec_of(bits, 100).max_summands();
     CAPTURE(bits);
@@ -115,7 +115,7 @@ TEST_CASE("thc hops: a sum has at most so many bits, and is rounded only where i
   }
 }
 
-TEST_CASE("thc hops: every draw is where it should be, and every number what it should be") {
+TEST_CASE("thc hops: every draw has its documented index, and every lane its documented value") {
   for (auto const& one : {std::tuple{8, 256u, 5000},
                           {8, 64u, 300},
                           {6, 1000u, 5000},
@@ -166,7 +166,7 @@ TEST_CASE("thc hops: every draw is where it should be, and every number what it 
   }
 }
 
-TEST_CASE("thc hops: the same bytes for every group, and nothing is lost by going on") {
+TEST_CASE("thc hops: every group gives the same bytes, and a second pass changes nothing") {
   for (int const bits : {4, 5, 6, 7, 8, 10, 11, 13})
     for (int const n : {1, 64, 65, 1000, 5000, full})
       for (std::uint32_t const weight : {1u, 2u, 17u, 18u, 40u, 256u, 600u, 1900u}) {
@@ -181,7 +181,8 @@ TEST_CASE("thc hops: the same bytes for every group, and nothing is lost by goin
                 ? block_of(codec, n, header,
                            [](std::size_t i) { return static_cast<int>(hcomp::mix(i) % 16); })
                 : any_block(codec, n, header);
-        if (shift_of(codec, weight) == 0 && weight > 1) continue;  // as of exact sums
+        // exact sums are tested elsewhere
+        if (shift_of(codec, weight) == 0 && weight > 1) continue;
         auto const narrow = narrowed(codec, block, serial_group{});
         auto const wide = widened(codec, narrow, n, serial_group{});
         auto const round = rounded(codec, block, serial_group{});
@@ -212,7 +213,7 @@ TEST_CASE("thc hops: the same bytes for every group, and nothing is lost by goin
       }
 }
 
-TEST_CASE("thc hops: right on average, with the stated variance, at the ends as in the middle") {
+TEST_CASE("thc hops: unbiased, with the documented variance, at the ends as in the middle") {
   for (auto const& one : {std::pair{8, 256u}, {8, 64u}, {6, 60u}, {12, 300u}}) {
     int const bits = one.first;
     std::uint32_t const weight = one.second;
@@ -232,13 +233,13 @@ TEST_CASE("thc hops: right on average, with the stated variance, at the ends as 
         for (std::size_t i = 0; i < full; ++i) errors.add(lane(codec, block, full, i) - sum);
       }
       CHECK(std::fabs(errors.mean()) <= 5 * std::sqrt(variance / errors.count));
-      // fourth moments of a uniform number are 1.8, of one of three values 2, that of its variance
+      // kurtosis: 1.8 for a uniform number, 2 for one of three values with equal variance
       CHECK(std::fabs(errors.variance() / variance - 1) <= 5 * std::sqrt(1.0 / errors.count));
     }
   }
 }
 
-TEST_CASE("thc hops: sums of rounded sums are right on average, at the ends, too") {
+TEST_CASE("thc hops: sums of rounded sums are unbiased, also at the ends") {
   for (auto const& one : {std::pair{8, 128u}, {6, 60u}, {10, 500u}}) {
     int const bits = one.first;
     std::uint32_t const half = one.second;
@@ -266,7 +267,8 @@ TEST_CASE("thc hops: sums of rounded sums are right on average, at the ends, too
   }
 }
 
-TEST_CASE("thc hops: errors of other coordinates, blocks, ranks, weights and keys are others") {
+TEST_CASE(
+    "thc hops: errors of different coordinates, blocks, ranks, weights and keys are independent") {
   auto const codec = codec_of(8, 256);
   auto const errors_of = [&](block_header const& header) {
     int const sum = static_cast<int>(header.weight) * 7;
@@ -295,7 +297,7 @@ TEST_CASE("thc hops: errors of other coordinates, blocks, ranks, weights and key
         {.weight = 128, .lowest_rank = 0, .index = 1, .key = 10}})
     CHECK(std::fabs(correlation(one, errors_of(other))) < five);
 
-  // the 16 rows that share draws, two by two; in column and lane they are next to each other
+  // the 16 rows that share draws, two by two; they are adjacent by column and lane
   std::vector<std::vector<double>> rows(16);
   for (std::uint64_t key = 0; key < 40; ++key) {
     auto const errors = errors_of({.weight = 256, .key = key});
@@ -313,9 +315,9 @@ TEST_CASE("thc hops: errors of other coordinates, blocks, ranks, weights and key
   CHECK(beside < 5 / std::sqrt(rows[0].size()));
 }
 
-TEST_CASE("thc hops: decoding takes sums that roundings have moved beyond the ends") {
+TEST_CASE("thc hops: decoding accepts sums that rounding has moved beyond the ends") {
   auto const codec = codec_of(8, 256, 64);
-  // the first coordinate alone: 64 equal values, but for their signs
+  // only the first coordinate: 64 values of equal magnitude
   auto const value_of = [&](int sum) {
     auto const block = block_of(codec, 64, {.weight = 256, .key = 1},
                                 [&](std::size_t i) { return i == 0 ? sum : 256 * 15 / 2; });
@@ -340,7 +342,7 @@ TEST_CASE("thc hops: decoding takes sums that roundings have moved beyond the en
 }
 
 TEST_CASE(
-    "thc hops: a sealed block is sealed when it has been rounded, and a broken one is marked") {
+    "thc hops: rounding updates the checksum of a sealed block, and a damaged one is marked") {
   auto const codec = codec_of(8, 256);
   auto const block = any_block(codec, 500, {.weight = 256, .key = 5});
   auto sealed = block;
@@ -367,7 +369,7 @@ TEST_CASE(
   CHECK(travelled == round(sealed));
 }
 
-TEST_CASE("thc hops: settings that cannot be are refused, and the rest fits the ranks") {
+TEST_CASE("thc hops: impossible settings are refused, and the rest is fitted to the ranks") {
   auto const text = [](hcomp::thc_options const& options, std::uint32_t weight = 1) {
     try {
       thc<>(options).fitted(weight);
@@ -393,18 +395,18 @@ TEST_CASE("thc hops: settings that cannot be are refused, and the rest fits the 
   CHECK(thc<>({.hop_bits = 8}).fitted(18).lane_bytes() == 2);
   CHECK(thc<>({.hop_bits = 6}).fitted(4).lane_bytes() == 1);
   CHECK(thc<>({.hop_bits = 6}).fitted(5).lane_bytes() == 2);  // 75 has 7 bits
-  // a finer grid would double the steps on the way
+  // a finer grid would double the steps of the hops
   CHECK(thc<>().fitted(256).granularity() == 17);
   CHECK(thc<>({.hop_bits = 8}).fitted(256).granularity() == 15);
   CHECK(thc<>({.hop_bits = 8}).fitted(100).fitted(256).granularity() == 15);
-  // other settings, other parameters; without the setting the same as ever
+  // other settings give other parameters; without hop_bits they are unchanged
   CHECK(thc<>().parameters()[3] == 4096 * 8 + 1);
   CHECK(thc<>({.hop_bits = 8}).parameters() != thc<>({.hop_bits = 9}).parameters());
   CHECK(thc<>({.hop_bits = 8}).parameters() != thc<>().parameters());
 }
 
 TEST_CASE("thc hops: golden bytes") {
-  // Changes with the wire format only: raise wire_version together with these.
+  // Changes with the wire format only: raise wire_version with it.
   auto const golden = [](int bits, std::uint32_t weight) {
     auto const codec = codec_of(bits, weight);
     block_header const header{.weight = weight, .lowest_rank = 5, .index = 11, .key = 99};

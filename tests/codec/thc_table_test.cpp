@@ -1,5 +1,5 @@
 /// @file
-/// The tables of THC: those that were published, what they cost, and that no others cost less.
+/// The tables of THC: the published ones, their errors, and their optimality.
 
 #include <doctest/doctest.h>
 
@@ -35,8 +35,8 @@ struct parameters {
 
 struct published {
   int bits, granularity, parts;  ///< truncation 1 / parts
-  double rounding, truncation;   ///< to six digits; 0: not given
-  std::vector<int> levels;       ///< empty: not given
+  double rounding, truncation;   ///< to six digits; 0: not published
+  std::vector<int> levels;       ///< empty: not published
 };
 /// Li et al., NSDI 2024 (levels), and the two errors by numerical integration.
 std::vector<published> const tables{
@@ -64,7 +64,7 @@ std::vector<published> const tables{
     {2, 3, 32, 0.334702, 0.007267, all_up_to(3)},
 };
 
-/// The errors by Simpson's rule: another way than the one under test.
+/// The errors by Simpson's rule, independent of the method under test.
 double integral(double from, double to, auto const& f) {
   constexpr int steps = 4000;
   double sum = 0;
@@ -102,7 +102,7 @@ TEST_CASE("thc_table: the limit for 1/32 is that of the published tables") {
   CHECK(std::fabs(make_thc_table(4, 30, 1.0 / 32).limit - 2.1538746940614564) < 1e-14);
 }
 
-TEST_CASE("thc_table: the errors are what integrating them gives") {
+TEST_CASE("thc_table: the errors equal their integrals") {
   for (auto const& one : std::vector<parameters>{{4, 30, 1.0 / 32},
                                                  {4, 31, 1.0 / 512},
                                                  {1, 1, 0.3},
@@ -141,7 +141,7 @@ TEST_CASE("thc_table: levels rise from 0 to g, symmetrically, for every b and g"
       }
 }
 
-TEST_CASE("thc_table: no symmetric table is better, all of them tried") {
+TEST_CASE("thc_table: an exhaustive search finds no better symmetric table") {
   for (auto const& one : std::vector<parameters>{
            {3, 16, 1.0 / 32}, {3, 17, 1.0 / 512}, {2, 21, 0.1}, {4, 20, 1.0 / 64}}) {
     int const bits = one.bits, g = one.granularity;
@@ -164,7 +164,7 @@ TEST_CASE("thc_table: no symmetric table is better, all of them tried") {
   }
 }
 
-TEST_CASE("thc_table: simulated stochastic rounding loses what the table says") {
+TEST_CASE("thc_table: simulated stochastic rounding has the error of the table") {
   auto const table = make_thc_table(4, 31, 1.0 / 32);
   auto const levels = levels_of(table);
   std::mt19937_64 random(12);
@@ -197,7 +197,7 @@ TEST_CASE("thc_table: the default is built within a millisecond") {
   CHECK(least < 1e-3);
 }
 
-TEST_CASE("make_thc_table: what cannot be is refused with its values") {
+TEST_CASE("make_thc_table: impossible settings are refused with their values") {
   CHECK_THROWS_WITH_AS(hcomp::make_thc_table(9, 255, 0.1),
                        "make_thc_table: 9 bits, granularity 255, truncation 0.100000; 1 to 8 bits "
                        "b, 2^b - 1 to 255, and 0 to 1 are possible",

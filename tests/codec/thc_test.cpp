@@ -1,7 +1,7 @@
 // optimise: -O1
 /// @file
-/// What THC promises of sums and means, in numbers that real draws must meet. C1, C2, ...: the
-/// figures of the THC tests, from theory and from simulations other than these.
+/// Guarantees of THC for results and means, as statistics over real draws. C1, C2, ...: reference
+/// numbers of the THC tests, from theory and from independent simulations.
 
 #include <doctest/doctest.h>
 
@@ -124,7 +124,7 @@ template <class C> code merged(C const& codec, code acc, code const& in) {
 }
 block_header header_of(code const& block) { return hcomp::load<block_header>(block.data()); }
 
-/// The statistics of one block on which ranks agree.
+/// The statistics of one block after agreement.
 template <class C>
 std::vector<std::uint32_t> agreed(C const& codec, std::vector<vector> const& blocks) {
   int const n = static_cast<int>(blocks[0].size());
@@ -173,7 +173,7 @@ double nmse(C const& codec, std::vector<vector> const& all, std::uint64_t key,
   for (auto const& x : all) whole += energy(x) / static_cast<double>(all.size());
   return distance(mean_of(all), estimate(codec, all, key, summed)) / whole;
 }
-/// The average over `trials` of them.
+/// The average over `trials` trials.
 template <class C>
 double average_nmse(C const& codec, maker make, std::size_t count, std::size_t n, int trials) {
   double sum = 0;
@@ -197,7 +197,7 @@ template <class F> void at_every_level(F const& f) {
   }
 }
 
-/// Three workers that share the memory a transform needs.
+/// Three workers that share a transform's scratch memory.
 class workers_with_scratch : public workers::worker_group<3> {
  public:
   workers_with_scratch(workers::worker_group<3> group, float* scratch)
@@ -222,8 +222,8 @@ template <class T> std::string refusal(T const& f) {
 // ---- Errors ----
 
 // A trial of 2^16 values has a standard deviation of 1.2 % (n = 1), 0.8 % (4), 0.5 % (10). The
-// largest of ten norms of 4096 values is 1.7 % above the average: that truncates less and gains 2
-// %.
+// largest of ten norms of 4096 values is 1.7 % above the average: that truncates less and reduces
+// the error by 2 %.
 TEST_CASE("thc: the mean of n normal vectors has error (V + B) / n") {  // C3, C4
   struct {
     std::size_t ranks;
@@ -239,7 +239,7 @@ TEST_CASE("thc: the mean of n normal vectors has error (V + B) / n") {  // C3, C
     }
 }
 
-TEST_CASE("thc: the default errs as its table says, uniform levels 4 % more") {  // C2
+TEST_CASE("thc: the default has the error of its table, uniform levels 4 % more") {  // C2
   thc<> const codec;
   CHECK(codec.granularity() == 17);
   double const expected = codec.table().rounding_error + codec.table().truncation_error;
@@ -277,7 +277,8 @@ TEST_CASE("thc: lognormal, sparse and heavy-tailed vectors lose no more than nor
     }
 }
 
-TEST_CASE("thc: small transforms err as large ones on normal values, less on heavy tails") {  // C12
+TEST_CASE(
+    "thc: small transforms match large ones on normal values, beat them on heavy tails") {  // C12
   struct {
     int transform;
     double normal, heavy;
@@ -291,7 +292,7 @@ TEST_CASE("thc: small transforms err as large ones on normal values, less on hea
   }
 }
 
-TEST_CASE("thc: a norm per transform carries layers of different size, one norm does not") {  // C12
+TEST_CASE("thc: a norm per transform suits layers of different size, one norm does not") {  // C12
   thc<> const codec(paper(1024));
   double each = 0, one = 0;
   for (std::uint64_t t = 1; t <= 16; ++t) {
@@ -309,7 +310,7 @@ TEST_CASE("thc: a norm per transform carries layers of different size, one norm 
   CHECK(one > 0.1);
 }
 
-TEST_CASE("thc: one large rank widens the grid of all") {  // C13
+TEST_CASE("thc: one large rank widens the grid of all ranks") {  // C13
   for (auto const& [factor, expected] :
        {std::pair{1.0f, 0.00509}, {3.0f, 0.0099}, {10.0f, 0.0148}}) {
     float const size = factor;  // clang 14 captures no bindings
@@ -322,13 +323,13 @@ TEST_CASE("thc: one large rank widens the grid of all") {  // C13
     }
     CHECK(within(found, expected, 0.05));
   }
-  // a thousand times: the others are noise, no more than that
+  // a thousand times larger: the other ranks' values are lost in rounding noise
   auto all = vectors_of_ranks(normal, 4, 1 << 15, 9);
   for (float& v : all[0]) v *= 1000;
   CHECK(nmse(thc<>(), all, 9) < 0.02);
 }
 
-TEST_CASE("thc: a mean of k of n ranks errs by what is missing and by its own (V + B) / k") {  // C9
+TEST_CASE("thc: a mean of k of n ranks has the missing ranks' error and (V + B) / k") {  // C9
   auto const codec = thc<>(paper()).fitted(10);
   for (auto const& [summed, expected] : {std::pair{9u, 0.0127}, {8u, 0.0260}, {5u, 0.0978}}) {
     auto const ranks = summed;  // clang 14 captures no bindings
@@ -359,11 +360,11 @@ TEST_CASE("thc: rounding is unbiased: all 65536 draws of one coordinate together
       CAPTURE(g);
       CAPTURE(k);
       REQUIRE(std::fabs(bias) <= width / 2.0 / 65536);
-      // at the ends there is no chance
+      // rounding is exact at the ends
       if (fixed % 65536 == 0 && (fixed >> 16 == level || k == positions)) REQUIRE(bias == 0);
       sum_of_biases += bias;
     }
-    CHECK(std::fabs(sum_of_biases / positions) < 0.25 / 65536);  // up as often as down
+    CHECK(std::fabs(sum_of_biases / positions) < 0.25 / 65536);  // up and down equally often
   }
 }
 
@@ -395,9 +396,9 @@ TEST_CASE("thc: rounding by the draws of ranks and keys is unbiased") {  // C5
   CHECK(worst < 4.5);
 }
 
-TEST_CASE("thc: nothing gathers in coordinate 0") {
-  // The sum of all coordinates is the size times the first value, here 0. What rounding adds to it
-  // is what decoding would put there.
+TEST_CASE("thc: no bias gathers in coordinate 0") {
+  // The sum of all coordinates is the size times the first value, here 0. Decoding puts the sum of
+  // all rounding errors there.
   constexpr int keys = 100;
   for (int const g : {0, 30, 31}) {
     CAPTURE(g);
@@ -415,7 +416,7 @@ TEST_CASE("thc: nothing gathers in coordinate 0") {
     double const steps = codec.granularity() / (2 * codec.table().limit);
     CHECK(std::fabs(sum) < 5 * steps * std::sqrt(error * keys * full));
   }
-  // And decoded, it is as exact as the others.
+  // After decoding, the first value is as exact as the rest.
   thc<> const codec;
   double first = 0, all = 0;
   for (std::uint64_t t = 0; t < 100; ++t) {
@@ -432,7 +433,7 @@ TEST_CASE("thc: nothing gathers in coordinate 0") {
 
 namespace {
 
-/// Vectors by what the rotation makes of them: normal numbers, few levels, or in between.
+/// Vectors by their rotated coordinates: normal numbers, few levels, or in between.
 std::vector<std::vector<vector>> vectors_to_shrink() {
   auto const n = static_cast<std::size_t>(full);
   auto const spikes = [&](std::size_t each) {  // per transform
@@ -459,7 +460,7 @@ std::vector<std::vector<vector>> vectors_to_shrink() {
 
 }  // namespace
 
-TEST_CASE("thc: truncation takes no more than the share p of a mean, whatever the vectors") {  // C7
+TEST_CASE("thc: truncation takes at most the share p of a mean, for every vector") {  // C7
   constexpr std::uint64_t trials = 48;
   for (double const share : {1.0 / 32, 1.0 / 4096}) {
     thc<> const codec({.truncation = share});
@@ -484,7 +485,7 @@ TEST_CASE("thc: truncation takes no more than the share p of a mean, whatever th
       CAPTURE(number);
       CHECK(slope > 1 - share - 5 * spread);
       CHECK(slope < 1 + 5 * spread);
-      // Of one normal vector it takes just that.
+      // For one normal vector it takes exactly that.
       if (number == 0) CHECK(std::fabs(slope - (1 - share)) < 0.0015);
       ++number;
     }
@@ -502,7 +503,7 @@ TEST_CASE(
       auto const one = estimate(codec, {x}, t);
       for (std::size_t i = 0; i < x.size(); ++i) average[i] += one[i] / 256;
     }
-    // the share truncated, squared, and what 256 rounds leave of the rest
+    // the share truncated, squared, and 1/256 of the rest
     auto const& table = codec.table();
     double const biased = share * share,
                  expected = biased + (table.rounding_error + table.truncation_error - biased) / 256;
@@ -546,14 +547,14 @@ TEST_CASE("thc: with fresh signs the residual stays at 2 % of the energy") {  //
   for (std::size_t t = 16; t < 64; ++t) average += run.residual[t] / 48;
   double const delta = 0.020342;
   CHECK(within(average, delta * (1 + 2 * p / (1 - p)) / (1 - delta), 0.04));
-  // sum of what was sent = 64 x - what is left
+  // sum of the sent values = 64 x - last residual
   vector difference(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) difference[i] = 64 * x[i] - run.sent[i];
   CHECK(distance(difference, run.left) < 1e-6 * energy(x));
   CHECK(within(energy(difference) / (64 * 64) / energy(x), 5.4e-6, 0.1));
 }
 
-TEST_CASE("thc: with the same signs in every round it would grow: why they are fresh") {  // C8
+TEST_CASE("thc: with the same signs in every round the residual would grow") {  // C8
   auto const run = feed_back(thc<>(paper(4096)), normal(full, 6), 256, false);
   CHECK(run.residual[7] > 0.15);
   CHECK(run.residual[31] > 0.6);
@@ -562,7 +563,7 @@ TEST_CASE("thc: with the same signs in every round it would grow: why they are f
 
 // ---- Sums ----
 
-TEST_CASE("thc: the decoded sum is the sum of what the parts decode to") {  // C6
+TEST_CASE("thc: the decoded sum is the sum of the decoded parts") {  // C6
   thc<> const codec = thc<>().fitted(8);
   auto const all = vectors_of_ranks(normal, 5, 5000, 11);
   auto const words = agreed(codec, all);
@@ -578,7 +579,7 @@ TEST_CASE("thc: the decoded sum is the sum of what the parts decode to") {  // C
   auto const total = decode(codec, sum, 5000, reduce_op::sum);
   auto const mean = decode(codec, sum, 5000);
   for (std::size_t i = 0; i < 5000; ++i) {
-    REQUIRE(std::fabs(total[i] - expected[i]) < 1e-5);  // values near 1 from sums of 4096
+    REQUIRE(std::fabs(total[i] - expected[i]) < 1e-5);  // values near 1 from 4096 coordinates
     REQUIRE(std::fabs(mean[i] - expected[i] / 8) < 1e-6);
   }
 }
@@ -604,7 +605,7 @@ TEST_CASE("thc: every order of merging gives the same bytes") {  // C6
   } while (std::next_permutation(order.begin(), order.end()));
 }
 
-TEST_CASE("thc: blocks in units of different size are marked, in either order") {
+TEST_CASE("thc: blocks with different units are marked, in either order") {
   thc<> const codec;
   auto const x = normal(5000, 1);
   auto y = x;
@@ -622,7 +623,7 @@ TEST_CASE("thc: blocks in units of different size are marked, in either order") 
   CHECK(header_of(merged(codec, a, c)).flags == 0);
 }
 
-TEST_CASE("thc: ranks do not round alike") {
+TEST_CASE("thc: ranks use different random numbers for rounding") {
   thc<> const codec;
   auto const x = normal(full, 1);
   auto const a = encode(codec, x, {.key = 3, .rank = 0});
@@ -665,7 +666,7 @@ TEST_CASE("thc: lanes and grid follow the number of ranks") {  // C11
   }
 }
 
-TEST_CASE("thc: what cannot fit is refused in numbers") {  // C11
+TEST_CASE("thc: settings that cannot fit are refused with the numbers") {  // C11
   auto const text = refusal([] { thc<>().fitted(4370); });
   CHECK(text ==
         "thc: 4 bits of granularity 15 leave room for a total weight of 4369 in lanes of 16 bits, "
@@ -699,7 +700,7 @@ TEST_CASE("thc: one summand too many marks the block") {  // C11
   CHECK(header_of(sum).fault == block_fault::weight);
 }
 
-TEST_CASE("thc: unchecked, 8 bits would overflow as often as computed") {  // C11
+TEST_CASE("thc: without the check, 8 bits would overflow with the computed frequency") {  // C11
   auto const share = [](std::vector<vector> const& all) {
     auto const codec = thc<>(paper()).fitted(static_cast<std::uint32_t>(all.size()));
     auto const sum = sum_of(codec, all, 1);
@@ -759,14 +760,14 @@ TEST_CASE("thc: every length comes back with the same error") {
         error += distance(decode(codec, encode(codec, x, {.key = t}), n), x);
         whole += energy(x);
       }
-      CHECK(error < 0.0225 * whole);  // where padding is much, there are fewer to clamp
+      CHECK(error < 0.0225 * whole);  // with much padding, fewer coordinates are truncated
     }
   }
   CHECK(encode(thc<>(), vector{}, {}).size() == 32);
   CHECK(decode(thc<>(), encode(thc<>(), vector{}, {}), 0).empty());
 }
 
-TEST_CASE("thc: the words to agree on are root mean squares") {
+TEST_CASE("thc: the statistics to agree on are root mean squares") {
   thc<> const codec;
   auto x = normal(10000, 3);
   x[5] = NAN;
@@ -783,7 +784,7 @@ TEST_CASE("thc: the words to agree on are root mean squares") {
   }
 }
 
-TEST_CASE("thc: zeros are zeros, whoever else is in the sum of another transform") {
+TEST_CASE("thc: zeros stay zeros, whatever the other transforms hold") {
   thc<> const codec;
   vector x(9000);
   auto const block = encode(codec, x, {.key = 1});
@@ -797,7 +798,7 @@ TEST_CASE("thc: zeros are zeros, whoever else is in the sum of another transform
   CHECK(std::fabs(other[8500] - 3) < 0.5);
 }
 
-TEST_CASE("thc: NaN and infinity count as 0, are flagged, and spoil nothing else") {
+TEST_CASE("thc: NaN and infinity count as 0, set the flag, and affect no other value") {
   thc<> const codec;
   for (std::size_t const n : {1u, 40u, 4100u})
     for (std::size_t const at : {std::size_t{0}, n / 2, n - 1})
@@ -858,7 +859,7 @@ TEST_CASE("thc: the smallest and the largest values of a type survive") {
   for (double const v : decode<double>(thc<double>(), block, 100)) REQUIRE(v < -1e37);
 }
 
-TEST_CASE("thc: indices and levels give the lanes, lanes without a header the values") {
+TEST_CASE("thc: indices and levels give the lanes, and lanes without a header the values") {
   for (bool const wide : {false, true}) {
     auto const codec = thc<>().fitted(wide ? 40 : 3);
     auto const x = normal(6000, 13);
@@ -883,7 +884,7 @@ TEST_CASE("thc: indices and levels give the lanes, lanes without a header the va
   }
 }
 
-TEST_CASE("thc: parameters tell apart all settings that matter") {
+TEST_CASE("thc: parameters differ for all settings that matter") {
   std::vector<thc<>> const all{thc<>(),
                                thc<>().fitted(40),
                                thc<>({.bits = 3}),
@@ -899,8 +900,8 @@ TEST_CASE("thc: parameters tell apart all settings that matter") {
 
 namespace {
 
-/// @param workers_too  three workers, with and without memory that they share
-/// @param warps_too  workers in warps
+/// @param workers_too  also test three workers, with and without shared memory
+/// @param warps_too  also test workers in warps
 template <class T>
 void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, bool warps_too) {
   auto const count = static_cast<std::size_t>(n);
@@ -926,7 +927,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
   codec.merge_block(serial_group{}, sum.data(), in.data());
   codec.decode_block(serial_group{}, sum.data(), n, y.data(), reduce_op::mean);
 
-  auto const check = [&](auto const& share) {  // share(f): f(group) in every worker
+  auto const check = [&](auto const& share) {  // share(f): calls f(group) in every worker
     code other(block.size());
     share([&](auto group) { codec.measure_block(group, source, n, own.data()); });
     REQUIRE(own == words);
@@ -959,7 +960,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
 
 }  // namespace
 
-TEST_CASE("thc: workers in warps find the norms of one worker, also of NaN and infinity") {
+TEST_CASE("thc: workers in warps compute the norms of one worker, also of NaN and infinity") {
   thc<> const codec;
   constexpr int n = full - 100;
   auto x = normal(n, 22);
@@ -1022,7 +1023,7 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
                                  y.data());
       finish_values(serial_group{}, centered.data(), range, scale, place, y.data());
 
-      // vectors read whole transforms
+      // vectors read complete transforms
       vector padded(x.begin() + range.first, x.end()), added(c.begin() + range.first, c.end());
       padded.resize(size);
       added.resize(size);
@@ -1059,7 +1060,7 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
   }
 }
 
-TEST_CASE("thc: levels are those of a transform by the book") {
+TEST_CASE("thc: levels are those of a transform by definition") {
   // O(n^2) in double, with the documented signs and draws.
   thc<> const codec;
   auto const x = normal(64, 14);
@@ -1091,7 +1092,7 @@ TEST_CASE("thc: levels are those of a transform by the book") {
 }
 
 TEST_CASE("thc: golden bytes") {
-  // Changes with the wire format only: raise wire_version together with these.
+  // Changes with the wire format only: raise wire_version with it.
   auto const golden = [](auto const& codec, std::size_t n) {
     // whole numbers: exact on every machine
     vector const x = data::whole_numbers(n, 3);
@@ -1103,7 +1104,7 @@ TEST_CASE("thc: golden bytes") {
   CHECK(golden(uniform_thc<>({.bits = 8}).fitted(3), 100) == 1367138459873682965u);
 }
 
-TEST_CASE("thc: levels of any table travel as their numbers, sums in as many bits as they have") {
+TEST_CASE("thc: levels of any table are sent as indices, sums in the bits that they need") {
   auto const x = normal(5000, 21);
   for (int bits = 1; bits <= 8; ++bits)
     for (int const granularity : {(1 << bits) - 1, 31, 32, 100, 255})
@@ -1141,7 +1142,7 @@ TEST_CASE("thc: levels of any table travel as their numbers, sums in as many bit
       }
 }
 
-TEST_CASE("thc: golden bytes of what travels") {
+TEST_CASE("thc: golden bytes of narrow messages") {
   auto const golden = [](auto const& codec, std::size_t n, std::uint32_t weight) {
     vector const x = data::whole_numbers(n, 3);
     auto const block = encode(codec, x, {.key = 99, .rank = 5, .weight = weight, .index = 11});

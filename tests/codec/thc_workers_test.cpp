@@ -26,7 +26,7 @@ bool same_bits(vector const& a, vector const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-/// Of all sizes; some with fewer values, and some that do not begin a block.
+/// Transforms of all sizes. Some have fewer values, and some do not begin a block.
 constexpr transform_range ranges[] = {
     {0, 64, 64},         {64, 1, 64},        {192, 50, 64},      {128, 128, 128},
     {128, 77, 128},      {512, 200, 256},    {0, 256, 256},      {512, 512, 512},
@@ -35,7 +35,7 @@ constexpr transform_range ranges[] = {
     {0, 16384, 16384},   {0, 8193, 16384},
 };
 
-/// What one worker, or workers in warps, make of a vector.
+/// Results for one vector by one worker and by workers in warps.
 struct steps {
   transform_range range;
   float scale_of_values;  ///< about the root mean square of a coordinate of 1
@@ -50,7 +50,8 @@ struct steps {
 
   std::size_t lane_bytes() const { return kind == level_sink::lanes_16 ? 2 : 1; }
   void make_room() {
-    // 16 bytes in front, of which 8 are not used: workers in warps need a multiple of 4
+    // 16 bytes in front; the test leaves 8 of them unused, because workers in warps need a multiple
+    // of 4
     lanes.assign(lane_bytes() * static_cast<std::size_t>(range.first + range.size), std::byte{});
     y.assign(static_cast<std::size_t>(range.first + range.count), 0);
   }
@@ -106,7 +107,7 @@ TEST_CASE("thc: workers in warps give the bits of one worker, for transforms of 
     CAPTURE(range.count);
     CAPTURE(range.size);
     auto const n = static_cast<std::size_t>(range.first + range.count);
-    for (std::size_t const shift : {0, 1, 2}) {  // places of other alignment
+    for (std::size_t const shift : {0, 1, 2}) {  // indices of other alignment
       CAPTURE(shift);
       auto x = data::uniform<float>(n + shift, -1.8, 1.8, {.seed = 1});
       if (shift == 1) {
@@ -118,8 +119,7 @@ TEST_CASE("thc: workers in warps give the bits of one worker, for transforms of 
       check<64>({range, 1, fallback_cells, 255 << 15, level_sink::indices}, x.data() + shift,
                 shift);
     }
-    auto const x =
-        data::uniform<float>(n, -1e-40, 1e-40, {.seed = 2});  // of fewer bits than others
+    auto const x = data::uniform<float>(n, -1e-40, 1e-40, {.seed = 2});  // denormals
     auto const c = data::uniform<float>(n, -1e-40, 1e-40, {.seed = 3});
     hcomp::compensated<float> const source{x.data(), c.data()};
     check<64>({range, 1e-40f, fallback_cells, 255 << 15, level_sink::lanes_16}, source, 0);

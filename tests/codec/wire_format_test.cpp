@@ -1,6 +1,6 @@
 // max_simd: avx2 baseline
 /// @file
-/// Pins wire format 1. When one of these fails, old and new blocks cannot be merged any more:
+/// Pins wire format 1. When one of these tests fails, old and new blocks cannot be merged:
 /// `hcomp::wire_version` changes in the same commit, or the change is wrong.
 
 #include <doctest/doctest.h>
@@ -25,7 +25,7 @@ std::uint64_t fingerprint(code const& bytes) {
   return hcomp::fingerprint(hcomp::serial_group{}, bytes.data(), bytes.size());
 }
 
-/// Fingerprints of two blocks of one rank, and of the sum of three ranks' blocks.
+/// Fingerprints of two blocks of one rank, and of the merged blocks of three ranks.
 struct pinned {
   int tag;
   std::uint64_t encoded, merged;
@@ -33,7 +33,7 @@ struct pinned {
   friend bool operator==(pinned const&, pinned const&) = default;
 };
 
-/// Values that every type holds exactly, apart from rounding to a narrower wire type.
+/// Values that every type holds exactly, except for rounding to a narrower wire type.
 template <class T> std::vector<T> ramp(std::size_t n, int start) {
   std::vector<T> x(n);
   for (std::size_t i = 0; i < n; ++i)
@@ -131,7 +131,7 @@ TEST_CASE("wire format 1: payloads of signs lie as documented") {
   CHECK(word(counts, 3) == 2);
 }
 
-TEST_CASE("wire format 1: counts of signs on their way are the lower planes of the block") {
+TEST_CASE("wire format 1: narrow messages of sign counts are the lower planes of the block") {
   std::vector<float> x(70, -1.0f);
   x[0] = x[63] = x[65] = 1;
   auto const codec = hcomp::sign_count<float>{1, 7};
@@ -145,7 +145,7 @@ TEST_CASE("wire format 1: counts of signs on their way are the lower planes of t
   CHECK(fingerprint(narrow) == 0x5bf0bbc55f67433b);
 }
 
-TEST_CASE("wire format 1: every codec's code has this fingerprint, whatever type the values have") {
+TEST_CASE("wire format 1: every codec has this fingerprint, for all value types") {
   // clang-format off
   pinned const expected[] = {
       {1,  0xaebc1e61c3e8d703, 0x6e6edba251d9e5fb},  // identity<float>
