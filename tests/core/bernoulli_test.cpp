@@ -10,8 +10,8 @@
 
 using hcomp::mask_key;
 
-// Words that stand in for std::uint64_t: bernoulli_mask is a template over them and finds their own
-// philox4x32. So a test can hand it any random digits, and count how many it takes.
+// Words that replace std::uint64_t. bernoulli_mask is a template over words and finds their own
+// philox4x32. So a test can give it any random digits, and count the digits that it draws.
 namespace stand_in {
 
 template <class Source> struct word {
@@ -31,14 +31,14 @@ template <class Source> struct word {
   word& operator|=(word b) { return *this = *this | b; }
 };
 
-/// The digits of lane j of word w are those of the number 64 w + j, 12 of them; all digits behind
-/// them are 0 (key 0) or 1 (any other key).
+/// Lane j of word w gets the 12 digits of the number 64 w + j. All later digits are 0 (key 0) or 1
+/// (any other key).
 struct all_digit_strings {};
 inline void draw(hcomp::philox_words<word<all_digit_strings>>& c, std::uint64_t key) {
   std::uint64_t const place = c.c0.bits, call = (c.c1.bits & 0xffffffffu) >> 24;
   std::uint64_t digits[2];
   for (std::uint64_t i = 0; i < 2; ++i) {
-    std::uint64_t const number = 2 * call + i;  // of the digit
+    std::uint64_t const number = 2 * call + i;  // number of the digit
     digits[i] = key == 0 ? 0 : ~std::uint64_t{0};
     if (number >= 12) continue;
     digits[i] = 0;
@@ -51,7 +51,7 @@ inline void draw(hcomp::philox_words<word<all_digit_strings>>& c, std::uint64_t 
   c.c3.bits = digits[1] >> 32;
 }
 
-/// The library's digits, counted.
+/// The library's random digits, counted.
 struct counted {};
 inline int calls = 0;
 inline void draw(hcomp::philox_words<word<counted>>& c, std::uint64_t key) {
@@ -84,8 +84,8 @@ probability const spec_probabilities[] = {{1, 2}, {1, 3}, {2, 3}, {1, 5}, {3, 7}
 }  // namespace
 
 TEST_CASE("bernoulli_mask: takes exactly the digit strings below the probability") {
-  // All 2^12 strings of 12 random digits, followed by zeros or by ones: a string is taken if and
-  // only if it is, as a binary fraction, below share / whole. So the probability is exact.
+  // All 2^12 strings of 12 random digits, followed by zeros or by ones. The bit is set if and only
+  // if the string, read as a binary fraction, is below share / whole. So the probability is exact.
   using word = stand_in::word<stand_in::all_digit_strings>;
   std::vector<probability> probabilities{{1, 100},
                                          {99, 100},
@@ -174,8 +174,7 @@ TEST_CASE("bernoulli_mask: draws no more digits than it needs") {
   CHECK(stand_in::calls == 0);
 }
 
-TEST_CASE(
-    "bernoulli_mask: a bit depends on key and place only, not on which other bits are wanted") {
+TEST_CASE("bernoulli_mask: a bit depends on key and index only, not on the other requested bits") {
   auto const wanted = data::words(100, {.seed = 4});
   for (auto const& p : spec_probabilities)
     for (std::uint64_t w = 0; w < 100; ++w) {
@@ -200,7 +199,7 @@ TEST_CASE("bernoulli_masks: gives the words of bernoulli_mask, for any number of
       }
 }
 
-TEST_CASE("bernoulli_mask_each: gives every word what bernoulli_mask gives it") {
+TEST_CASE("bernoulli_mask_each: gives every word the result of bernoulli_mask") {
   std::uint64_t const places[3] = {9, 1, std::uint64_t{1} << 40},
                       wanted[3] = {~std::uint64_t{0}, 0, 0x123456789abcdefu};
   for (auto const& p : spec_probabilities) {
@@ -212,7 +211,7 @@ TEST_CASE("bernoulli_mask_each: gives every word what bernoulli_mask gives it") 
   }
 }
 
-TEST_CASE("bernoulli_mask: place, number and key each give other bits, far places too") {
+TEST_CASE("bernoulli_mask: a different index, number or key gives other bits, also far away") {
   std::uint64_t const all = ~std::uint64_t{0};
   std::uint64_t const reference = mask(all, 5, {1, 1, 1, 2});
   for (int bit = 0; bit < 56; ++bit)
@@ -243,7 +242,7 @@ TEST_CASE("bernoulli_mask: bits of a word, of neighbouring words and of two tags
 }
 
 TEST_CASE("bernoulli_mask: one key's smaller probability is contained in its larger one") {
-  // Both compare the same uniform number; that is why no path of merges may meet a tag twice.
+  // Both compare the same uniform number. Therefore no path of merges may use a tag twice.
   for (std::uint64_t w = 0; w < 1000; ++w) {
     std::uint64_t const third = mask(~std::uint64_t{0}, w, {3, 1, 1, 3});
     std::uint64_t const half = mask(~std::uint64_t{0}, w, {3, 1, 1, 2});

@@ -9,7 +9,7 @@
 #include <limits>
 #include <support/data.hpp>
 
-TEST_CASE("load and store: meet at any address and touch no other byte") {
+TEST_CASE("load and store: round-trip at any address and touch no other byte") {
   for (std::size_t shift = 0; shift < 16; ++shift)
     for (std::size_t i = 0; i < 3; ++i) {
       CAPTURE(shift);
@@ -30,7 +30,7 @@ TEST_CASE_TEMPLATE("is_finite: false for NaN and infinity, true for everything e
   for (T const value : data::nonfinite_specials<T>()) CHECK_FALSE(hcomp::is_finite(value));
 }
 
-TEST_CASE("is_finite: agrees with the standard library on any bits") {
+TEST_CASE("is_finite: agrees with the standard library on random bits") {
   for (std::uint64_t const bits : data::words(100000, {.seed = 1})) {
     auto const f = hcomp::same_bits<float>(static_cast<std::uint32_t>(bits));
     auto const d = hcomp::same_bits<double>(bits);
@@ -43,7 +43,7 @@ TEST_CASE("is_finite: agrees with the standard library on any bits") {
         hcomp::is_finite(hcomp::same_bits<double>(0x7ff0000000000000u | std::uint64_t{1} << bit)));
 }
 
-TEST_CASE_TEMPLATE("compensated: reads the sum of both, at any offset", T, float, double,
+TEST_CASE_TEMPLATE("compensated: reads the sum of both vectors, at any offset", T, float, double,
                    hcomp::float16, hcomp::bfloat16) {
   using A = hcomp::accumulator_t<T>;
   auto const x = data::uniform<T>(20, -8, 8, {.seed = 2});

@@ -26,8 +26,8 @@ bfloat16 bfloat_of_bits(std::uint16_t bits) {
   return half;
 }
 
-/// The nearest number with `digits` significant bits and exponents from `lowest` on, ties to even,
-/// infinite from the middle between `max` and the number that would follow it. Slow and exact.
+/// The nearest number with `digits` significant bits and exponents from `lowest` on, ties to even.
+/// Infinite from the middle between `max` and the next number on. Slow and exact.
 double nearest(double x, int digits, int lowest, double max) {
   if (x == 0 || !std::isfinite(x)) return x;
   int const exponent = std::max(std::ilogb(x), lowest);
@@ -38,7 +38,8 @@ double nearest(double x, int digits, int lowest, double max) {
 double nearest_float16(float x) { return nearest(x, 11, -14, 65504); }
 double nearest_bfloat16(float x) { return nearest(x, 8, -126, 0x1.fep127); }
 
-/// Floats around every number of a 16-bit format and every tie between two of them, and others.
+/// Floats around every number of a 16-bit format and every tie between two of them, and random
+/// ones.
 template <class Half> std::vector<float> interesting_floats(Half (*of_bits)(std::uint16_t)) {
   std::vector<float> x;
   float before = 0;
@@ -63,7 +64,7 @@ template <class Half> std::vector<float> interesting_floats(Half (*of_bits)(std:
 
 }  // namespace
 
-TEST_CASE("float16: all 65536 values mean what IEEE 754 says, and survive float and back") {
+TEST_CASE("float16: all 65536 values are those of IEEE 754, and survive float and back") {
   for (std::uint32_t i = 0; i < 65536; ++i) {
     auto const bits = static_cast<std::uint16_t>(i);
     CAPTURE(bits);
@@ -122,7 +123,7 @@ TEST_CASE("bfloat16: rounds floats to the nearest value, ties to even") {
     REQUIRE(std::signbit(got) == std::signbit(x));
   }
   CHECK(std::isinf(static_cast<float>(bfloat16(FLT_MAX))));
-  // A NaN whose payload would be cut off stays a NaN.
+  // A NaN remains a NaN although its payload is cut off.
   CHECK(std::isnan(static_cast<float>(bfloat16(same_bits<float>(0x7f800001u)))));
   CHECK(std::isnan(static_cast<float>(float16(same_bits<float>(0x7f800001u)))));
 }

@@ -59,7 +59,7 @@ TEST_CASE("fingerprint: neither the address nor the number of workers matters") 
   }
 }
 
-TEST_CASE("fingerprint: gives what it gave in wire format 1") {
+TEST_CASE("fingerprint: keeps its value from wire format 1") {
   CHECK(fingerprint(std::vector<std::byte>{}) == hcomp::mix(0));
   std::vector<std::byte> bytes(20);
   for (std::size_t i = 0; i < 20; ++i) bytes[i] = static_cast<std::byte>(i);

@@ -4,7 +4,7 @@
 
 using hcomp::detail::printable;
 
-TEST_CASE("printable: no control byte is left") {
+TEST_CASE("printable: leaves no control byte") {
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
   for (unsigned char const byte : printable(all)) {
@@ -18,7 +18,7 @@ TEST_CASE("printable: no control byte is left") {
                   "31m") == "\xc2\\x9b31m");  // the same command in two bytes
 }
 
-TEST_CASE("printable: what is no control stays as it is") {
+TEST_CASE("printable: keeps all other bytes") {
   for (auto const* const text : {"", "no codec is called 'gzip'", "two\nlines\tand a tab",
                                  "gr\xc3\xb6\xc3\x9f"
                                  "er, \xe2\x82\xac"})

@@ -30,7 +30,7 @@ known_answer const known_answers[] = {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wpsabi"
 
-/// N Philoxes at once over all lanes of `Word`: 4 N words of counters, then of results.
+/// N Philox generators at once over all lanes of `Word`: 4 N words of counters, then of results.
 template <class Word, int N = 1>
 [[gnu::always_inline]] inline void philox_by(std::uint64_t* c, std::uint64_t key) {
   hcomp::philox_words<Word> counters[N];
@@ -86,18 +86,18 @@ TEST_CASE("philox4x32: gives the published answers") {
     CHECK(hcomp::philox4x32(known.counter, known.key) == known.result);
 }
 
-TEST_CASE("philox4x32: every lane of every word width gives the answer of its own counter") {
+TEST_CASE("philox4x32: every lane of every word width gives the result of its own counter") {
   for (auto const& version : philox_versions())
     for (auto const& known : known_answers) {
       CAPTURE(version.lanes);
       CAPTURE(version.at_once);
       auto const lanes = static_cast<std::size_t>(version.lanes);
       std::size_t const all = lanes * static_cast<std::size_t>(version.at_once);
-      auto const place = [&](std::size_t lane, std::size_t i) {  // of counter word i
+      auto const place = [&](std::size_t lane, std::size_t i) {  // for counter word i
         return (lane / lanes * 4 + i) * lanes + lane % lanes;
       };
-      // The known counter in one lane after the other; random counters in the other lanes, and
-      // garbage in all upper halves of the words that are multiplied.
+      // The known counter goes to one lane after the other. The other lanes get random counters,
+      // and all upper halves of multiplied words get garbage.
       for (std::size_t at = 0; at < all; ++at) {
         auto c = data::words(4 * all, {.seed = 1 + at});
         for (std::size_t i = 0; i < 4; ++i)
@@ -117,7 +117,7 @@ TEST_CASE("philox4x32: every lane of every word width gives the answer of its ow
     }
 }
 
-TEST_CASE("mix: can be undone, so that no two inputs share an output") {
+TEST_CASE("mix: is invertible, so no two inputs share an output") {
   // Each of its steps is inverted; odd factors have inverses modulo 2^64, by Newton's iteration.
   auto const inverse = [](std::uint64_t factor) {
     std::uint64_t x = factor;
@@ -150,7 +150,7 @@ TEST_CASE("mix: one changed bit changes about half of the output bits") {
   CHECK(std::fabs(flips / count - 32) < 6 * 4 / std::sqrt(count));
 }
 
-TEST_CASE("philox_key: every part of the key counts, in all of its bits") {
+TEST_CASE("philox_key: every bit of every part of the key counts") {
   std::set<std::uint64_t> made{hcomp::philox_key({})};
   std::size_t keys = 1;
   for (int bit = 0; bit < 64; ++bit) {
@@ -164,7 +164,7 @@ TEST_CASE("philox_key: every part of the key counts, in all of its bits") {
   CHECK(made.size() == keys);
 }
 
-TEST_CASE("philox_key: gives the key it gave in wire format 1") {
+TEST_CASE("philox_key: keeps its value from wire format 1") {
   CHECK(hcomp::philox_key({}) == 0xe169c58d6627e8d5u);  // the first known answer of Philox
   CHECK(hcomp::philox_key({.seed = 0x299f31d0a4093822,
                            .step = 0x85a308d3243f6a88,

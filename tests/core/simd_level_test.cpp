@@ -15,7 +15,7 @@ namespace {
 
 constexpr simd_level levels[] = {simd_level::baseline, simd_level::avx2, simd_level::avx512};
 
-/// HCOMP_MAX_SIMD while it lives; null: not set.
+/// Sets HCOMP_MAX_SIMD during its lifetime; null: unset.
 class max_simd {
  public:
   explicit max_simd(char const* value) {
@@ -49,7 +49,7 @@ std::string error_with(char const* value) {
 
 }  // namespace
 
-TEST_CASE("best_simd_level: is what HCOMP_MAX_SIMD said when it was first asked") {
+TEST_CASE("best_simd_level: keeps the level of HCOMP_MAX_SIMD at the first call") {
   auto const level = hcomp::best_simd_level();
   CHECK(level == hcomp::detail::find_simd_level());
   for (char const* const later : {"baseline", "avx512", "none"}) {
@@ -73,7 +73,7 @@ TEST_CASE("HCOMP_MAX_SIMD: lowers the processor's level and never raises it") {
   }
 }
 
-TEST_CASE("HCOMP_MAX_SIMD: what is no level is refused with its value and the words there are") {
+TEST_CASE("HCOMP_MAX_SIMD: an unknown level is refused with its value and the known levels") {
   for (char const* const word : {"AVX2", "avx", "avx512 ", "sse4", "2"})
     CHECK(error_with(word) ==
           "HCOMP_MAX_SIMD: '" + std::string(word) + "'; it can be baseline, avx2 or avx512");

@@ -51,7 +51,7 @@ template <class Word> void multiplies_low_halves(std::uint32_t factor) {
 
 }  // namespace
 
-TEST_CASE("any_bit: sees any single bit of any lane, and no bit in zero") {
+TEST_CASE("any_bit: detects any single bit of any lane, and no bit in zero") {
   any_bit_sees_every_bit<std::uint64_t>();
   any_bit_sees_every_bit<hcomp::words<2>>();
   any_bit_sees_every_bit<hcomp::words<4>>();
