@@ -1,6 +1,6 @@
 /// @file
-/// What executors run, by several workers at once: the bytes of one worker, and no race between
-/// workers.
+/// Block work of executors by several workers at once: it gives the bytes of one worker, without
+/// races.
 
 #include <doctest/doctest.h>
 
@@ -17,7 +17,7 @@ using laws::code;
 
 namespace {
 
-/// Encodes, merges and decodes with every step of `run(blocks, functor)`; all the bytes there are.
+/// Encodes, merges and decodes with every step by `run(blocks, functor)`. Returns all the bytes.
 template <class C, class Run> code everything(C const& codec, std::size_t n, Run const& run) {
   using T = typename C::value_type;
   auto const x = data::uniform<T>(n, -8, 8, {.seed = 1}),
@@ -35,12 +35,12 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
   all.insert(all.end(), acc.begin(), acc.end());
   std::vector<T> result(n);
   hcomp::decode_blocks<C> const decode{codec, layout, 0, acc.data(), result.data()};
-  // The first block apart from the others, as a collective does.
+  // The first block separately, as a collective does.
   run(layout.blocks() > 0 ? 1 : 0, decode);
   run(layout.blocks() > 0 ? layout.blocks() - 1 : 0, hcomp::shifted<decltype(decode)>{decode, 1});
   auto const* const values = reinterpret_cast<std::byte const*>(result.data());
   all.insert(all.end(), values, values + n * sizeof(T));
-  // Once more with a damaged block: marking it is work that workers share, too.
+  // Again with a damaged block: workers also share the work of marking it.
   if (n > 0) acc[hcomp::block_header_bytes] ^= std::byte{1};
   if (n > 0) in[20] ^= std::byte{1};
   run(layout.blocks(), hcomp::merge_blocks<C>{codec, acc.data(), in.data()});
@@ -101,7 +101,7 @@ TEST_CASE("merge_blocks: a block whose bytes changed is marked, and its successo
       hcomp::wire_error);
 }
 
-TEST_CASE("merge_blocks: reads no byte behind a full block, whatever a header says") {
+TEST_CASE("merge_blocks: reads no byte behind a full block, for any header") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;

@@ -20,14 +20,14 @@ template <class C> std::vector<std::size_t> vector_sizes() {
   return {0, 1, block - 1, block, block + 1, 2 * block + 63};
 }
 
-/// Of a rank that nobody sums with.
+/// The statistics of one rank without other ranks.
 template <class C>
 std::vector<std::uint32_t> own_statistics(C const& codec,
                                           std::vector<typename C::value_type> const& x) {
   return hcomp::measure(codec, std::span<typename C::value_type const>(x));
 }
 
-/// The text of what `f` throws as an E.
+/// The text of the exception E that `f` throws.
 template <class E, class F> std::string text_of(F const& f) {
   try {
     f();
@@ -80,7 +80,7 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
   });
 }
 
-TEST_CASE("encode: writes its code and nothing else, pads with 0, at any address") {
+TEST_CASE("encode: writes only the encoded vector, pads with 0, at any address") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
@@ -110,7 +110,7 @@ TEST_CASE("encode: writes its code and nothing else, pads with 0, at any address
   });
 }
 
-TEST_CASE("encode and decode: whole codes merge block by block, with and without checksums") {
+TEST_CASE("encode and decode: encoded vectors merge block by block, with and without checksums") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
@@ -138,10 +138,10 @@ TEST_CASE("encode and decode: whole codes merge block by block, with and without
       if constexpr (laws::stated<C>::rotated)
         for (std::size_t i = 0; i < n; ++i)
           REQUIRE(std::fabs(static_cast<double>(mean[i]) - static_cast<double>(x[i])) <
-                  6 * laws::stated<C>::deviation(codec) / 8);  // of values of size 1, not 8
+                  6 * laws::stated<C>::deviation(codec) / 8);  // for values of size 1, not 8
       else
         REQUIRE(laws::same_bytes(mean, x));
-      for (std::size_t b = 0; b < 2; ++b) {  // but for the checksum the blocks are the same
+      for (std::size_t b = 0; b < 2; ++b) {  // the blocks differ only in the checksum
         std::byte* const block = sum.data() + b * codec.block_bytes();
         auto header = hcomp::load<hcomp::block_header>(block);
         REQUIRE(((header.flags & hcomp::block_has_checksum) != 0) == checksum);
@@ -155,7 +155,7 @@ TEST_CASE("encode and decode: whole codes merge block by block, with and without
   });
 }
 
-TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x alone") {
+TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x unchanged") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
@@ -189,7 +189,7 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
   });
 }
 
-TEST_CASE("decode: refuses another key, and a weight that not everybody is part of") {
+TEST_CASE("decode: refuses another key, and a weight that differs from the total weight") {
   hcomp::sign<float> const codec;
   std::vector<float> const x(100, 1.0f);
   std::vector<float> result(100, 42.0f);
@@ -210,7 +210,7 @@ TEST_CASE("decode: refuses another key, and a weight that not everybody is part 
   CHECK(hcomp::decode(codec, view, std::span(result), {.key = key}) == 3);
 }
 
-TEST_CASE("decode: what NaN and infinity do is the caller's choice") {
+TEST_CASE("decode: the caller chooses the policy for NaN and infinity") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
@@ -251,7 +251,7 @@ TEST_CASE("decode: what NaN and infinity do is the caller's choice") {
   });
 }
 
-TEST_CASE("encode and decode: refuse wrong sizes and overlap, and say what is needed") {
+TEST_CASE("encode and decode: refuse wrong sizes and overlap, and name the required size") {
   hcomp::sign<float> const codec;
   std::vector<float> x(70);
   bytes code(codec.block_bytes() - 1), good(codec.block_bytes());
@@ -282,7 +282,7 @@ TEST_CASE("encode and decode: refuse wrong sizes and overlap, and say what is ne
                               std::span(memory, 4128)));
 }
 
-TEST_CASE("encode: refuses weight 0, a negative rank, and a weight the codec has no room for") {
+TEST_CASE("encode: refuses weight 0, a negative rank, and a weight above the codec's capacity") {
   std::vector<float> const x(70);
   std::span<float const> const values(x);
   hcomp::sign<float> const codec;
@@ -298,13 +298,14 @@ TEST_CASE("encode: refuses weight 0, a negative rank, and a weight the codec has
   CHECK_NOTHROW(hcomp::encode(hcomp::sign_count<float>{}, values, {.weight = 255}));
 }
 
-TEST_CASE("encode and decode: an empty vector has an empty code") {
+TEST_CASE("encode and decode: an empty vector has an empty encoding") {
   hcomp::sign<float> const codec;
   CHECK(hcomp::encode(codec, std::span<float const>()).empty());
   CHECK(hcomp::decode(codec, std::span<std::byte const>(), std::span<float>()) == 0);
 }
 
-TEST_CASE("encode: codes of Calibrated codecs can be added if their units were agreed on") {
+TEST_CASE(
+    "encode: encoded vectors of Calibrated codecs can be merged if ranks agreed on their units") {
   std::vector<float> const small(100, 1.0f), large(100, 1000.0f);
   hcomp::thc<float> const codec;
   auto const code_of = [&](std::vector<float> const& x, int rank,
@@ -327,7 +328,7 @@ TEST_CASE("encode: codes of Calibrated codecs can be added if their units were a
   for (std::size_t w = 0; w < agreed.size(); ++w) agreed[w] = std::max(agreed[w], other[w]);
   double energy = 0;
   for (float const value : sum_of(agreed)) energy += std::pow(value - 500.5, 2) / 100;
-  CHECK(energy < 0.2 * 1000 * 1000);  // ten times what two ranks with that unit lose on average
+  CHECK(energy < 0.2 * 1000 * 1000);  // ten times the average error of two ranks with that unit
 
   CHECK(
       text_of<std::invalid_argument>([&] { sum_of({}); }) ==

@@ -73,7 +73,8 @@ TEST_CASE("layout_of: ranks get equal shares of a short vector, to 512 bytes and
         std::size_t const rounds = (layout.blocks() + parts - 1) / parts;
         std::size_t const least =
             hcomp::least_block_payload * full.values / (full.bytes - full.header_bytes);
-        if (is_cut && layout.block_values > least + full.unit)  // nobody has much more than a share
+        // no rank has much more than its share
+        if (is_cut && layout.block_values > least + full.unit)
           REQUIRE(rounds * layout.block_values <= values / parts + (rounds + 1) * full.unit);
       }
   });
@@ -82,7 +83,7 @@ TEST_CASE("layout_of: ranks get equal shares of a short vector, to 512 bytes and
   CHECK(cut.block_values == 1536);
 }
 
-TEST_CASE("layout_of: every one of 1,024 ranks has a part where parts are of 512 bytes and more") {
+TEST_CASE("layout_of: each of 1,024 ranks has a part if parts have 512 bytes or more") {
   hcomp::builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
     auto const codec = hcomp::fit(C{}, 1024);
@@ -94,7 +95,8 @@ TEST_CASE("layout_of: every one of 1,024 ranks has a part where parts are of 512
       for (std::size_t const values : {ranks * least, 3 * ranks * least, 40 * ranks * least}) {
         auto const layout = hcomp::layout_of(codec, values, static_cast<int>(ranks));
         CHECK(layout.blocks() >
-              (ranks - 1) * 15 / 16);  // all but those that rounding to units leaves out
+              // except for ranks without a part because of rounding to units
+              (ranks - 1) * 15 / 16);
       }
     }
   });

@@ -29,7 +29,7 @@ constexpr sparse_strategies only_sketched{.dense = false, .packed = false};
 
 }  // namespace
 
-TEST_CASE("sparse sum: every way gives the same bits in fixed point") {
+TEST_CASE("sparse_sum: every strategy gives the same bits in fixed point") {
   for (std::size_t const n : {0, 1, 64, 1000, 30'001})
     for (double const density : {0.0, 0.01, 0.3, 1.0})
       for (auto const& strategies : {only_dense, only_packed, only_sketched, sparse_strategies{}}) {
@@ -44,7 +44,7 @@ TEST_CASE("sparse sum: every way gives the same bits in fixed point") {
       }
 }
 
-TEST_CASE("sparse sum: the smallest way is taken, and says why") {
+TEST_CASE("sparse_sum: the smallest strategy is chosen, and choice() explains it") {
   struct {
     double density;
     sparse_strategies strategies;
@@ -85,7 +85,7 @@ TEST_CASE("sparse sum: the smallest way is taken, and says why") {
                        std::invalid_argument);
 }
 
-TEST_CASE("sparse sum: floats that could overflow a cell are not sketched") {
+TEST_CASE("sparse_sum: floats that could overflow a cell are not sketched") {
   auto x = ranks_of(6, 20'000, 0.01);
   for (auto& mine : x)
     for (float& v : mine) v *= 0.15f * std::numeric_limits<float>::max();
@@ -99,7 +99,7 @@ TEST_CASE("sparse sum: floats that could overflow a cell are not sketched") {
   CHECK(fixed.choice().strategy == sparse_strategy::sketched);
 }
 
-TEST_CASE("sparse sum: NaN and infinity pass if they may, by a way that keeps them in place") {
+TEST_CASE("sparse_sum: with propagate, NaN and infinity choose a strategy that keeps their index") {
   auto x = ranks_of(2, 1000, 0.01);
   x[1][500] = data::nonfinite_specials<float>()[0];
   sparse_sum<> strict({.ranks = 2});
@@ -112,7 +112,7 @@ TEST_CASE("sparse sum: NaN and infinity pass if they may, by a way that keeps th
   CHECK_THROWS_AS(sparse::sum(sketch, x), hcomp::nonfinite_error);
 }
 
-TEST_CASE("sparse sum: settings that differ are seen") {
+TEST_CASE("sparse_sum: different options give different settings()") {
   std::vector<std::uint64_t> const all{
       sparse_sum<>().settings(),
       sparse_sum<std::uint32_t>().settings(),

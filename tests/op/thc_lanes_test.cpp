@@ -19,7 +19,7 @@ using namespace hcomp;
 
 namespace {
 
-/// The mean of all ranks' vectors by lanes added one after the other, in the order given.
+/// The mean of all ranks' vectors, with lanes added one after the other in the given order.
 template <class Lane, class C>
 std::vector<float> mean_of(C const& codec, std::vector<std::vector<float>> const& x,
                            std::vector<std::uint32_t> const& weights,
@@ -45,7 +45,7 @@ std::vector<float> mean_of(C const& codec, std::vector<std::vector<float>> const
   return result;
 }
 
-/// The same by codes with headers.
+/// The same with encoded vectors and headers.
 template <class C>
 std::vector<float> merged_mean(C const& codec, std::vector<std::vector<float>> const& x,
                                std::vector<std::uint32_t> const& weights, draw_key const& key) {
@@ -97,7 +97,7 @@ TEST_CASE("thc_lanes: integer sums in any order give the bits of merged blocks")
   }
 }
 
-TEST_CASE("thc_lanes: a value travels as one lane, norms and padding take at most 1 % more") {
+TEST_CASE("thc_lanes: a value is sent as one lane, norms and padding take at most 1 % more") {
   auto const bytes_per_value = [](auto const& sum, std::size_t values) {
     auto const lanes = sum.lanes(values) * sizeof(typename std::decay_t<decltype(sum)>::lane_type);
     auto const words = sum.measure(std::vector<float>(values)).size() * sizeof(std::uint32_t);
@@ -138,7 +138,8 @@ TEST_CASE("thc_lanes: a wrong argument is refused with its values") {
                        std::invalid_argument);
 }
 
-TEST_CASE("thc_lanes: NaN or infinity on one rank is told by the words all ranks agree on") {
+TEST_CASE(
+    "thc_lanes: NaN or infinity on one rank is reported on all ranks by the agreed statistics") {
   std::vector<float> x(5000, 1.0f);
   thc_lanes<> sum(thc<float>{}, 0, 4);
   for (float const special :
@@ -152,10 +153,11 @@ TEST_CASE("thc_lanes: NaN or infinity on one rank is told by the words all ranks
   }
 }
 
-TEST_CASE("thc_lanes: a mean that overflows is an error, and large ones that do not are means") {
-  // One transform of +-v: by chance of its signs one coordinate holds them all, and the table cuts
-  // it, or all are like normal numbers, of which the largest can be cut. 0.9 of the largest float
-  // in 5000 values, rotated and back with the errors of 4 bits, overflows somewhere.
+TEST_CASE("thc_lanes: a mean that overflows is an error, a large finite mean is not") {
+  // One transform of +-v: by chance of its signs one coordinate holds all of them, and the table
+  // cuts it, or all coordinates are like normal numbers, and the table can cut the largest. 0.9 of
+  // the largest float in 5000 values, rotated and back with the errors of 4 bits, overflows
+  // somewhere.
   std::size_t const values = 5000;
   thc_lanes<> sum(thc<float>{}, 0, 1);
   auto const ends_with = [&](float size) {
