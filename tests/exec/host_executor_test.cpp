@@ -14,21 +14,21 @@
 
 namespace {
 
-/// Notes how often it was called for which block, and in which threads.
+/// Counts its calls per block, and records their threads.
 struct note_calls {
   std::vector<std::atomic<int>>* calls;
 
   template <class Group> void operator()(Group, std::size_t i) const { ++(*calls)[i]; }
 };
 
-/// Not atomic: a race would show in the thread sanitizer, a lost job in the values.
+/// Not atomic: the thread sanitizer would detect a race, and the values a lost job.
 struct add_index {
   std::uint64_t* values;
 
   template <class Group> void operator()(Group, std::size_t i) const { values[i] += i + 1; }
 };
 
-/// Helper threads are slower than the caller, who therefore has to wait for them.
+/// Helper threads are slower than the caller, so the caller has to wait for them.
 struct slow_helpers {
   std::thread::id caller;
   std::atomic<int>* done;
@@ -64,7 +64,7 @@ TEST_CASE("host_executor: runs every block exactly once, on any number of thread
   }
 }
 
-TEST_CASE("host_executor: finishes one job before the next begins, however many there are") {
+TEST_CASE("host_executor: finishes one job before the next begins, for any number of jobs") {
   for (int threads = 1; threads <= 4; ++threads) {
     hcomp::host_executor executor(threads);
     std::vector<std::uint64_t> values(37);
@@ -87,7 +87,7 @@ TEST_CASE("host_executor: returns when the last block is done, not when the call
   }
 }
 
-TEST_CASE("host_executor: goes on after it was moved") {
+TEST_CASE("host_executor: continues to work after a move") {
   hcomp::host_executor first(3);
   std::vector<std::uint64_t> values(10);
   first.for_each_block(values.size(), add_index{values.data()});
@@ -96,7 +96,7 @@ TEST_CASE("host_executor: goes on after it was moved") {
   for (std::size_t i = 0; i < values.size(); ++i) CHECK(values[i] == 2 * (i + 1));
 }
 
-TEST_CASE("host_executor: may be made, never used and destroyed, many times") {
+TEST_CASE("host_executor: can be created, left unused and destroyed, many times") {
   for (int i = 0; i < 20; ++i) hcomp::host_executor const executor(1 + i % 4);
 }
 
@@ -113,7 +113,7 @@ TEST_CASE("host_executor: several can work at the same time") {
   CHECK(first == second);
 }
 
-TEST_CASE("host_executor: refuses fewer than one thread and says so") {
+TEST_CASE("host_executor: refuses fewer than one thread, with the number") {
   CHECK_THROWS_WITH_AS(hcomp::host_executor(0),
                        "host_executor: 0 threads asked for, at least 1 is needed",
                        std::invalid_argument);
@@ -133,7 +133,7 @@ TEST_CASE("host_executor takes the SIMD lanes, reference_executor the serial one
     }
 }
 
-TEST_CASE("host_buffer: starts on a cache line and has the size that was asked for") {
+TEST_CASE("host_buffer: starts on a cache line and has the requested size") {
   for (std::size_t const bytes : {0, 1, 63, 64, 65, 100000}) {
     hcomp::host_buffer const buffer(bytes);
     CHECK(buffer.size() == bytes);

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-TEST_CASE("host_executor: where HCOMP_MAX_SIMD names no level, it says so before there is work") {
+TEST_CASE("host_executor: its constructor throws if HCOMP_MAX_SIMD is not a level") {
   char const* const limit = std::getenv("HCOMP_MAX_SIMD");
   for (int const threads : {1, 2}) {
     CAPTURE(threads);
