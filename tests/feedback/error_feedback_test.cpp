@@ -32,13 +32,13 @@ namespace {
 
 constexpr double float_epsilon = 0x1p-24;  // rounding of one float operation, relative
 
-/// Sums over all steps and ranks, in double: what went in, what came out; and what is left.
+/// Totals over all steps and ranks, in double: inputs, outputs, and the last residuals.
 struct history {
   std::vector<double> inputs, outputs, residuals;
   double largest_residual = 0;
 };
 
-/// `steps` sums of random vectors with error feedback; rank r has weight weights[r].
+/// `steps` all-reduces of random vectors with error feedback; rank r has weight weights[r].
 template <class C>
 history feedback_history(C const& codec, std::size_t values, int steps,
                          std::vector<std::uint32_t> const& weights) {
@@ -88,11 +88,10 @@ double loss(history const& run) {
 
 }  // namespace
 
-TEST_CASE(
-    "error feedback: inputs and outputs differ by one residual, however many steps there were") {
-  // On one rank the output is what was sent, so the sum over the steps of (x + e) - sent telescopes
-  // to the last residual. Each step rounds twice, at most at |x + e| + |sent|; for sign |e| stays
-  // below steps * (1 + 0.5).
+TEST_CASE("error feedback: inputs and outputs differ by one residual, after any number of steps") {
+  // On one rank the output is the sent vector, so the sum over the steps of (x + e) - sent
+  // telescopes to the last residual. Each step rounds twice, at most at |x + e| + |sent|. For sign
+  // |e| stays below steps * (1 + 0.5).
   constexpr int steps = 50;
   builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
@@ -115,11 +114,11 @@ TEST_CASE("error feedback: with an exact sum the residuals of all ranks telescop
     auto const run = feedback_history(codec, 9000, steps, weights);
     double const largest = 2 + 2 * run.largest_residual;
     CHECK(loss(run) <= total * steps * 2 * float_epsilon * largest);
-    CHECK(run.largest_residual > 0.5);  // there was something to lose
+    CHECK(run.largest_residual > 0.5);  // the codec had an error to feed back
   }
 }
 
-TEST_CASE("error feedback: reduce_scatter leaves the residuals and the sums of all_reduce") {
+TEST_CASE("error feedback: reduce_scatter leaves the residuals and the results of all_reduce") {
   auto const steps = [](auto const& codec, bool scatter) {
     std::size_t const values = 4 * 16384;
     auto const body = [&](in_process& transport, std::vector<float>& all) {
@@ -163,8 +162,8 @@ TEST_CASE("error feedback: the residual is one rounding of the codec, not fifty"
   CHECK(feedback_history(float_cast<bfloat16>{}, 5000, 50, {1}).largest_residual > 0x1p-10);
 }
 
-TEST_CASE("error feedback: every rank's residual is its own loss, also with algorithm sampled") {
-  // the residual does not depend on what the other ranks did: alone and in company it is the same
+TEST_CASE("error feedback: every rank's residual is its own error, also with algorithm sampled") {
+  // the residual does not depend on the other ranks: it is the same with one rank and with several
   auto const residual = [](int ranks, bool owner) {
     std::vector<float> of_rank_0;
     run_ranks(ranks, [&](in_process& transport) {
@@ -185,7 +184,7 @@ TEST_CASE("error feedback: every rank's residual is its own loss, also with algo
   auto const alone = residual(1, false);
   CHECK(first_difference(residual(3, false), alone) == nowhere);
   CHECK(first_difference(residual(3, true), alone) == nowhere);
-  // and what it is, in the first place: x + e - (+-0.25), by hand
+  // its value, computed by hand: x + e - (+-0.25)
   std::vector<float> expected(40000, 0.f);
   for (std::uint64_t step = 0; step < 5; ++step) {
     auto const x = uniform_values(40000, step, 0);
@@ -218,7 +217,7 @@ TEST_CASE("error feedback: double values keep double residuals, 16-bit values fl
   });
 }
 
-TEST_CASE("error feedback: reset() forgets, and a fresh object gives the same sums") {
+TEST_CASE("error feedback: reset() clears the residual, and a new object gives the same results") {
   run_ranks(1, [](in_process& transport) {
     host_executor executor;
     plan sum(100, sign<>{0.1f}, transport, executor);
@@ -234,7 +233,7 @@ TEST_CASE("error feedback: reset() forgets, and a fresh object gives the same su
   });
 }
 
-TEST_CASE("error feedback: a saved state continues bit for bit, and whatever else is refused") {
+TEST_CASE("error feedback: a saved state continues bit for bit, and any other state is refused") {
   error_feedback<float> feedback(1000), copy(1000);
   auto const step = [&](error_feedback<float>& one, std::uint64_t number) {
     std::vector<float> got = uniform_values(1000, number, 0);
@@ -265,8 +264,8 @@ TEST_CASE("error feedback: a saved state continues bit for bit, and whatever els
   CHECK(empty.values() == 0);
 }
 
-TEST_CASE("error feedback: a value far above all others does not spoil the next sums") {
-  constexpr std::size_t values = 5000, spoiled = 4096;  // of the first transform
+TEST_CASE("error feedback: a value far above the rest does not affect the following results") {
+  constexpr std::size_t values = 5000, spoiled = 4096;  // in the first transform
   auto const small = [](int rank) {
     std::vector<float> x(values);
     for (std::size_t i = 0; i < values; ++i)
@@ -274,8 +273,9 @@ TEST_CASE("error feedback: a value far above all others does not spoil the next 
     return x;
   };
   auto const first = small(0), second = small(1);
-  // The noise of thc is in the residuals of all values that share the unit. Above 1e9 times they
-  // are withheld; below, error feedback takes it back in the next steps.
+  // The residuals of all values that share the unit hold the noise of thc. With large values from
+  // 1e9 times the rest on, they are withheld. Below that, error feedback compensates the noise in
+  // the next steps.
   for (float const large : {3e38f, 1e30f, 1e12f})
     for (int const where : {0, 1}) {
       CAPTURE(large);
@@ -315,7 +315,8 @@ TEST_CASE("error feedback: a value far above all others does not spoil the next 
     }
 }
 
-TEST_CASE("error feedback: nothing is withheld of one-hot, sparse, heavy-tailed or equal vectors") {
+TEST_CASE(
+    "error feedback: one-hot, sparse, heavy-tailed and equal vectors have no withheld values") {
   constexpr std::size_t values = 3 * 4096 + 100;
   std::vector<std::vector<float>> all(6, std::vector<float>(values));
   all[0][5] = 1;
@@ -341,7 +342,7 @@ TEST_CASE("error feedback: nothing is withheld of one-hot, sparse, heavy-tailed 
     });
 }
 
-TEST_CASE("error feedback: NaN and infinity get into no residual, whatever the policy") {
+TEST_CASE("error feedback: NaN and infinity get into no residual, with any policy") {
   constexpr std::size_t values = 9000;
   for (auto const policy : {nonfinite_policy::propagate, nonfinite_policy::ignore})
     builtin_codecs<float>::for_each([&]<class C>() {
@@ -366,7 +367,7 @@ TEST_CASE("error feedback: NaN and infinity get into no residual, whatever the p
     });
 }
 
-TEST_CASE("error feedback: every group withholds the same") {
+TEST_CASE("error feedback: every group withholds the same values") {
   constexpr std::size_t values = 8192 + 300;
   thc<> const codec;
   auto const layout = layout_of(codec, values);
@@ -393,7 +394,7 @@ TEST_CASE("error feedback: every group withholds the same") {
   }
 }
 
-TEST_CASE("error_feedback: workers that work in parts leave the bits that one worker leaves") {
+TEST_CASE("error_feedback: workers that work in parts leave the bits of one worker") {
   constexpr std::size_t values = 5000;  // parts have 2048
   sign<> const codec{0.3f};
   auto const layout = layout_of(codec, values);
@@ -421,7 +422,8 @@ TEST_CASE("error_feedback: workers that work in parts leave the bits that one wo
   }
 }
 
-/// All pieces of all blocks, by workers in warps, in another order; then what has to follow them.
+/// All pieces of all blocks, by workers in warps, in reverse order; then the closing step of each
+/// block.
 template <class Work> void do_pieces(Work const& work, std::size_t blocks) {
   int const pieces = work.pieces();
   for (std::size_t b = 0; b < blocks; ++b) {
@@ -440,15 +442,15 @@ template <class Work> void do_pieces(Work const& work, std::size_t blocks) {
   }
 }
 
-TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave what the whole block leaves", T, float,
-                   double, float16) {
+TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave the same state as the complete block",
+                   T, float, double, float16) {
   bool is_wide = false, has_infinity = false;
   for (auto const& options :
        {thc_options{}, {.transform = 64}, {.transform = 512}, {.transform = 8192}}) {
     CAPTURE(options.transform);
-    std::size_t const values = 16384 + 77;  // a whole block, and one that has one piece
+    std::size_t const values = 16384 + 77;  // a full block, and a block of one piece
     auto x = data::uniform<T>(values, -1, 1, {.seed = 4});
-    x[5000] = T(1e30f);  // the others of its unit drown in their residuals
+    x[5000] = T(1e30f);  // the residuals of its unit exceed the other values
     if (has_infinity) x[9000] = T(std::numeric_limits<float>::infinity());
     auto const codec = thc<T>(options).fitted(is_wide ? 40 : 1);
     auto const layout = layout_of(codec, values);
@@ -481,7 +483,7 @@ TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave what the whole block
   }
 }
 
-TEST_CASE_TEMPLATE("error_feedback: workers in warps note what rounding in one unit loses", T,
+TEST_CASE_TEMPLATE("error_feedback: workers in warps record the error of rounding in one unit", T,
                    float, double, float16) {
   std::size_t number = 0;
   for (auto const& options :
@@ -491,7 +493,7 @@ TEST_CASE_TEMPLATE("error_feedback: workers in warps note what rounding in one u
       CAPTURE(weight);
       ++number;
       auto const transform = static_cast<std::size_t>(options.transform);
-      std::size_t const values = transform + 77;  // and where the second has nothing to lose
+      std::size_t const values = transform + 77;  // the second transform has no error
       auto x = data::uniform<T>(values + 1, -1, 1, {.seed = 4});
       T* const from = x.data() + number / 2 % 2;  // at a multiple of four values, or not
       std::fill_n(from + transform, 77, T{});
@@ -519,7 +521,7 @@ TEST_CASE_TEMPLATE("error_feedback: workers in warps note what rounding in one u
     }
 }
 
-TEST_CASE("error_feedback: another residual takes its place, one of another size does not") {
+TEST_CASE("error_feedback: set_residual replaces the residual, and refuses another size") {
   error_feedback<float> feedback(3);
   std::vector<float> const lost{1, -2, 0.5f};
   feedback.set_residual(lost);

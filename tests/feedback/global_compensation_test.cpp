@@ -27,7 +27,7 @@ static_assert(Feedback<global_compensation<float>, float>);
 static_assert(Feedback<global_compensation<float>::flushing, float>);
 static_assert(Feedback<global_compensation<float16>, float16>);
 
-/// One round on one block: `x` becomes `g`, as a collective would decode it.
+/// One round on one block: replaces `x` by `g`, as a collective decodes it.
 template <class F>
 void decode_into(F& feedback, std::vector<float>& x, std::vector<float> const& g) {
   auto const view = feedback.view(x.data());
@@ -37,7 +37,7 @@ void decode_into(F& feedback, std::vector<float>& x, std::vector<float> const& g
 
 }  // namespace
 
-TEST_CASE("global compensation: c becomes x + c - g, whatever g is") {
+TEST_CASE("global compensation: c becomes x + c - g, for any g") {
   global_compensation<float> state(3);
   std::vector<float> x{1.f, -2.f, 0.f};
   decode_into(state, x, {0.25f, 0.25f, -0.25f});
@@ -54,7 +54,7 @@ TEST_CASE("global compensation: c becomes x + c - g, whatever g is") {
 }
 
 TEST_CASE(
-    "global compensation: a flush makes c exactly 0, or with a limit keeps what is above it") {
+    "global compensation: a flush makes c exactly 0, or with a limit keeps the part above it") {
   global_compensation<float> state(4);
   std::vector<float> x(4);
   decode_into(state, x, {-3.f, 5.f, 0.f, 1.f});
@@ -73,7 +73,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "global compensation: with identity and the mean, c is what the mean took from each rank") {
+    "global compensation: with identity and the mean, c is each rank's difference to the mean") {
   constexpr std::size_t values = 9000;
   for (int ranks = 1; ranks <= 4; ++ranks) {
     CAPTURE(ranks);
@@ -122,7 +122,8 @@ TEST_CASE("global compensation: reset() makes c zero and keeps the round") {
   CHECK(state.rounds() == 1);
 }
 
-TEST_CASE("global compensation: save and restore keep c and round, and whatever else is refused") {
+TEST_CASE(
+    "global compensation: save and restore keep c and round, and any other state is refused") {
   global_compensation<float> state(100), copy(100);
   auto x = uniform_values(100, 1, 0);
   for (int round = 0; round < 7; ++round) decode_into(state, x, uniform_values(100, 2, round));
@@ -135,8 +136,8 @@ TEST_CASE("global compensation: save and restore keep c and round, and whatever 
   CHECK(state.rounds() == 7);
 }
 
-TEST_CASE("feedback: a plan tells both kinds of feedback about every value exactly once") {
-  // blocks, parts of blocks and threads: each value is decoded once, around its own decoding
+TEST_CASE("feedback: a plan passes every value to both kinds of feedback exactly once") {
+  // blocks, parts of blocks and threads: each value is decoded once, between its two feedback calls
   for (std::size_t const values : {0, 1, 63, 64, 65, 511, 512, 513, 32767, 32768, 32769, 100000})
     for (int const threads : {1, 3}) {
       CAPTURE(values);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Every way in which a saved state can be wrong.
+/// Checks every kind of invalid saved state.
 
 #include <doctest/doctest.h>
 
@@ -14,7 +14,8 @@
 
 namespace hcomp::testing {
 
-/// `state` refuses what is not exactly its own saved state, with texts that begin with `start`.
+/// Checks that `state` refuses everything except its own saved state, with texts that begin with
+/// `start`.
 /// @param saved        a valid state of `values` values of `value_bytes` bytes
 /// @param other_kind   the kind of another class
 template <class State>

@@ -29,7 +29,7 @@ bool same_bits(std::span<float const> a, std::span<float const> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// Magnitudes of 80 powers of two, with many ties: three bits of mantissa.
+/// Magnitudes over 80 powers of two, with many ties: three bits of mantissa.
 values spread_values(std::size_t n, std::uint64_t seed) {
   values x(n);
   std::size_t i = 0;
@@ -39,7 +39,7 @@ values spread_values(std::size_t n, std::uint64_t seed) {
   return x;
 }
 
-/// By the book: sorted by magnitude, then by place.
+/// Top-k by sorting: by magnitude, then by index.
 values largest(values const& x, std::size_t k) {
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -82,8 +82,8 @@ TEST_CASE("sparsifier: keeps the k largest, the first of equal ones, as sorting 
   CHECK(ties == values{0, -2, 2, -2, 0, 0});
 }
 
-TEST_CASE("sparsifier: magnitudes that differ in their last bit only are told apart") {
-  // every digit of the selection decides once
+TEST_CASE("sparsifier: distinguishes magnitudes that differ only in their last bit") {
+  // each digit of the selection is decisive once
   for (int bit = 0; bit < 31; ++bit) {
     CAPTURE(bit);
     float const less = hcomp::same_bits<float>(std::uint32_t{0});
@@ -98,7 +98,7 @@ TEST_CASE("sparsifier: magnitudes that differ in their last bit only are told ap
   CHECK(x == values{0, next, 0, -next, 0});
 }
 
-TEST_CASE("sparsifier: what is kept and the residual are x and the residual before, bit for bit") {
+TEST_CASE("sparsifier: kept values plus residual are x plus the residual before, bit for bit") {
   for (auto const& kept : {hcomp::sparsity{top_k{37}}, hcomp::sparsity{top_share{0.05}},
                            hcomp::sparsity{threshold{0.9f}}}) {
     CAPTURE(kept.index());
@@ -109,13 +109,13 @@ TEST_CASE("sparsifier: what is kept and the residual are x and the residual befo
       keep(x);
       keep.commit();
       REQUIRE(same_bits(plus(x, keep.residual()), wanted));
-      for (std::size_t i = 0; i < x.size(); ++i)  // nothing is both
+      for (std::size_t i = 0; i < x.size(); ++i)  // no value is in both
         REQUIRE((x[i] == 0 || keep.residual()[i] == 0));
     }
   }
 }
 
-TEST_CASE("sparsifier: k of n values leave a share of 1 - k / n of the energy, at most") {
+TEST_CASE("sparsifier: keeping k of n values leaves at most a share of 1 - k / n of the energy") {
   for (std::size_t const k : {1, 10, 100, 900}) {
     CAPTURE(k);
     values equal(1000, -0.25f);
@@ -125,9 +125,9 @@ TEST_CASE("sparsifier: k of n values leave a share of 1 - k / n of the energy, a
       keep(x);
       keep.commit();
       double const share = 1 - static_cast<double>(k) / 1000;
-      CHECK(energy(keep.residual()) <= share * before * (1 + 1e-12));  // double sums of 1000
+      CHECK(energy(keep.residual()) <= share * before * (1 + 1e-12));  // rounding of 1000 additions
     }
-    // which equal magnitudes reach
+    // equal magnitudes reach this bound
     sparsifier keep(1000, top_k{k});
     keep(equal);
     keep.commit();
@@ -135,7 +135,7 @@ TEST_CASE("sparsifier: k of n values leave a share of 1 - k / n of the energy, a
   }
 }
 
-TEST_CASE("sparsifier: what is small comes later, when it has added up") {
+TEST_CASE("sparsifier: small values are kept later, after they have accumulated") {
   sparsifier keep(3, top_k{1});
   double sent = 0;
   for (int step = 0; step < 100; ++step) {
@@ -144,12 +144,12 @@ TEST_CASE("sparsifier: what is small comes later, when it has added up") {
     keep.commit();
     sent += x[1];
   }
-  // it is kept as soon as it has more than 1, which then waits for one step
+  // the value is kept as soon as it exceeds 1; the other one then waits for one step
   CHECK(sent == doctest::Approx(25).epsilon(0.06));
   CHECK(sent + keep.residual()[1] == 25);
 }
 
-TEST_CASE("sparsifier: a share is rounded to whole values, one at least") {
+TEST_CASE("sparsifier: a share is rounded to an integer number of values, at least one") {
   auto const kept = [](std::size_t n, double share) {
     values x(n, 1.0f);
     return sparsifier(n, top_share{share})(x);
@@ -162,7 +162,7 @@ TEST_CASE("sparsifier: a share is rounded to whole values, one at least") {
   CHECK(kept(0, 0.5) == 0);
 }
 
-TEST_CASE("sparsifier: a threshold keeps what reaches it, -0 is as small as 0") {
+TEST_CASE("sparsifier: a threshold keeps values that reach it, -0 counts as 0") {
   values x{1, -1, std::nextafter(1.0f, 0.0f), -0.0f, 0, 3};
   sparsifier keep(6, threshold{1});
   CHECK(keep(x) == 3);
@@ -173,7 +173,8 @@ TEST_CASE("sparsifier: a threshold keeps what reaches it, -0 is as small as 0") 
   CHECK(zeros == values{0, 0, 0});
 }
 
-TEST_CASE("sparsifier: NaN and infinity are kept, however many, and get into no residual") {
+TEST_CASE(
+    "sparsifier: NaN and infinity are kept, for any number of them, and get into no residual") {
   float const infinity = std::numeric_limits<float>::infinity();
   values const x{1, std::nanf(""), 5, -infinity, 7, infinity};
   auto const nonfinite = [](std::span<float const> v) {
@@ -198,7 +199,7 @@ TEST_CASE("sparsifier: NaN and infinity are kept, however many, and get into no 
   }
 }
 
-TEST_CASE("sparsifier: without commit nothing has happened") {
+TEST_CASE("sparsifier: without commit the residual is unchanged") {
   sparsifier keep(3, top_k{1});
   values x{1, 2, 3};
   keep(x);
@@ -206,7 +207,7 @@ TEST_CASE("sparsifier: without commit nothing has happened") {
   x = {4, 2, 3};
   keep(x);
   keep.commit();
-  keep.commit();  // of nothing
+  keep.commit();  // commits nothing
   CHECK(x == values{4, 0, 0});
   CHECK(same_bits(keep.residual(), values{0, 2, 3}));
   keep(x);
@@ -215,7 +216,7 @@ TEST_CASE("sparsifier: without commit nothing has happened") {
   CHECK(same_bits(keep.residual(), values{0, 0, 0}));
 }
 
-TEST_CASE("sparsifier: a saved state continues bit for bit, and whatever else is refused") {
+TEST_CASE("sparsifier: a saved state continues bit for bit, and any other state is refused") {
   sparsifier keep(100, top_k{5}), copy(100, top_k{5});
   auto const step = [](sparsifier& one, std::uint64_t seed) {
     auto x = data::uniform(100, -1, 1, {.seed = seed});
@@ -230,7 +231,7 @@ TEST_CASE("sparsifier: a saved state continues bit for bit, and whatever else is
   hcomp::testing::check_refusals(keep, saved, "sparsifier: cannot restore: ", 1, 4, 100);
 }
 
-TEST_CASE("sparsifier: what cannot be is refused with its numbers, and changes nothing") {
+TEST_CASE("sparsifier: impossible arguments are refused with their values, and change nothing") {
   auto const refused = [](hcomp::sparsity const& kept, char const* text) {
     CHECK_THROWS_WITH_AS(sparsifier(10, kept), text, std::invalid_argument);
   };
