@@ -24,11 +24,12 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Everything about it differs from what other transports say, and it tells whether it is there.
+/// A transport whose every property differs from those of other transports. It counts its live
+/// objects.
 class lone_rank {
  public:
   struct request {
-    std::array<std::uint64_t, 6> numbers{};  // as large as one may be
+    std::array<std::uint64_t, 6> numbers{};  // the largest size allowed
   };
 
   explicit lone_rank(int& alive) : alive_(&alive) { ++*alive_; }
@@ -47,7 +48,7 @@ class lone_rank {
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     return {{2, static_cast<std::uint64_t>(peer), tag, bytes.size(), 0, 20}};
   }
-  /// All it was asked, as one number; the request remembers how often it was waited for.
+  /// The arguments of a call as one number. The request counts its waits.
   std::size_t wait(request& r) {
     ++r.numbers[4];
     std::size_t all = 0;
@@ -60,7 +61,7 @@ class lone_rank {
   std::uint64_t bytes_sent_ = 0;
 };
 
-/// Also copies messages from a device, as `host_staged` does.
+/// Also copies messages from a device, like `host_staged`.
 class staging_rank : public lone_rank {
  public:
   staging_rank(int& alive, bool copies) : lone_rank(alive), copies_(copies) {}
@@ -73,7 +74,7 @@ class staging_rank : public lone_rank {
 
 }  // namespace
 
-TEST_CASE("any_transport: tells who waits for work and who copies messages") {
+TEST_CASE("any_transport: forwards whether it waits for work and copies messages") {
   int alive = 0;
   lone_rank plain(alive);
   CHECK_FALSE(any_transport(plain).waits_for_work());
@@ -86,7 +87,7 @@ TEST_CASE("any_transport: tells who waits for work and who copies messages") {
   }
 }
 
-TEST_CASE("any_transport: what is asked and answered comes through unchanged") {
+TEST_CASE("any_transport: arguments and results come through unchanged") {
   int alive = 0;
   lone_rank inner(alive);
   any_transport transport(inner);
@@ -104,7 +105,7 @@ TEST_CASE("any_transport: what is asked and answered comes through unchanged") {
   CHECK(transport.wait(copy) == 10209050210u);
 }
 
-TEST_CASE("any_transport: owns what it is given to own, and only that") {
+TEST_CASE("any_transport: owns a transport passed by unique_ptr, and only that") {
   int alive = 0;
   {
     any_transport first(std::make_unique<lone_rank>(alive));
@@ -128,7 +129,7 @@ TEST_CASE("any_transport: a request is plain bytes, so that lists of them alloca
   CHECK(sizeof(any_transport::request) == any_transport::request::capacity);
 }
 
-TEST_CASE("any_transport: a sum is that of the transport itself, and sends as many bytes") {
+TEST_CASE("any_transport: an all-reduce has the result and the bytes of the transport itself") {
   for (char const* how : {"ring", "direct"}) {
     CAPTURE(how);
     run_ranks(4, [&](in_process& inner) {
@@ -139,7 +140,7 @@ TEST_CASE("any_transport: a sum is that of the transport itself, and sends as ma
       any_transport transport(inner);
       auto const indirect =
           all_reduce(std::span(y), sign<float>{}, transport, executor, {}, options);
-      // doctest's checks are for one thread
+      // doctest's checks work in one thread only
       if (x != y) throw std::runtime_error("another sum");
       if (direct.bytes_sent != indirect.bytes_sent) throw std::runtime_error("more or fewer bytes");
     });

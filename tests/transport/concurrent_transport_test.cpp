@@ -26,13 +26,13 @@ namespace {
 
 constexpr progress_mode both[] = {progress_mode::caller, progress_mode::thread};
 
-void must(bool holds, char const* what) {  // doctest's checks are for one thread
+void must(bool holds, char const* what) {  // doctest's checks work in one thread only
   if (!holds) throw std::runtime_error(std::string("expected: ") + what);
 }
 
 using exact = identity<float>;
 
-/// One rank to which nothing comes until it is open.
+/// One rank whose receives complete only after is_open is set.
 struct gated {
   using request = int;
   static constexpr int rank() { return 0; }
@@ -51,7 +51,8 @@ struct gated {
 }  // namespace
 
 TEST_CASE(
-    "concurrent_transport: many sums at a time have the bits, and send the bytes, of one by one") {
+    "concurrent_transport: concurrent all-reduces have the bits and the bytes sent of sequential "
+    "ones") {
   for (auto const mode : both)
     for (int const ranks : {1, 2, 5}) {
       CAPTURE(ranks);
@@ -64,14 +65,14 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "concurrent_transport: sums of one plan follow each other, more than there are channels") {
+    "concurrent_transport: calls of one plan run in order, also beyond the number of channels") {
   for (auto const mode : both) {
     CAPTURE(mode == progress_mode::thread);
     run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, mode);
       constexpr std::size_t values = 500;
       plans_of<exact> only(over, {values});
-      constexpr int steps = 100;  // of which 30 could go on at a time
+      constexpr int steps = 100;  // 30 could run at the same time
       std::vector<std::vector<float>> x;
       for (int step = 0; step < steps; ++step)
         x.emplace_back(values, static_cast<float>(step + inner.rank()));
@@ -89,7 +90,7 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "concurrent_transport: the highest priority goes on first, the others are not forgotten") {
+    "concurrent_transport: the highest priority proceeds first, the other calls proceed later") {
   gated transport;
   concurrent_transport over(transport);
   std::string order;
@@ -110,7 +111,7 @@ TEST_CASE(
   CHECK(order == "111333222000");
 }
 
-TEST_CASE("concurrent_transport: goes on beside a computation, if a thread makes progress") {
+TEST_CASE("concurrent_transport: proceeds beside a computation, if a thread makes progress") {
   run_ranks(2, [&](in_process& inner) {
     concurrent_transport over(inner, progress_mode::thread);
     plans_of<exact> only(over, {20'000});
@@ -124,20 +125,19 @@ TEST_CASE("concurrent_transport: goes on beside a computation, if a thread makes
   });
 }
 
-TEST_CASE(
-    "concurrent_transport: what is not started goes on with what is, and the other way round") {
+TEST_CASE("concurrent_transport: blocking calls progress beside nonblocking ones, and vice versa") {
   run_ranks(3, [&](in_process& inner) {
     concurrent_transport over(inner);
     plans_of<exact> some(over, {3000, 4000});
     auto x = some.inputs;
     auto sum = over.start([&] { return some.plans[0]->all_reduce(std::span(x[0])); });
-    if (inner.rank() == 1) sum.wait();  // needs the others, who wait for something else
+    if (inner.rank() == 1) sum.wait();  // needs the other ranks, which wait for another call
     some.plans[1]->all_reduce(std::span(x[1]));
     if (inner.rank() != 1) sum.wait();
   });
 }
 
-TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
+TEST_CASE("concurrent_transport: a refused call leaves the other calls unaffected") {
   for (auto const mode : both)
     run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, mode);
@@ -154,13 +154,13 @@ TEST_CASE("concurrent_transport: one that is refused leaves the others alone") {
            second.text.c_str());
       under_way[0].wait();
       under_way[2].wait();
-      // and can be repeated
+      // the refused call can be repeated
       x[1].resize(2000);
       over.start([&] { return all.plans[1]->all_reduce(std::span(x[1])); }).wait();
     });
 }
 
-TEST_CASE("concurrent_transport: where a rank is lost all that is under way ends, with its name") {
+TEST_CASE("concurrent_transport: when a rank fails, all pending calls end and name it") {
   for (auto const mode : both) {
     in_process_world world(3);
     std::vector<std::string> ended(3);
@@ -210,7 +210,7 @@ TEST_CASE(
           meet();
           throw std::runtime_error(text);
         } catch (std::exception const&) {
-          for (int i = 0; i < 5; ++i) meet();  // while others throw
+          for (int i = 0; i < 5; ++i) meet();  // while other calls throw
           try {
             throw;
           } catch (std::exception const& again) {
@@ -224,7 +224,7 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("concurrent_transport: a handle that goes away waits") {
+TEST_CASE("concurrent_transport: the destructor of a request waits") {
   for (auto const mode : both)
     run_ranks(2, [&](in_process& inner) {
       concurrent_transport over(inner, mode);
@@ -241,7 +241,8 @@ TEST_CASE("concurrent_transport: a handle that goes away waits") {
     });
 }
 
-TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes progress") {
+TEST_CASE(
+    "concurrent_transport: a continuation is called once, by the thread that makes progress") {
   for (auto const mode : both)
     run_ranks(3, [&](in_process& inner) {
       concurrent_transport over(inner, mode);
@@ -253,7 +254,7 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
         return over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); });
       };
       auto first = sum(0);
-      bool const is_late = inner.rank() == 1;  // it is done already
+      bool const is_late = inner.rank() == 1;  // the call has already completed
       while (is_late && !first.test()) std::this_thread::yield();
       auto bytes = first
                        .then([&](hcomp::request<report> done) {
@@ -263,7 +264,7 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
                          return done.wait().bytes_sent;
                        })
                        .then([&](hcomp::request<std::uint64_t> done) { return done.wait() + 1; });
-      // Only one rank has something to do after this one.
+      // Only rank 0 has a continuation after this call.
       auto second = sum(1);
       if (inner.rank() == 0)
         second
@@ -282,7 +283,8 @@ TEST_CASE("concurrent_transport: what follows a sum is called once, by who makes
 }
 
 TEST_CASE(
-    "concurrent_transport: errors of a sum reach what follows it, and its own whoever waits") {
+    "concurrent_transport: errors of a call reach its continuation, and those of a continuation "
+    "reach wait()") {
   for (auto const mode : both)
     run_ranks(2, [&](in_process& inner) {
       concurrent_transport over(inner, mode);
@@ -306,7 +308,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "concurrent_transport: what follows begins by its priority, and waits for its sum alone") {
+    "concurrent_transport: a continuation starts by its priority, and waits only for its own "
+    "call") {
   gated transport;
   concurrent_transport over(transport);
   std::string order;

@@ -35,7 +35,7 @@ TEST_CASE("in_process: messages of one pair and tag arrive in the order they wer
     CAPTURE(receives_first);
     std::array<int, messages> sent{}, received{};
     for (int i = 0; i < messages; ++i) sent[static_cast<std::size_t>(i)] = 7 * i + 1;
-    // one thread plays both ranks, so that who comes first is not left to the scheduler
+    // one thread plays both ranks, so that the order does not depend on the scheduler
     in_process_world world(2);
     in_process from(world, 0), to(world, 1);
     std::vector<in_process::request> sends, receives;
@@ -88,7 +88,8 @@ TEST_CASE("in_process: messages of different senders do not mix") {
   for (auto const& one : got) CHECK(one == std::vector<int>{100, 101, 102, 103, 104});
 }
 
-TEST_CASE("in_process: a receive may offer more than comes, and zero bytes are a message") {
+TEST_CASE(
+    "in_process: a receive may have more room than the message, and zero bytes are a message") {
   in_process_world world(2);
   in_process from(world, 0), to(world, 1);
   std::array<std::uint8_t, 3> const three{1, 2, 3};
@@ -120,7 +121,7 @@ TEST_CASE("in_process: a message longer than the receive is an error with both s
   CHECK(from.wait(send) == 5);
 }
 
-TEST_CASE("in_process: a peer that does not exist is refused with the range of those that do") {
+TEST_CASE("in_process: a peer that does not exist is refused with the valid range") {
   in_process_world world(4);
   in_process transport(world, 2);
   int value = 0;
@@ -142,7 +143,7 @@ TEST_CASE("in_process: reaches host memory only") {
   CHECK_FALSE(in_process(world, 0).reaches(memory_space::device));
 }
 
-TEST_CASE("in_process: after fail() every call of every rank throws, pending ones too") {
+TEST_CASE("in_process: after fail() every call of every rank throws, also pending ones") {
   in_process_world world(3);
   std::vector<outcome> pending(3), later(3);
   std::vector<std::thread> threads;
@@ -167,7 +168,7 @@ TEST_CASE("in_process: after fail() every call of every rank throws, pending one
   for (auto const& one : later) CHECK(one == expected);
 }
 
-TEST_CASE("in_process: what had arrived before fail() can still be waited for") {
+TEST_CASE("in_process: messages that arrived before fail() can still be waited for") {
   in_process_world world(2);
   in_process from(world, 0), to(world, 1);
   int const value = 5;
@@ -181,9 +182,9 @@ TEST_CASE("in_process: what had arrived before fail() can still be waited for") 
 }
 
 TEST_CASE(
-    "run_ranks: all others learn which rank failed first, and the caller gets its exception") {
-  // A rank that fails because another did must not be named as the culprit; whether it can depends
-  // on timing, so it is tried often, and with the waiting ranks on all sides.
+    "run_ranks: all other ranks learn which rank failed first, and the caller gets its exception") {
+  // The texts must name the rank that failed first, not one that failed as a consequence. Timing
+  // can change this, so the test tries often, with the waiting ranks on all sides.
   constexpr int ranks = 6;
   for (int attempt = 0; attempt < 100; ++attempt) {
     int const culprit = attempt % ranks;
@@ -215,7 +216,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("run_ranks: exceptions of classes that hcomp does not know come out, too") {
+TEST_CASE("run_ranks: rethrows exceptions of classes that hcomp does not know, too") {
   CHECK_THROWS_AS(run_ranks(3,
                             [](in_process& transport) {
                               if (transport.rank() == 1) throw 42;
@@ -226,8 +227,8 @@ TEST_CASE("run_ranks: exceptions of classes that hcomp does not know come out, t
                   int);
 }
 
-TEST_CASE("in_process: after a wait threw, the rank's memory is not written to or read from") {
-  // a transport that threw can only be destroyed, and what it was given goes before it
+TEST_CASE("in_process: after a wait threw, the rank's memory is neither written nor read") {
+  // a transport that threw can only be destroyed; its buffers may be freed before it
   in_process_world world(2);
   in_process from(world, 0), to(world, 1);
   std::array<std::uint8_t, 5> const five{1, 2, 3, 4, 5};
@@ -238,13 +239,14 @@ TEST_CASE("in_process: after a wait threw, the rank's memory is not written to o
   from.isend(1, 0, std::as_bytes(std::span(five)));
   CHECK_THROWS_AS(to.wait(too_short), transport_error);
   answer.fill(77);
-  CHECK_THROWS_AS(from.isend(1, 0, std::as_bytes(std::span(five))), transport_error);  // it knows
+  // the sender has learned of the failure
+  CHECK_THROWS_AS(from.isend(1, 0, std::as_bytes(std::span(five))), transport_error);
   CHECK_THROWS_AS(from.irecv(1, 0, std::as_writable_bytes(std::span(got))), transport_error);
   CHECK(next == std::array<std::uint8_t, 5>{});
   CHECK(got == std::array<std::uint8_t, 5>{});
 }
 
-TEST_CASE("run_ranks: who waits for a rank that is done is told so, and then all who wait") {
+TEST_CASE("run_ranks: a rank that waits for a finished rank is told, and then all waiting ranks") {
   for (bool const sends : {false, true}) {
     CAPTURE(sends);
     std::array<std::string, 3> texts;
@@ -253,7 +255,7 @@ TEST_CASE("run_ranks: who waits for a rank that is done is told so, and then all
                                 int const rank = transport.rank();
                                 if (rank == 2) return;  // it calls one collective less
                                 std::uint64_t value = 0;
-                                // where rank 1 has ended already, rank 0's first call tells it
+                                // where rank 1 has ended already, rank 0's first call reports it
                                 auto const end = outcome_of([&] {
                                   auto r = rank == 0 || !sends
                                                ? transport.irecv(rank + 1, 7, bytes_of(value))
