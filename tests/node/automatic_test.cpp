@@ -27,8 +27,8 @@ namespace {
 constexpr std::size_t many = 5000;
 std::vector<std::uint64_t> const two_nodes{0, 0, 1, 1};
 
-/// Of identity, where a byte on a rank's link takes a microsecond.
-/// @param inside  seconds per value that adding in a host takes
+/// Costs of identity. A byte on a rank's link takes a microsecond.
+/// @param inside  seconds per value for adding within a node
 automatic_options costs_with(double inside) {
   codec_cost identity;
   identity.encode = identity.merge = identity.decode = 1e-9;
@@ -50,7 +50,8 @@ std::vector<std::vector<float>> inputs() {
 
 }  // namespace
 
-TEST_CASE("node::automatic_plan: takes a hierarchical way where that is fastest, with its bits") {
+TEST_CASE(
+    "node::automatic_plan: takes a hierarchical strategy where it is fastest, with its bits") {
   auto const expected = on_ranks(inputs(), [](in_process& transport, std::vector<float>& x) {
     host_executor executor;
     node::hierarchical_plan<float> sum("identity", many, transport, executor,
@@ -75,7 +76,7 @@ TEST_CASE("node::automatic_plan: takes a hierarchical way where that is fastest,
   }
 }
 
-TEST_CASE("node::automatic_plan: measures nodes, follows real times, and may find none") {
+TEST_CASE("node::automatic_plan: measures nodes, follows real times, and allows for no nodes") {
   for (auto const& where : {two_nodes, {0, 0, 0, 1}}) {
     std::mutex one_at_a_time;
     std::vector<std::string> choices;
@@ -104,12 +105,13 @@ TEST_CASE("node::automatic_plan: measures nodes, follows real times, and may fin
   }
 }
 
-TEST_CASE("running_costs: links between nodes change as others do, and then the fastest way") {
+TEST_CASE(
+    "running_costs: links between nodes change like other links, and then the fastest strategy") {
   auto const asked = node::with_hierarchical(costs_with(1e-5));
   detail::running_costs costs(*asked.costs, 4, many, asked.allowed, {});
   auto const fast = costs.fastest();
   CHECK(!costs.strategies()[fast].algorithm.hierarchical);
-  costs.learn_link(1e-5);  // ten times as slow
+  costs.learn_link(1e-5);  // ten times slower
   auto const slow = costs.best(fast);
   REQUIRE(costs.strategies()[slow].algorithm.hierarchical);
   auto now = *asked.costs;
@@ -120,7 +122,7 @@ TEST_CASE("running_costs: links between nodes change as others do, and then the 
   CHECK(costs.seconds(slow) == doctest::Approx(expected).epsilon(1e-6));
 }
 
-TEST_CASE("node::automatic_plan: ranks of which some know no nodes, or other costs, are told") {
+TEST_CASE("node::automatic_plan: ranks that disagree on nodes or costs are refused") {
   for (bool const of_costs : {false, true}) {
     auto const outcomes = outcomes_on(4, [&](in_process& transport) {
       host_executor executor;
@@ -136,7 +138,7 @@ TEST_CASE("node::automatic_plan: ranks of which some know no nodes, or other cos
   }
 }
 
-TEST_CASE("automatic_plan: leaves hierarchical algorithms out where nobody knows nodes") {
+TEST_CASE("automatic_plan: omits hierarchical algorithms without information on nodes") {
   on_ranks(inputs(), [](in_process& transport, std::vector<float>&) {
     host_executor executor;
     automatic_plan<float> sum(many, transport, executor, node::with_hierarchical(costs_with(1e-9)));

@@ -46,13 +46,13 @@ double exact_mean(std::vector<std::vector<float>> const& x, std::size_t i) {
   return sum / static_cast<double>(x.size());
 }
 
-/// As many ranks on every host, fewer on some, one rank on each, and one host.
+/// Equal numbers of ranks per node, fewer ranks on some nodes, one rank per node, and one node.
 std::vector<nodes> const clusters{{0, 0, 1, 1, 2, 2}, {7, 8, 7, 8}, {1, 1, 1, 5, 5},
                                   {1, 2, 3},          {4, 4, 4},    {9}};
 
 }  // namespace
 
-TEST_CASE("hierarchy: who is on a host, and who carries what between them") {
+TEST_CASE("hierarchy: the ranks of a node, and the ranks that carry data between nodes") {
   nodes const where{7, 8, 7, 8, 7};
   auto const of = [&](int rank) { return node::hierarchy::from(where, rank); };
   CHECK(of(0).nodes == 2);
@@ -84,8 +84,8 @@ TEST_CASE("hierarchical: the sum of all ranks, the same bits on all of them") {
             CHECK(report.weight == ranks);
           });
           double const times = result == reduce_op::sum ? static_cast<double>(ranks) : 1;
-          // Sums of up to 6 values below 1 are below 8. Every addition rounds by 2^-24 of that, and
-          // fp16 by 2^-11, once per host and its own encoding.
+          // A sum of up to 6 values below 1 is below 8. Every addition rounds by 2^-24 of that, and
+          // fp16 by 2^-11, once per node and once for its own encoding.
           double const bound = codec == "fp16"       ? 4 * 8 * 0x1p-11
                                : codec == "identity" ? 8 * 8 * 0x1p-24
                                                      : 1e-3 + 8 * 8 * 0x1p-24;
@@ -119,7 +119,7 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
           sum.all_reduce(whole);
           sum.reduce_scatter(mine);
           std::span const own = std::span(mine).subspan(part.first, part.count);
-          // A sum is encoded once more for the all-gather, which changes no value of these codecs.
+          // The all-gather encodes a sum once more. That changes no value of these codecs.
           CHECK(std::ranges::equal(own, std::span(whole).subspan(part.first, part.count)));
           std::vector<float> gathered(values, std::numeric_limits<float>::quiet_NaN());
           std::ranges::copy(own, gathered.begin() + static_cast<std::ptrdiff_t>(part.first));
@@ -130,7 +130,8 @@ TEST_CASE("hierarchical: reduce_scatter and all_gather are the two halves of all
       }
 }
 
-TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
+TEST_CASE(
+    "hierarchical: all ranks own equal numbers of values at multiples of the shard alignment") {
   for (auto const& where : clusters) {
     auto const ranks = where.size();
     on_ranks(inputs(ranks, 1), [&](in_process& transport, std::vector<float>&) {
@@ -147,12 +148,12 @@ TEST_CASE("hierarchical: all ranks own as many values where the unit says so") {
   }
 }
 
-TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
+TEST_CASE("hierarchical: on one node the result is exact, with every codec") {
   auto const x = inputs(3);
   auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     host_executor executor;
     hierarchical_plan<float> sum("thc:bits=2", many, transport,
-                                 executor);  // it finds out where it is
+                                 executor);  // the plan detects the node
     CHECK(sum.ranks().nodes == 1);
     error_feedback<float> feedback(sum.share().count), other(sum.share().count + 1);
     auto const before = mine;
@@ -165,7 +166,7 @@ TEST_CASE("hierarchical: nothing is lost on one host, whatever the codec") {
   for (std::size_t i = 0; i < many; ++i) REQUIRE(found[0][i] == x[0][i] + x[1][i] + x[2][i]);
 }
 
-TEST_CASE("hierarchical: what was lost of a share comes later") {
+TEST_CASE("hierarchical: residuals of a share are sent in later steps") {
   nodes const where{0, 0, 1, 1, 2};
   auto const x = inputs(where.size());
   constexpr int steps = 20;
@@ -193,12 +194,12 @@ TEST_CASE("hierarchical: what was lost of a share comes later") {
     error += std::pow(static_cast<double>(totals[0][i]) + missing - wanted, 2);
     exact += std::pow(wanted, 2);
   }
-  // In sums over steps only what is lost last is missing, but for what the sum itself rounds: levels of
-  // 4 bits are coarse, and so is the answer of each step.
+  // In totals over steps only the last residuals are missing, and the rounding of the result
+  // itself: levels of 4 bits are coarse, and every step rounds its result.
   CHECK(std::sqrt(error / exact) < 0.02);
 }
 
-TEST_CASE("hierarchical: node::make_plan takes it among algorithms, a plan of ranks refuses it") {
+TEST_CASE("hierarchical: node::make_plan accepts the algorithm, make_plan refuses it") {
   nodes const where{0, 0, 1, 1};
   auto const x = inputs(4);
   for (std::string const name : {"ring", "hierarchical", "hierarchical:direct"}) {
@@ -228,7 +229,7 @@ TEST_CASE("hierarchical: node::make_plan takes it among algorithms, a plan of ra
         "plan: algorithm 'hierarchical' needs to know nodes; hcomp::node::make_plan does");
 }
 
-TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
+TEST_CASE("hierarchical: measure_nodes gives the same costs on all ranks") {
   std::mutex one_at_a_time;
   std::vector<node_cost> all;
   on_ranks(inputs(3, 1), [&](in_process& transport, std::vector<float>&) {
@@ -239,7 +240,7 @@ TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
     all.push_back(*cost);
   });
   for (auto const& one : all) {
-    CHECK(one.ranks == 3);  // all on this host
+    CHECK(one.ranks == 3);  // all on this node
     CHECK(one.call > 0);
     CHECK(one.inside >= 0);
     CHECK(one.call == all[0].call);
@@ -247,7 +248,7 @@ TEST_CASE("hierarchical: what it costs is measured, the same on all ranks") {
   }
 }
 
-TEST_CASE("hierarchical: many at a time have the bits of one by one") {
+TEST_CASE("hierarchical: concurrent calls have the bits of sequential ones") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread})
     for (int const ranks : {2, 4, 5}) {
       CAPTURE(ranks);
@@ -264,7 +265,8 @@ TEST_CASE("hierarchical: many at a time have the bits of one by one") {
     }
 }
 
-TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the others go on") {
+TEST_CASE(
+    "hierarchical: one refused call among several is refused on all ranks, and the rest complete") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     auto const x = inputs(4);
     auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
@@ -293,7 +295,7 @@ TEST_CASE("hierarchical: one of many that is refused is so on all ranks, and the
   }
 }
 
-TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
+TEST_CASE("hierarchical: ranks of a node that make different calls are refused") {
   auto const outcomes = outcomes_on(4, [&](in_process& transport) {
     host_executor executor;
     hierarchical_plan<float> sum("fp16", many, transport, executor, {.node_of = {0, 0, 1, 1}});
@@ -311,7 +313,7 @@ TEST_CASE("hierarchical: ranks of a host that make different calls are told") {
   for (std::size_t rank = 2; rank < 4; ++rank) CHECK(outcomes[rank].what != "returned");
 }
 
-TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothing") {
+TEST_CASE("hierarchical: wrong arguments are errors on all ranks and change nothing") {
   nodes const where{0, 0, 1, 1};
   struct fault {
     std::string what, error, elsewhere, words;
@@ -356,7 +358,7 @@ TEST_CASE("hierarchical: wrong arguments are errors everywhere and change nothin
   }
 }
 
-TEST_CASE("hierarchical: what cannot be made is refused by all ranks, who carry something or not") {
+TEST_CASE("hierarchical: impossible plans are refused on all ranks, carriers or not") {
   auto const made = [](nodes const& where, auto const& codec_of) {
     return outcomes_on(5, [&](in_process& transport) {
       host_executor executor;

@@ -30,7 +30,7 @@ node::sums connected(in_process& transport, std::chrono::milliseconds timeout = 
   return std::move(*made);
 }
 
-/// Small whole numbers, whose sums are exact in every type, but for wrapping integers at the end.
+/// Small integers with an exact sum in every type, and at the end an integer that wraps around.
 template <class V> std::vector<V> whole_numbers(std::size_t n, int rank) {
   std::vector<V> x(n);
   for (std::size_t i = 0; i < n; ++i)
@@ -60,12 +60,13 @@ template <class V> bool same(std::span<V const> a, std::vector<V> const& b) {
   return true;
 }
 
-// Nothing, one value, what all ranks add, its limit, one chunk and more, some chunks.
+// Empty, one value, a size that every rank adds completely, the limit of that, one chunk and more,
+// several chunks.
 std::vector<std::size_t> const sizes{0, 1, 63, 1024, 2049, 70'001, 300'000};
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("host sums: exact, whatever the type, the size and the ranks", V, float, double,
+TEST_CASE_TEMPLATE("node::sums: exact, for every type, size and number of ranks", V, float, double,
                    float16, bfloat16, std::int32_t, std::int64_t) {
   for (int const ranks : {1, 2, 3, 5})
     run_ranks(ranks, [&](in_process& transport) {
@@ -92,7 +93,7 @@ TEST_CASE_TEMPLATE("host sums: exact, whatever the type, the size and the ranks"
     });
 }
 
-TEST_CASE("host sums: bytes are gathered and broadcast, in place too") {
+TEST_CASE("node::sums: bytes are gathered and broadcast, in place too") {
   for (int const ranks : {1, 2, 3, 5})
     run_ranks(ranks, [&](in_process& transport) {
       auto sums = connected(transport);
@@ -117,7 +118,7 @@ TEST_CASE("host sums: bytes are gathered and broadcast, in place too") {
     });
 }
 
-TEST_CASE("host sums: parts of unequal sizes, of fewer ranks than there are") {
+TEST_CASE("node::sums: parts of unequal sizes, and of fewer ranks than the group has") {
   constexpr int ranks = 4;
   constexpr std::size_t n = 100'000;
   run_ranks(ranks, [&](in_process& transport) {
@@ -136,7 +137,7 @@ TEST_CASE("host sums: parts of unequal sizes, of fewer ranks than there are") {
   });
 }
 
-TEST_CASE("host sums: random calls one after the other do not mix") {
+TEST_CASE("node::sums: random calls one after the other do not mix") {
   run_ranks(4, [](in_process& transport) {
     auto sums = connected(transport);
     random_numbers numbers(5, 0);  // the same on all ranks
@@ -160,7 +161,7 @@ TEST_CASE("host sums: random calls one after the other do not mix") {
   });
 }
 
-TEST_CASE("host sums: every rank hears who says nothing, or why all is over") {
+TEST_CASE("node::sums: every rank learns which rank is silent, or the text of revoke()") {
   for (bool const revokes : {false, true}) {
     std::atomic<int> done = 0;
     auto const outcomes = outcomes_on(3, [&](in_process& transport) {
