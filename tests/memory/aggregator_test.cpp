@@ -13,12 +13,12 @@ namespace {
 
 std::uint64_t allocations = 0;
 
-/// Not inlined: g++ would see memory of operator new given to free, and warn.
+/// Not inlined: otherwise g++ warns that memory of operator new is given to free.
 [[gnu::noinline]] void release(void* memory) { std::free(memory); }
 
 }  // namespace
 
-// The whole program counts what it allocates.
+// Counts the allocations of the whole program.
 void* operator new(std::size_t bytes) {
   ++allocations;
   void* const memory = std::malloc(bytes > 0 ? bytes : 1);
@@ -34,7 +34,7 @@ void operator delete[](void* memory, std::size_t) noexcept { release(memory); }
 using namespace hcomp;
 using namespace hcomp::testing;
 
-TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a malformed one") {
+TEST_CASE("aggregator: no packet makes it allocate, also not a first, late or malformed one") {
   for (auto const width : {sum_width::lanes, sum_width::u16, sum_width::tight}) {
     aggregator_options options;
     options.workers = 6;
@@ -46,7 +46,7 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
     options.width = width;
     std::vector<packet> packets;
     for (std::uint32_t round = 0; round < 5; ++round)
-      for (std::uint32_t chunk = 0; chunk < 4; ++chunk)  // chunk 3 is none
+      for (std::uint32_t chunk = 0; chunk < 4; ++chunk)  // chunk 3 does not exist
         for (std::uint16_t rank = 0; rank < 7; ++rank) {
           aggregation_packet h;
           h.bits = 4;
@@ -63,7 +63,7 @@ TEST_CASE("aggregator: no packet makes it allocate, be it the first, a late or a
         }
     std::uint64_t const before_it = allocations;
     aggregator sums(options);
-    CHECK(allocations > before_it);  // the counter counts
+    CHECK(allocations > before_it);  // the counter works
     std::uint64_t const before = allocations;
     std::chrono::nanoseconds now{0};
     for (int again = 0; again < 3; ++again)
