@@ -1,5 +1,5 @@
 /// @file
-/// Shared objects with codecs, sound ones and others.
+/// Shared libraries with codecs, valid and invalid.
 
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ std::string refusal(std::string const& paths) {
 
 }  // namespace
 
-TEST_CASE("codec_library: rows of a shared object make plans like others") {
+TEST_CASE("codec_library: codecs of a shared library make plans like built-in ones") {
   auto const found = codec_library::from(":" + steps);
   CHECK(found.names() == "steps");
   codec_registry<float> floats({});
@@ -53,11 +53,12 @@ TEST_CASE("codec_library: rows of a shared object make plans like others") {
                        std::invalid_argument);
 }
 
-TEST_CASE("codec_library: what cannot be used is refused with its path") {
+TEST_CASE("codec_library: unusable files are refused with their path") {
   CHECK(refusal("") == "nothing was refused");
   CHECK(refusal("/nowhere/libx.so").starts_with("no codecs in '/nowhere/libx.so': "));
   CHECK(refusal("/nowhere/libx.so").find("No such file") != std::string::npos);
-  CHECK(refusal("libnowhere.so").find("./libnowhere.so: ") != std::string::npos);  // not looked for
+  // not searched for
+  CHECK(refusal("libnowhere.so").find("./libnowhere.so: ") != std::string::npos);
   CHECK(refusal(steps + ":/dev/null").starts_with("no codecs in '/dev/null': "));
   CHECK(refusal(folder + "/libno_codecs.so") ==
         "no codecs in '" + folder + "/libno_codecs.so': it has no function hcomp_codecs_made_for");
@@ -70,7 +71,7 @@ TEST_CASE("codec_library: what cannot be used is refused with its path") {
         "no codecs in '" + folder + "/libthrows.so': it has no licence");
 }
 
-TEST_CASE("codec_library: where a name is taken nothing is added") {
+TEST_CASE("codec_library: if a name is taken, no codec is added") {
   auto const found = codec_library::from(folder + "/libtaken_name.so");
   codec_registry<float> floats({});
   codec_registry<double> doubles({});

@@ -1,5 +1,5 @@
 /// @file
-/// A codec from outside the tree as an operator of MPI's.
+/// A codec from outside the tree as an MPI_Op.
 // ranks: 1 3
 
 #include "steps.hpp"
@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-TEST_CASE("a codec from outside: MPI sums its blocks") {
+TEST_CASE("a codec from outside: an MPI_Op merges its blocks") {
   int const rank = hcomp::mpi::rank_of(MPI_COMM_WORLD), ranks = hcomp::mpi::size_of(MPI_COMM_WORLD);
   std::vector<float> x(3000, 0.3f * static_cast<float>(rank + 1));
   hcomp::mpi::op<outside::steps<float>> sum(outside::steps<float>{0.5});

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A codec that is not hcomp's: what somebody writes who wants one of their own, with its row.
+/// A user's codec with its registry entry.
 
 #include <algorithm>
 #include <array>
@@ -12,7 +12,7 @@
 namespace outside {
 
 /// Multiples of a step in 32-bit integers, whose sums are exact.
-/// Error of one value: half a step, up to 2^20 steps; NaN is 0, and larger values are that.
+/// Error of one value: half a step, up to 2^20 steps. NaN becomes 0, and larger values saturate.
 template <class T = float> struct steps {
   using value_type = T;
   static constexpr char const* name = "steps";

@@ -1,5 +1,5 @@
 /// @file
-/// The codec as a shared object, which programs load that know nothing of it.
+/// The codec as a shared library, for programs that do not know it.
 
 #include <hcomp/codec_library.hpp>
 

@@ -1,5 +1,5 @@
 /// @file
-/// A codec from outside the tree is like hcomp's own.
+/// A user's codec behaves like a built-in one.
 
 #include "steps.hpp"
 
@@ -40,7 +40,7 @@ TEST_CASE("a codec from outside: keeps the laws of blocks") {
   laws::contradictions<codec>();
 }
 
-TEST_CASE("a codec from outside: is summed with by type and by name, and by the same bits") {
+TEST_CASE("a codec from outside: plans by type and by name give the exact sum") {
   registered_codecs<float>().add(outside::steps_row<float>());
   CHECK_THROWS_WITH_AS(registered_codecs<float>().add(outside::steps_row<float>()),
                        "codec_registry: there is a codec 'steps' already", std::invalid_argument);
@@ -66,7 +66,7 @@ TEST_CASE("a codec from outside: is summed with by type and by name, and by the 
     }
 }
 
-TEST_CASE("a codec from outside: is chosen where it is expected to be fastest") {
+TEST_CASE("a codec from outside: automatic_plan can choose it") {
   codec_registry<float> rows({outside::steps_row<float>()});
   run_ranks(3, [&](in_process& transport) {
     host_executor executor;

@@ -1,4 +1,4 @@
-"""Sums with a codec from outside the tree. Started as `python3 -m mpi4py`."""
+"""All-reduce with a codec from outside the tree. Started as `python3 -m mpi4py`."""
 
 import numpy as np
 from mpi4py import MPI

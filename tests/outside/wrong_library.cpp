@@ -1,6 +1,7 @@
 /// @file
-/// What somebody may load by mistake: another hcomp's, one whose codec is called like one of ours,
-/// one without codecs.
+/// Shared libraries that a user may load by mistake: of another hcomp version, with a codec whose
+/// name
+/// is taken, without codecs.
 
 #include <hcomp/codec_library.hpp>
 #include <stdexcept>

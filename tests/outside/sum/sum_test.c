@@ -1,5 +1,5 @@
-/* Sums with a codec from outside the tree: by the C API, and by MPI_Allreduce if its argument says
- * so, with libhcomp_pmpi.so before MPI and "float: steps 0.5" in HCOMP_CONFIG. */
+/* All-reduces with a codec from outside the tree: through the C API, and with an argument through
+ * MPI_Allreduce, with libhcomp_pmpi.so before MPI and "float: steps 0.5" in HCOMP_CONFIG. */
 #include <hcomp/hcomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ int main(int argc, char** argv) {
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (i = 0; i < values; ++i) x[i] = 0.3f;
   for (i = 0; i < values; ++i) y[i] = 0.3;
-  if (argc > 1) { /* what it says of a file that is none */
+  if (argc > 1) { /* the error for a file that is no codec library */
     REQUIRE(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "fp16", &sum) ==
             HCOMP_INVALID_ARGUMENT);
     REQUIRE(strstr(hcomp_last_error(), argv[1]) != NULL);
