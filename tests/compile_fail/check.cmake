@@ -1,7 +1,7 @@
 # cmake -D COMPILER= -D INCLUDE= -D FILE= -D CASE=<CASE_x or NONE> -P check.cmake
 #
-# Compiles FILE with CASE defined: it must fail with a message that matches the case's regex. Without
-# a case it must compile, which shows that the case alone is to blame.
+# Compiles FILE with CASE defined: it must fail with a message that matches the case's regex.
+# Without a case it must compile, which shows that only the case causes the error.
 cmake_minimum_required(VERSION 3.25)
 
 set(definition "")

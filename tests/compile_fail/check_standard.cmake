@@ -1,6 +1,7 @@
 # cmake -D COMPILER= -D INCLUDE= -P check_standard.cmake
 #
-# With C++17 every umbrella must end the compilation with what is needed, within a few lines.
+# With C++17 every umbrella must end the compilation within a few lines, with a text that names the
+# required standard.
 cmake_minimum_required(VERSION 3.25)
 
 file(GLOB umbrellas ${INCLUDE}/hcomp/*.hpp)
