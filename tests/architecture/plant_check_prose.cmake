@@ -95,8 +95,8 @@ expect("a row with too few counts" "prose_counts.txt:1: a row is a folder and th
   ${counts} "plugins/x 1" ${page} "A page")
 expect("no stored counts" "there is no tests/architecture/prose_counts.txt" ${page} "A page")
 
-# update(<what> <regex of the error> <stored>) for files planted before: with an empty regex the check
-# passes then, and the row is as stored.
+# update(<what> <regex of the error> <stored>) for files planted before. With an empty regex the
+# check passes then, and the row is as stored.
 function(update what regex stored)
   set(options --update ${ARGN})
   judge("${what}" "${regex}")

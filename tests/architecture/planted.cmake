@@ -1,9 +1,9 @@
-# For scripts that plant a mistake in a small tree of their own and want a check to find it.
+# For scripts that plant a mistake in a small tree of their own and expect a check to find it.
 #
 # expect(<what> <regex> <path> <content>...): with these files, CHECK fails with a message that
-# matches the regex; with an empty regex it passes. The list `options` is given to CHECK, too.
+# matches the regex; with an empty regex it passes. CHECK also gets the list `options`.
 #
-# plant(<path> <content>...): with these files alone; judge(<what> <regex>) then runs CHECK.
+# plant(<path> <content>...): plants only these files; judge(<what> <regex>) then runs CHECK.
 # CHECK is a CMake script, or a Python script that PYTHON runs.
 cmake_minimum_required(VERSION 3.25)
 
@@ -37,7 +37,7 @@ function(judge what regex)
   endif()
 endfunction()
 
-# git(<folder> <arguments>...): in a planted repository, with nothing of the user's settings.
+# git(<folder> <arguments>...): runs in a planted repository, without the user's settings.
 function(git folder)
   execute_process(COMMAND git -c user.name=n -c user.email=e@e -c commit.gpgsign=false
     -c core.hooksPath=/dev/null -c init.defaultBranch=main ${ARGN}
