@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// The schemes THC is compared with, as plain scalar references in double: what one worker's
-/// message decodes to. They are yardsticks, not products: no wire format, no speed.
+/// The schemes that THC is compared with, as scalar references in double: the vector that one
+/// worker's message decodes to. They are references only: no wire format, no speed.
 
 #include <algorithm>
 #include <cmath>
@@ -21,10 +21,10 @@ class randomness {
  public:
   explicit randomness(std::uint64_t seed) : bits_(seed) {}
 
-  /// In [0, 1).
+  /// Uniform in [0, 1).
   double uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
   double sign() { return bits_() >> 63 ? 1 : -1; }
-  /// Of the standard normal distribution, by Box and Muller.
+  /// From the standard normal distribution, by Box and Muller.
   double normal() {
     if (has_spare_) {
       has_spare_ = false;
@@ -93,7 +93,7 @@ inline double nmse(std::vector<vector> const& workers, vector const& estimate) {
   return error / (scale / static_cast<double>(workers.size()));
 }
 
-/// The randomized Hadamard transform H D of vectors whose length is a power of two: D turns the
+/// The randomized Hadamard transform H D of vectors whose length is a power of two: D flips the
 /// sign of every value with probability 1/2, H is the orthonormal Walsh-Hadamard matrix.
 class rotation {
  public:
@@ -145,7 +145,8 @@ struct lloyd_max {
     std::size_t const count = levels.size();
     for (std::size_t i = 0; i < count; ++i)
       levels[i] = 6 * ((static_cast<double>(i) + 0.5) / static_cast<double>(count) - 0.5);
-    // Every level moves to the centre of its cell; converges linearly, 16 levels in some hundreds.
+    // Every level moves to the centre of its cell. Converges linearly: 16 levels take some hundreds
+    // of steps.
     for (int round = 0; round < 3000; ++round) {
       double kept = 0;
       vector moved(count);
@@ -171,8 +172,7 @@ struct lloyd_max {
 
 // ---- The schemes: what x decodes to
 
-/// max |x| times -1, 0 or 1, unbiased.
-/// Source: Wen et al., TernGrad, NeurIPS 2017.
+/// max |x| times -1, 0 or 1, unbiased. Source: Wen et al., TernGrad, NeurIPS 2017.
 inline vector terngrad(vector x, randomness& random) {
   double const largest = largest_magnitude(x);
   for (double& value : x)
@@ -180,8 +180,8 @@ inline vector terngrad(vector x, randomness& random) {
   return x;
 }
 
-/// The `kept` part of the values with the largest magnitudes, exactly; 0 for all others.
-/// Source: Aji and Heafield, EMNLP 2017; Lin et al., Deep Gradient Compression, ICLR 2018.
+/// The share `kept` of the values with the largest magnitudes, exactly, and 0 elsewhere. Source:
+/// Aji and Heafield, EMNLP 2017; Lin et al., Deep Gradient Compression, ICLR 2018.
 inline vector top_k(vector x, double kept = 0.1) {
   auto const count = static_cast<std::size_t>(kept * static_cast<double>(x.size()));
   vector magnitudes(x.size());
@@ -194,10 +194,10 @@ inline vector top_k(vector x, double kept = 0.1) {
   return x;
 }
 
-/// Rotated by a rotation of its own, every value to the nearest level of `quantizer` (in units of
-/// the standard deviation), and the scale ||x||^2 / <Rx, Q>, which makes it unbiased.
-/// With 2^b levels: Vargaftik et al., EDEN, ICML 2022. With the two levels +1 and -1: Vargaftik et
-/// al., DRIVE, NeurIPS 2021, with its unbiased scale.
+/// Rotates x by a rotation of its own, rounds every value to the nearest level of `quantizer` (in
+/// units of the standard deviation), and scales by ||x||^2 / <Rx, Q>, which makes it unbiased. With
+/// 2^b levels: Vargaftik et al., EDEN, ICML 2022. With the two levels +1 and -1: Vargaftik et al.,
+/// DRIVE, NeurIPS 2021, with its unbiased scale.
 inline vector eden(vector const& x, lloyd_max const& quantizer, randomness& random) {
   rotation const rotate(x.size(), random);
   vector const rotated = rotate.there(x);
@@ -210,8 +210,8 @@ inline vector eden(vector const& x, lloyd_max const& quantizer, randomness& rand
   return rotate.back(std::move(code));
 }
 
-/// DRIVE: one bit per value. The Lloyd-Max levels of one bit are +-sqrt(2/pi); the scale takes any
-/// common factor out.
+/// DRIVE: one bit per value. The Lloyd-Max levels of one bit are +-sqrt(2/pi). The scale removes
+/// any common factor.
 inline vector drive(vector const& x, randomness& random) {
   static lloyd_max const one_bit(1);
   return eden(x, one_bit, random);
@@ -246,14 +246,14 @@ inline vector rotated_min_max_mean(std::vector<vector> workers, int bits, random
 
 // ---- Means over workers
 
-/// Errors of an estimated mean: where the server sends it out exactly, and where it compresses it
-/// again by the same scheme.
+/// Errors of an estimated mean: if the server sends it exactly, and if it compresses it again by
+/// the same scheme.
 struct errors {
   double one_way = 0;
   double both_ways = 0;
 };
 
-/// `scheme(x)` is what x decodes to.
+/// `scheme(x)` is the decoded vector of x.
 template <class Scheme> errors errors_of(std::vector<vector> const& workers, Scheme const& scheme) {
   std::vector<vector> decoded;
   for (vector const& x : workers) decoded.push_back(scheme(x));

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What tests of codecs of variable rate do with codes.
+/// Helpers for tests of codecs of variable rate: encode, merge, and damage encoded vectors.
 
 #include <doctest/doctest.h>
 
@@ -17,13 +17,13 @@ namespace hcomp::testing {
 
 using code_bytes = std::vector<std::byte>;
 
-/// Bit by bit.
+/// Compares bit by bit.
 template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Without room behind it, so that sanitizers see what is read there.
+/// Encodes without spare capacity behind the result, so that sanitizers detect reads there.
 template <class C>
 code_bytes encoded(C const& codec, std::vector<typename C::value_type> const& x) {
   code_bytes out(codec.capacity(x.size()));
@@ -36,9 +36,9 @@ template <class C> code_bytes merged(C const& codec, code_bytes const& a, code_b
   return {out.begin(), out.end()};
 }
 
-/// Damages a code in 4000 ways, mostly in its first `front` bytes: the header, the table and the
-/// modes. Decoding and merging refuse it, and decoding leaves values as they were, or it is read as
-/// something, within its bytes. Returns how many were refused.
+/// Damages an encoded vector 4000 times, mostly in its first `front` bytes: the header, the table
+/// and the modes. Decoding and merging either throw a wire_error, and decoding then leaves values
+/// unchanged, or they succeed without leaving its bytes. Returns the number of refusals.
 template <class C>
 std::size_t refused_when_damaged(C const& codec, code_bytes const& right, std::size_t values,
                                  std::size_t front) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Many sums at a time over any transport, against the same ones by one.
+/// Concurrent all-reduces over any transport, compared with sequential ones.
 
 #include <algorithm>
 #include <chrono>
@@ -23,7 +23,7 @@
 
 namespace hcomp::testing {
 
-/// Several plans of codec C over one transport, each with vectors of its own.
+/// Several plans of codec C over one transport, each with its own vectors.
 template <class C> struct plans_of {
   plans_of(concurrent_transport& transport, std::vector<std::size_t> const& sizes)
       : over(transport) {
@@ -42,8 +42,8 @@ template <class C> struct plans_of {
 
 inline std::vector<std::size_t> const sizes_of_sums = {5000, 1, 20'000, 777, 0, 9999, 64, 3000};
 
-/// Sums of all sizes at a time, on ranks that are not equally quick.
-/// @return  what differs from the same sums one by one; empty: nothing
+/// Runs all-reduces of all sizes concurrently, on ranks of unequal speed.
+/// @return  the difference to sequential all-reduces; empty: none
 template <class C, Transport T>
 std::string difference_of_concurrent_sums(T& transport, progress_mode mode) {
   auto const& sizes = sizes_of_sums;

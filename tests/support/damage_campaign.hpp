@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums between processes of which one message is damaged: what becomes of them.
+/// All-reduces between processes with one damaged message, and their outcome.
 
 #include <doctest/doctest.h>
 #include <mpi.h>
@@ -20,10 +20,11 @@
 
 namespace hcomp::testing {
 
-/// With checksums one message of one rank loses a bit, its end, or gets more bytes: every rank gets
-/// the right sum, if nothing was lost, or every rank an error, and x is as it was.
-/// @param make       () -> a transport between the ranks of MPI_COMM_WORLD, by std::unique_ptr; another
-///                   one for every sum, since damage may end it
+/// All-reduces with checksums. One message of one rank loses a bit or its end, or gets more bytes.
+/// Either every rank gets the correct result, if nothing was lost, or every rank gets an error and
+/// x is unchanged.
+/// @param make       () -> a transport between the ranks of MPI_COMM_WORLD, as a std::unique_ptr; a
+///                   new one for every all-reduce, since damage may end it
 /// @param same_text  the errors have one text on all ranks
 /// @param lengthens  messages may also become longer than their receives
 template <class Make> void check_damage_is_told(Make const& make, bool same_text, bool lengthens) {
@@ -75,7 +76,7 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
     decltype(make()) transport;
     int is_damaged = 0;
     auto const end = outcome_of([&] {
-      // a rank that is still connecting may be told here what one that is through has met
+      // a rank that is still connecting may throw here the error of a rank that has connected
       transport = make();
       tampered over(*transport, [&](int, int at, std::vector<std::byte>& message) {
         if (rank != victim || at != number) return;
@@ -85,7 +86,7 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
         else if (kind == 1 && !message.empty())
           message.resize(where % message.size());
         else if (!lengthens)
-          is_damaged = 0;  // an empty one
+          is_damaged = 0;  // an empty message cannot be damaged
         else
           message.resize(message.size() + 1 + where % 4000,
                          std::byte{0x5a});  // see room_for_longer_records

@@ -15,7 +15,7 @@
 
 namespace data {
 
-/// Where numbers come from: `data::uniform<float>(700, -8, 8, {.seed = 1})`.
+/// Key of the random numbers: `data::uniform<float>(700, -8, 8, {.seed = 1})`.
 struct source {
   std::uint64_t seed;
 };
@@ -25,7 +25,7 @@ template <class T> T as(double value) {
   return static_cast<T>(static_cast<hcomp::accumulator_t<T>>(value));
 }
 
-/// Values spread evenly over [low, high).
+/// Uniform values in [low, high).
 template <class T = float>
 std::vector<T> uniform(std::size_t values, double low, double high, source from) {
   std::mt19937_64 random(from.seed);
@@ -35,8 +35,8 @@ std::vector<T> uniform(std::size_t values, double low, double high, source from)
   return x;
 }
 
-/// Whole numbers from -6 to 6, others on every rank: sums over up to 16 ranks are exact in any
-/// float.
+/// Integers from -6 to 6, different on every rank: a sum over up to 16 ranks is exact in any float
+/// type.
 inline std::vector<float> whole_numbers(std::size_t values, int rank) {
   std::vector<float> x(values);
   for (std::size_t i = 0; i < values; ++i)
@@ -44,7 +44,7 @@ inline std::vector<float> whole_numbers(std::size_t values, int rank) {
   return x;
 }
 
-/// +1 or -1, evenly.
+/// +1 or -1 with equal probability.
 template <class T = float> std::vector<T> signs(std::size_t values, source from) {
   std::mt19937_64 random(from.seed);
   std::vector<T> x(values);
@@ -88,7 +88,7 @@ template <> struct float_limits<hcomp::bfloat16> {
   static double max() { return 0x1.fep127; }
 };
 
-/// Infinity, its opposite, and NaNs of both signs and of different payloads.
+/// Infinity, -infinity, and NaNs of both signs and of different payloads.
 template <class T> std::vector<T> nonfinite_specials() {
   std::vector<T> x;
   for (std::uint32_t const bits :
@@ -98,7 +98,7 @@ template <class T> std::vector<T> nonfinite_specials() {
 }
 
 /// Half the distance between neighbours of type T around `value`: the largest error of rounding to
-/// T, as long as it does not overflow.
+/// T, without overflow.
 template <class T> double half_unit(double value) {
   double const magnitude = std::fabs(value);
   if (magnitude < float_limits<T>::min()) return float_limits<T>::denorm_min() / 2;

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What the test and the benchmark of error_bounded share: three kinds of vectors, each with
-/// the bound of one rank that it is meant for.
+/// Vectors for the test and the benchmark of error_bounded: three kinds, each with a suitable bound
+/// of one rank.
 
 #include <cmath>
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace bounded_values {
 
-/// Evenly over (0, 1), the same everywhere.
+/// Uniform over (0, 1), the same on every machine.
 inline double draw(std::uint64_t seed, std::size_t i) {
   return (static_cast<double>(hcomp::mix(seed * 0x9e3779b97f4a7c15u + i) >> 12) + 0.5) * 0x1p-52;
 }
@@ -24,11 +24,11 @@ inline double laplace(std::uint64_t seed, std::size_t i) {
 struct input {
   std::string name;
   double bound;        ///< of one rank
-  double least_ratio;  ///< of bytes, that of fZ-light, ZCCL's codec, on data of this kind
+  double least_ratio;  ///< ratio of bytes of fZ-light, ZCCL's codec, on data of this kind
   std::vector<float> x;
 };
 
-/// A gradient: Laplace, of another scale in every 4096 values.
+/// A gradient: Laplace, with another scale in every 4096 values.
 inline input gradient(std::size_t n, std::uint64_t seed) {
   input made{"Laplace gradient", 2.5e-5, 4.27, std::vector<float>(n)};
   double scale = 0;
@@ -38,7 +38,7 @@ inline input gradient(std::size_t n, std::uint64_t seed) {
   }
   return made;
 }
-/// Waves, as a simulation has them.
+/// Waves, as in a simulation.
 inline input smooth(std::size_t n, std::uint64_t seed) {
   input made{"smooth", 2.6e-4, 11.3, std::vector<float>(n)};
   double const phase = 6.28 * draw(seed, 0);
@@ -56,9 +56,9 @@ inline input sparse(std::size_t n, std::uint64_t seed) {
   return made;
 }
 
-/// Bytes of fZ-light's format on x, to see that an input is of the kind its ratio was measured on:
-/// blocks of 32 differences take a byte, and if they are not all 0, their signs and the magnitudes
-/// in as many bits as the largest has. J. Huang et al., SC 2024.
+/// Bytes of fZ-light's format on x. They show that an input is of the kind that its ratio was
+/// measured on. Blocks of 32 differences take a byte; if one is not 0, they also take their signs,
+/// and the magnitudes in the bits of the largest one. J. Huang et al., SC 2024.
 inline double ratio_of_fz_light(std::vector<float> const& x, double bound) {
   std::size_t bytes = 0;
   long before = 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of floats and doubles without any error, to compare others with.
+/// Exact addition of floats and doubles, as a reference.
 
 #include <array>
 #include <cmath>
@@ -27,7 +27,7 @@ class exact_sum {
         digits_[static_cast<std::size_t>(at / 32) + k + half] += whole < 0 ? -digit : digit;
       }
   }
-  /// The T next to it, ties to even; infinity if that is too large. 0 is positive.
+  /// The nearest T, ties to even; infinity if that is too large. 0 is positive.
   template <class T> T nearest() const {
     auto const [bits, negative] = magnitude();
     int top = static_cast<int>(bits.size()) * 32 - 1;
@@ -47,7 +47,7 @@ class exact_sum {
     double const value = std::ldexp(static_cast<double>(kept), last + lowest);
     return static_cast<T>(negative ? -value : value);
   }
-  /// |this - value|, but for a few roundings.
+  /// |this - value|, with a few roundings.
   double distance(double value) const {
     exact_sum difference = *this;
     difference.add(-value);

@@ -2,7 +2,8 @@
 
 namespace hcomp::testing {
 
-/// Whether this build looks for other things than results, and tests of many cases take a few.
+/// Whether this build searches for errors other than wrong results (sanitizers), and long tests run
+/// only a few cases.
 #if defined(HCOMP_TEST_FEW_CASES)
 inline constexpr bool few_cases = true;
 #else

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # full_disk.sh TEXT COMMAND...
 #
-# Runs the command with its output to a full disk: it must end with status 1 and say the text.
+# Runs the command with its output to a full disk: it must end with status 1 and print the text.
 set -u
 text=$1
 shift

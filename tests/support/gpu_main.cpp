@@ -19,7 +19,7 @@ namespace hcomp::testing {
 
 namespace {
 
-/// Says so, and is true, where these tests cannot run.
+/// Prints the reason and returns true if these tests cannot run.
 bool is_skipped() {
   int devices = 0;
   cudaError_t const found = cudaGetDeviceCount(&devices);
@@ -34,7 +34,8 @@ bool is_skipped() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  // By a child: where a process has called CUDA, those that it forks cannot, and tests fork ranks.
+  // Asks in a child process: a process that has called CUDA cannot fork processes that use it, and
+  // tests fork ranks.
   int const answer = hcomp::testing::child_process([] { return is_skipped() ? 77 : 0; }).wait();
   return answer != 0 ? answer : doctest::Context(argc, argv).run();
 }

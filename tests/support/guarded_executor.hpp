@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What a GPU is to a collective, without one: memory that the host cannot touch, and work that is
-/// done no sooner than somebody waits for it.
+/// A simulated device for collectives: memory that the host cannot touch, and work that runs only
+/// when a caller waits for it.
 
 #include <sys/mman.h>
 
@@ -22,8 +22,8 @@
 
 namespace hcomp::testing {
 
-/// Memory that is open only while work is done. Touching it from outside ends the program
-/// (SIGSEGV), unless another rank works at that moment.
+/// Memory that is accessible only while work runs. Access from outside ends the program (SIGSEGV),
+/// unless another rank works at that moment.
 class guarded_memory {
  public:
   static guarded_memory& get() {
@@ -33,7 +33,7 @@ class guarded_memory {
 
   std::byte* allocate(std::size_t bytes) {
     std::lock_guard const lock(mutex_);
-    std::size_t const pages = (bytes + page - 1) / page + 1;  // and one between neighbours
+    std::size_t const pages = (bytes + page - 1) / page + 1;  // plus a guard page
     if (used_ + pages * page > size) throw std::bad_alloc();
     auto* const place = begin_ + used_;
     used_ += pages * page;
@@ -48,7 +48,7 @@ class guarded_memory {
   }
   bool has(void const* place) const { return place >= begin_ && place < begin_ + size; }
 
-  /// While one exists, everybody may touch the memory.
+  /// While an object exists, all threads may access the memory.
   class opened {
    public:
     opened() : lock_(get().mutex_) { mprotect(get().begin_, size, PROT_READ | PROT_WRITE); }
@@ -75,11 +75,11 @@ class guarded_memory {
   int alive_ = 0;
 };
 
-/// How often this thread has waited for work of guarded executors that was not done.
+/// Number of this thread's waits for unfinished work of guarded executors.
 inline thread_local std::size_t waits_for_work = 0;
 
-/// Buffers that this thread has made for guarded executors, theirs and for staging: what a GPU's
-/// driver takes its time for.
+/// Number of buffers that this thread has made for guarded executors, staging buffers included.
+/// Each one costs a call of a GPU's driver.
 inline thread_local std::size_t buffers_made = 0;
 
 class guarded_buffer {
@@ -105,7 +105,7 @@ class staging_buffer : public host_buffer {
   explicit staging_buffer(std::size_t bytes) : host_buffer(bytes) { ++buffers_made; }
 };
 
-/// As gpu::detail::device_array; what is not merely a pointer needs all work done.
+/// Like gpu::detail::device_array. All members except pointers need all work done.
 template <class T> class guarded_array {
  public:
   explicit guarded_array(std::size_t values) : memory_(values * sizeof(T)) { clear(); }
@@ -177,7 +177,7 @@ class guarded_executor {
 
 static_assert(DeviceExecutor<guarded_executor>);
 
-/// Values in guarded memory, there and back.
+/// Values in guarded memory, with copies to and from the host.
 template <class T> class device_vector {
  public:
   device_vector(std::vector<T> const& x, guarded_executor& executor)

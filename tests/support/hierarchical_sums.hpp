@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Many hierarchical sums at a time over any transport, against the same ones by one.
+/// Concurrent hierarchical all-reduces over any transport, compared with sequential ones.
 
 #include <chrono>
 #include <cstddef>
@@ -22,9 +22,9 @@
 
 namespace hcomp::testing {
 
-/// Sums of two vectors each by several hierarchical plans at a time, on ranks that are not equally quick
-/// and prefer other ones. Two ranks are a host.
-/// @return  what differs from the same sums one by one; empty: nothing
+/// Runs two all-reduces by each of several hierarchical plans concurrently, on ranks of unequal
+/// speed and with different priorities. Two ranks form a node.
+/// @return  the difference to sequential all-reduces; empty: none
 template <Transport T>
 std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
   struct one {
@@ -45,7 +45,7 @@ std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
     return node::make_plan<float>(sum.codec, sum.values, over, executor,
                                   {.algorithm = algorithm::from(sum.algorithm)}, node_of);
   };
-  std::vector<std::vector<float>> found, expected;  // turns of every sum
+  std::vector<std::vector<float>> found, expected;  // all turns of all plans
   for (one const& sum : sums)
     for (std::size_t turn = 0; turn < turns; ++turn)
       found.push_back(data::uniform(sum.values, -1, 1, {.seed = (sum.values + turn) * 16 + rank}));

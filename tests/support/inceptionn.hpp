@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the tests of INCEPTIONN's formats share.
+/// Helpers of the tests of INCEPTIONN's formats.
 
 #include <doctest/doctest.h>
 
@@ -24,7 +24,7 @@ using floats = std::vector<float>;
 using bytes = std::vector<std::byte>;
 
 inline std::uint32_t bits_of(float value) { return hcomp::same_bits<std::uint32_t>(value); }
-/// Also -0 and 0, and NaNs, are told apart.
+/// Distinguishes -0 from 0, and NaNs by their bits.
 inline bool same(floats const& a, floats const& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
@@ -64,7 +64,8 @@ template <class F> void at_every_level(F const& f) {
   }
 }
 
-/// All magnitudes from 2^-20 to 8, as many of each power of two; every 61st is NaN, infinity or 0.
+/// All magnitudes from 2^-20 to 8, with equal numbers per power of two; every 61st is NaN, infinity
+/// or 0.
 inline floats mixed(std::size_t n, data::source from) {
   floats x(n);
   for (std::size_t i = 0; i < n; ++i) {
@@ -93,10 +94,11 @@ inline floats normal(std::size_t n, double sigma, data::source from) {
 template <class Codec> std::vector<std::byte> encoded(Codec const& codec, floats const& x) {
   std::vector<std::byte> bytes(codec.capacity(x.size()));
   bytes.resize(codec.encode(x, bytes));
-  return {bytes.begin(), bytes.end()};  // a copy has no room behind it that could be read unnoticed
+  // a copy has no spare capacity, where reads would go undetected
+  return {bytes.begin(), bytes.end()};
 }
 
-/// Bytes with one thing wrong: cut off, a few bytes or bits others, a number of the header, noise.
+/// Bytes with one fault: truncated, a few changed bytes or bits, a changed header field, or noise.
 inline std::vector<std::byte> damaged(std::vector<std::byte> bytes, std::uint64_t random) {
   auto const draw = [&](std::size_t below) {
     random = hcomp::mix(random + 1);
@@ -117,7 +119,8 @@ inline std::vector<std::byte> damaged(std::vector<std::byte> bytes, std::uint64_
                                        0xffffffffu,
                                        static_cast<std::uint32_t>(bytes.size()),
                                        static_cast<std::uint32_t>(draw(bytes.size()))};
-      std::size_t const place = 2 + draw(9);  // compilers differ in the order of arguments
+      // separate: the evaluation order of arguments is unspecified
+      std::size_t const place = 2 + draw(9);
       hcomp::store(bytes.data(), place, numbers[draw(6)]);
       break;
     }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Values such as lossless_integers may get.
+/// Inputs for lossless_integers.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace hcomp::testing {
 
 inline constexpr int kinds_of_integers = 9;
 
-/// 0 counts below 100, 1 of any bits, 2 mostly zeros, 3 blocks of all kinds, 4 indexes that grow,
+/// 0 counts below 100, 1 random bits, 2 mostly zeros, 3 blocks of all kinds, 4 increasing indices,
 /// 5 small ones of both signs, 6 equal, 7 extremes, 8 far from 0 and near each other.
 template <class T> std::vector<T> integers_of_kind(int kind, std::size_t n, std::uint64_t seed) {
   using word = std::make_unsigned_t<T>;
@@ -42,7 +42,7 @@ template <class T> std::vector<T> integers_of_kind(int kind, std::size_t n, std:
   return x;
 }
 
-/// a + b as MPI_SUM has it: modulo 2^32 or 2^64.
+/// a + b as MPI_SUM computes it: modulo 2^32 or 2^64.
 template <class T> std::vector<T> wrapped_sum(std::vector<T> const& a, std::vector<T> const& b) {
   using word = std::make_unsigned_t<T>;
   std::vector<T> sum(a.size());

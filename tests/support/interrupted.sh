@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # interrupted.sh SIGNAL STATUS FILE COMMAND...
 #
-# Starts the command, sends it the signal once it has written something into the file, and checks that it
-# ends with the status (a regular expression), says that it was interrupted, and leaves no process; and
-# of a JSON file that it has figures and says so, too. Status 1 is that of a launcher which may have killed
-# it before it could say something: the file says it then.
+# Starts the command, and sends it the signal once the file is not empty. Checks that the command
+# ends with the status (a regular expression), reports the interruption, and leaves no process. A
+# JSON file must have results and report the interruption, too. Status 1 is that of a launcher,
+# which may have killed the command before its report: the file then has it.
 set -euo pipefail
 signal=$1 status=$2 file=$3
 shift 3
 
-export HCOMP_TEST_RUN=$$-$RANDOM # all that it starts inherits this
+export HCOMP_TEST_RUN=$$-$RANDOM # all child processes inherit this
 running() {
   local environment
   for environment in /proc/[0-9]*/environ; do
@@ -33,7 +33,7 @@ fail() {
 is_quiet() { [[ -z $(running) ]]; }
 
 rm -f "$file"
-# Background processes of a script ignore SIGINT unless told otherwise.
+# Background processes of a script ignore SIGINT by default.
 env --default-signal=INT,TERM "$@" >"$file.output" 2>&1 &
 command=$!
 await test -s "$file" || fail "nothing in $file after 20 s"

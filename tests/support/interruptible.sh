@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# For scripts that SIGHUP, SIGINT and SIGTERM shall end at once, with nothing left running. They source
-# this, and start by `run` what takes long.
+# For scripts that SIGHUP, SIGINT and SIGTERM end at once, without leftover processes. Scripts
+# source this, and start long commands with `run`.
 
 child=
 exec {own_output}>&1 {own_errors}>&2 # a signal may come while they are redirected
 
-# run COMMAND...: in a session of its own, by which all can be found that it starts. Without a terminal.
+# run COMMAND...: in a new session, which identifies all its processes. Without a terminal.
 run() {
   setsid -- "$@" <&0 {own_output}>&- {own_errors}>&- &
   child=$!
@@ -20,12 +20,12 @@ processes_of() { # processes_of SESSION
   local process stat
   for process in /proc/[0-9]*; do
     { read -r stat <"$process/stat"; } 2>/dev/null || continue
-    read -ra stat <<<"${stat##*) }" # the name before it may hold spaces
+    read -ra stat <<<"${stat##*) }" # the name before it may contain spaces
     [[ ${stat[3]} != "$1" || ${stat[0]} == Z ]] || echo "${process#/proc/}"
   done
 }
 
-# What was started gets 10 s to end by itself, as programs do that write their figures then.
+# The processes get 10 s to end by themselves: programs write their results in that time.
 end_child() {
   local tries left
   kill -TERM -- "-$child" 2>/dev/null || true
@@ -38,13 +38,13 @@ end_child() {
   kill -KILL $left 2>/dev/null || true
 }
 
-# when_interrupted: what a script does last; it may define its own.
+# when_interrupted: the last step of a script, which may redefine it.
 when_interrupted() { :; }
 
 interrupted() { # interrupted SIGNAL
   trap '' HUP INT TERM
   exec 1>&"$own_output" 2>&"$own_errors"
-  disown -a # else bash tells that they were killed
+  disown -a # otherwise bash reports that they were killed
   [[ -z $child ]] || end_child
   when_interrupted
   echo "${0##*/}: interrupted by SIG$1; what was done before stands above" >&2

@@ -1,9 +1,9 @@
 #pragma once
 /// @file
-/// What every codec promises, as functions of the codec: `laws::size<C>()` and so on.
+/// The guarantees of every codec, as functions of the codec: `laws::size<C>()` and so on.
 ///
-/// A new codec is tested by all of them as soon as its line stands in codec/registry.hpp; beside
-/// that line it needs a `laws::stated<C>` below: what its documentation says, in numbers.
+/// All of them test a new codec as soon as codec/registry.hpp lists it. The codec also needs a
+/// `laws::stated<C>` below: the numbers of its documentation.
 
 #include <doctest/doctest.h>
 
@@ -37,12 +37,12 @@ using hcomp::block_header_bytes;
 using hcomp::block_origin;
 using hcomp::reduce_op;
 
-// ---- What the codecs state
+// ---- Documented numbers of the codecs
 
 /// The documentation of codec C in numbers:
 ///
-///   value(codec, x)   what x becomes when nothing is lost beside what the codec drops on purpose
-///   rounding(y)       largest error of encoding or merging to y, beside that
+///   value(codec, x)   decoded x, without rounding errors
+///   rounding(y)       largest error of encoding or merging to y
 ///   drawn             merging draws at random; the mean is that of the exact sum
 ///   zero_is_neutral   adding an encoded 0 changes no value
 ///   overflows(x)      a finite x becomes infinite
@@ -53,7 +53,7 @@ template <class Wire, class T> struct stated<hcomp::float_cast<Wire, T>> {
   static constexpr bool drawn = false, zero_is_neutral = true, rotated = false;
   static double value(auto const&, double x) { return x; }
   static double rounding(double y) {
-    // Values of type double reach 16 bits by way of float: rounded twice.
+    // Values of type double are rounded to float, and then to 16 bits: twice.
     bool const twice = sizeof(T) == 8 && sizeof(Wire) == 2;
     return data::half_unit<Wire>(y) * (twice ? 1 + 0x1p-12 : 1);
   }
@@ -78,9 +78,9 @@ template <class T> struct stated<hcomp::sign_count<T>> : stated_sign {
   static constexpr bool drawn = false;
 };
 
-/// Codecs that rotate values before they round them: the error of one value is that of many, so it
-/// is near normal, with a standard deviation for values of root mean square up to `unit`. Sums of
-/// blocks differ from sums of decoded blocks only by the rounding of floats.
+/// Codecs that rotate values before they round them. The error of one value combines many, so it is
+/// nearly normal, with a standard deviation for values of root mean square up to `unit`. Merged
+/// blocks differ from added decoded blocks only by the rounding of floats.
 struct stated_rotation {
   static constexpr bool drawn = false, zero_is_neutral = false, rotated = true;
   static constexpr double unit = 8;
@@ -96,9 +96,10 @@ template <class T> struct stated<hcomp::uniform_thc<T>> : stated_rotation {};
 
 template <class T> struct stated<hcomp::reproducible<T>> {
   static constexpr bool drawn = false, zero_is_neutral = true, rotated = false;
-  static double value(auto const&, double x) { return x + 0.0; }  // never -0
+  static double value(auto const&, double x) { return x + 0.0; }  // removes -0
   static double rounding(double y) {
-    // Of the sum, of its two decoded parts, up to 3 * 8, and of what the larger part drops.
+    // Of the sum, of its two decoded parts, up to 3 * 8, and of the bits that the larger part
+    // drops.
     return 4 * data::half_unit<hcomp::accumulator_t<T>>(std::max(std::fabs(y), 24.0));
   }
   static bool overflows(double) { return false; }
@@ -117,17 +118,17 @@ template <class T> char const* type_name() {
   if (std::is_same_v<T, double>) return "double";
   return std::is_same_v<T, hcomp::float16> ? "float16" : "bfloat16";
 }
-/// For messages: "sign<float>".
+/// For error texts: "sign<float>".
 template <class C> std::string name_of() {
   return std::string(C::name) + "<" + type_name<typename C::value_type>() + ">";
 }
 
-/// A codec with room for a few ranks, and for no more than it must have.
+/// A codec with room for a few ranks, and not for more than it must have.
 template <class C> C roomy(std::uint32_t total_weight = 16) {
   return hcomp::fit(C{}, total_weight);
 }
 
-/// Numbers of values of one block that are worth a try.
+/// Interesting sizes of one block.
 template <class C> std::vector<int> block_sizes() {
   std::vector<int> sizes{0, 1, 2, 63, 64, 65, 127, 128, 129, 200, 1000};
   for (int const n : {C::block_values - 1, C::block_values}) sizes.push_back(n);
@@ -136,8 +137,8 @@ template <class C> std::vector<int> block_sizes() {
 
 using code = std::vector<std::byte>;
 
-/// `origin`, for codecs that need it with units on which the ranks have agreed: of values with a
-/// root mean square of 8 at most.
+/// `origin`, with agreed statistics for codecs that need them: values have a root mean square of at
+/// most 8.
 template <class C> block_origin agreed(block_origin origin) {
   if constexpr (hcomp::Calibrated<C>) {
     static std::vector<std::uint32_t> const words(C{}.statistics_in(C::block_values),
@@ -147,7 +148,7 @@ template <class C> block_origin agreed(block_origin origin) {
   return origin;
 }
 
-/// Memory of exactly `bytes` bytes at an address with a wanted remainder, between guards.
+/// Memory of exactly `bytes` bytes at an address with a given remainder, between guards.
 class guarded {
  public:
   explicit guarded(std::size_t bytes, std::size_t shift = 0)
@@ -184,7 +185,7 @@ code merged(C const& codec, code acc, code const& in, Group group = {}) {
   codec.merge_block(group, acc.data(), in.data());
   return acc;
 }
-/// With what merging whole codes does beside: checksums.
+/// Merges with checksums, as encoded vectors do.
 template <class C> code merged_by_op(C const& codec, code acc, code const& in) {
   hcomp::merge_blocks<C>{codec, acc.data(), in.data()}(hcomp::simd_group{}, 0);
   return acc;
@@ -202,7 +203,7 @@ template <class T> bool same_bytes(std::vector<T> const& a, std::vector<T> const
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Blocks of ranks 3, 5, 7, ... (any numbers do) with weights 1, 2, 3, 1, 2, ...
+/// Blocks of ranks 3, 5, 7, ... (arbitrary numbers) with weights 1, 2, 3, 1, 2, ...
 template <class C> std::vector<code> blocks_of(C const& codec, int ranks, int n, block_origin at) {
   std::vector<code> blocks;
   for (int r = 0; r < ranks; ++r) {
@@ -216,8 +217,8 @@ template <class C> std::vector<code> blocks_of(C const& codec, int ranks, int n,
   return blocks;
 }
 
-/// Calls f(block, tree as text) with the result of every tree of merges of `blocks`: (2k-3)!! of
-/// them for k blocks.
+/// Calls f(block, tree as text) with the result of every tree of merges of `blocks`: (2k-3)!! trees
+/// for k blocks.
 template <class C>
 void for_each_tree(C const& codec, std::vector<code> const& blocks,
                    std::function<void(code const&, std::string const&)> const& f) {
@@ -231,7 +232,7 @@ void for_each_tree(C const& codec, std::vector<code> const& blocks,
       use({blocks[members[0]], std::to_string(members[0])});
       return;
     }
-    // The first member is always on the left, so that no tree comes twice.
+    // The first member is always on the left, so that no tree occurs twice.
     for (unsigned choice = 0; choice + 1 < 1u << (members.size() - 1); ++choice) {
       std::vector<unsigned> left{members[0]}, right;
       for (unsigned i = 1; i < members.size(); ++i)
@@ -250,12 +251,12 @@ void for_each_tree(C const& codec, std::vector<code> const& blocks,
 
 // ---- The laws
 
-/// Encoding writes block_bytes(n) bytes and merging as many, wherever the block lies; decoding
-/// writes n values; and the address changes no byte.
+/// Encoding writes block_bytes(n) bytes, and so does merging, at any address. Decoding writes n
+/// values. The address changes no byte.
 template <class C> void size() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
-  REQUIRE(codec.block_bytes(C::block_values) % 4 == 0);  // as devices need it: load_aligned
+  REQUIRE(codec.block_bytes(C::block_values) % 4 == 0);  // load_aligned of devices needs this
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);
@@ -291,7 +292,7 @@ template <class C> void size() {
   }
 }
 
-/// One rank's values come back within the stated error: as a sum and as a mean, for any weight.
+/// One rank's values come back within the documented error: as a sum and as a mean, for any weight.
 template <class C> void round_trip() {
   using T = typename C::value_type;
   for (std::uint32_t const weight : {1u, 2u, 5u})
@@ -307,7 +308,7 @@ template <class C> void round_trip() {
         double const ideal = stated<C>::value(codec, static_cast<double>(x[i])) * weight;
         double bound = stated<C>::rounding(ideal);
         if constexpr (stated<C>::rotated) bound += 6 * stated<C>::deviation(codec) * weight;
-        // The product with the weight is rounded to the type of sums first.
+        // First, the product with the weight is rounded to the accumulator type.
         double const product = weight == 1 ? 0 : data::half_unit<hcomp::accumulator_t<T>>(ideal);
         CAPTURE(i);
         REQUIRE(std::fabs(sum[i] - ideal) <= bound * (1 + 0x1p-12) + product);
@@ -318,8 +319,8 @@ template <class C> void round_trip() {
     }
 }
 
-/// decode(a + b) = decode(a) + decode(b), as stated: exactly, within one rounding, or, where the
-/// merge draws, one of the two with all of the weight. Headers add up.
+/// decode(a + b) = decode(a) + decode(b), as documented: exactly, within one rounding, or, where
+/// the merge draws, one of the two values with the total weight. Headers add up.
 template <class C> void sum() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -367,7 +368,7 @@ template <class C> void sum() {
     }
 }
 
-/// max_summands() summands fit, of the largest values there are; one more marks the block.
+/// max_summands() summands of the largest values fit; one more marks the block.
 template <class C> void headroom() {
   using T = typename C::value_type;
   for (std::uint32_t const room : {1u, 2u, 3u, 4u, 7u, 8u, 9u}) {
@@ -389,7 +390,8 @@ template <class C> void headroom() {
         REQUIRE(values[i] ==
                 static_cast<double>(x[i]) * room);  // small integers: exact in any type
   }
-  // The full room, and one more: by weight, as 2^32 ranks are too many to loop over.
+  // Reaches the full capacity, and exceeds it by one, through the weight: 2^32 ranks are too many
+  // for a loop.
   for (std::uint32_t const wanted : {1u, 6u, 255u, 256u, stated<C>::rotated ? 4000u : 70000u}) {
     auto const codec = roomy<C>(wanted);
     std::uint32_t const most = codec.max_summands();
@@ -415,8 +417,8 @@ template <class C> void headroom() {
   }
 }
 
-/// The arguments of a merge may change places; where sums are exact, any tree gives the same bytes,
-/// and where they are not, any tree gives a result within the stated error.
+/// The arguments of a merge are interchangeable. Where addition is exact, any tree gives the same
+/// bytes. Elsewhere any tree gives a result within the documented error.
 template <class C> void order() {
   auto const codec = roomy<C>();
   for (int const n : block_sizes<C>()) {
@@ -464,8 +466,8 @@ template <class C> void order() {
   }
 }
 
-/// What follows the n values in memory changes nothing, what the encoded block held before changes
-/// nothing, and 0 is neutral where stated.
+/// Values in memory after the n values change nothing. Old contents of the encoded block change
+/// nothing. 0 is neutral where documented.
 template <class C> void tail() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -492,7 +494,7 @@ template <class C> void tail() {
   }
 }
 
-/// The same key gives the same bytes; where merges draw, every part of the key gives other draws.
+/// The same key gives the same bytes. Where merges draw, every part of the key gives other draws.
 template <class C> void key() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -528,7 +530,7 @@ template <class C> void key() {
 }
 
 /// The mean over 10^4 merges is the exact mean, within 5 standard errors; without draws, always.
-/// Over 10^3 rotations, where values are rotated.
+/// Codecs that rotate values take the mean over 10^3 rotations.
 template <class C> void mean() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -549,7 +551,7 @@ template <class C> void mean() {
       block.push_back(encode(
           codec, x[r], {.key = 1000u + static_cast<unsigned>(draw), .rank = r, .weight = weight[r]},
           hcomp::simd_group{}));
-    // Two trees by turns: both must be unbiased.
+    // Alternates between two trees: both must be unbiased.
     auto const& [a, b, c] = std::tie(block[0], block[1], block[2]);
     auto const sum =
         draw % 2 ? merged(codec, merged(codec, a, b), c) : merged(codec, b, merged(codec, c, a));
@@ -560,14 +562,14 @@ template <class C> void mean() {
     CAPTURE(i);
     double variance = stated<C>::drawn ? square[i] - ideal[i] * ideal[i] : 0;
     if constexpr (stated<C>::rotated) variance = std::pow(stated<C>::deviation(codec), 2);
-    double const rounding = 6 * stated<C>::rounding(8 * 8) / 8 + 1e-6;  // six roundings at most
+    double const rounding = 6 * stated<C>::rounding(8 * 8) / 8 + 1e-6;  // at most six roundings
     REQUIRE(std::fabs(mean[i] - ideal[i]) <= 5 * std::sqrt(variance / draws) + rounding);
   }
 }
 
-/// Zeros of both signs, denormals and the largest values are encoded as stated and without a flag;
-/// NaN and infinity always set the flag, which survives merges; codecs that claim to pass them on
-/// do.
+/// Zeros of both signs, denormals and the largest values are encoded as documented, without a flag.
+/// NaN and infinity always set the flag, which survives merges. Codecs documented to propagate them
+/// do so.
 template <class C> void special() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -624,14 +626,14 @@ template <class C> void special() {
               REQUIRE(std::isfinite(got));
             }
           }
-          // As documented: a sign is that of x >= 0, also of infinity; NaN is negative.
+          // As documented: the sign is that of x >= 0, also for infinity; NaN is negative.
           if constexpr (!C::passes_nonfinite && !stated<C>::rotated)
             REQUIRE(decoded(codec, block, static_cast<int>(n))[at] ==
                     stated<C>::value(codec, static_cast<double>(value)));
         }
       }
-      // NaN meets another NaN, infinity its opposite, and NaN the NaN that comes of it: the order
-      // of arguments must not show in the bytes.
+      // NaN meets another NaN, infinity its opposite, and NaN the resulting NaN: the order of
+      // arguments must not change the bytes.
       auto const block_of = [&](T value, std::uint32_t rank) {
         std::vector<T> x(n, data::as<T>(1));
         x[at] = value;
@@ -682,7 +684,7 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
       REQUIRE(same_bytes(result, values));
       REQUIRE(same_bytes(mean, means));
     };
-    auto const run = [&](auto const& share) {  // share(f): f(group) in every worker
+    auto const run = [&](auto const& share) {  // share(f): calls f(group) in every worker
       code block(codec.block_bytes(n)), both;
       std::vector<T> result(count), mean(count);
       share([&](auto group) { codec.encode_block(group, source, n, block.data(), mine); });
@@ -697,7 +699,7 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
     run([](auto const& f) { f(hcomp::serial_group{}); });
     run([](auto const& f) { f(hcomp::simd_group{}); });
     if (several_workers) run([](auto const& f) { workers::run<3>(f); });
-    if constexpr (std::is_same_v<T, float>) {  // they have nothing to do with the type
+    if constexpr (std::is_same_v<T, float>) {  // these do not depend on the type
       std::size_t scratch = 0;
       if constexpr (hcomp::UsesScratch<C>) scratch = codec.scratch_bytes();
       if (several_workers) run([&](auto const& f) { workers::run_in_warps<64>(scratch, f); });
@@ -706,8 +708,9 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
   }
 }
 
-/// What travels narrow takes the bytes its header says, and comes back as it was: for every weight,
-/// at any address, and whoever does it. Codecs that are not Narrowable have nothing to show.
+/// A narrow message has the bytes that narrow_bits() announces, and decodes to the original: for
+/// every weight, at any address, and in every group. The law does not apply to other codecs than
+/// Narrowable ones.
 template <class C> void narrow() {
   if constexpr (hcomp::Narrowable<C>) {
     using T = typename C::value_type;
@@ -751,7 +754,7 @@ template <class C> void narrow() {
           }
         }
     }
-    // headers that say anything do not make anybody read or write past a full block
+    // no header makes any group read or write past a full block
     auto const codec = roomy<C>();
     for (std::uint32_t const weight : {0u, 1u, 255u, 65536u, ~0u})
       for (std::uint16_t const values : {0, 1, 16385, 65535}) {
@@ -769,8 +772,8 @@ template <class C> void narrow() {
   }
 }
 
-/// Blocks that contradict each other are marked with the reason, stay marked whatever they are
-/// merged with, and decoding says so.
+/// Blocks that contradict each other are marked with the reason and remain marked after every
+/// merge, and decoding reports it.
 template <class C> void contradictions() {
   using T = typename C::value_type;
   auto const codec = roomy<C>();
@@ -779,7 +782,7 @@ template <class C> void contradictions() {
   std::uint64_t const philox = hcomp::philox_key(key);
   auto const encoded = [&](block_origin origin, std::size_t values = 70) {
     auto block = encode(codec, data::signs<T>(values, {.seed = 100u + origin.rank}), origin);
-    // Room for the longer of two, so that a wrong length is read as such and not past the end.
+    // Room for the longer of two blocks, so that reading a wrong length stays within the memory.
     block.resize(codec.block_bytes(n) + 64);
     return block;
   };
@@ -822,7 +825,7 @@ template <class C> void contradictions() {
       for (code const& block : {sum, later, other}) {
         REQUIRE((header_of(block).flags & hcomp::block_is_damaged) != 0);
         REQUIRE(header_of(block).fault != block_fault::none);
-        // As a code of one full block, as hcomp::decode wants it.
+        // As an encoded vector of one full block, for hcomp::decode.
         code whole(block.begin(),
                    block.begin() + static_cast<std::ptrdiff_t>(codec.block_bytes(n)));
         whole.resize(hcomp::code_bytes(codec, n));

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Values such as lossless may get.
+/// Inputs for lossless.
 
 #include <cmath>
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace hcomp::testing {
 
 inline constexpr int kinds_of_values = 10;
 
-/// 0 a gradient, 1 a smooth field, 2 of any bits, NaN and infinity among them, 3 zeros of either
+/// 0 a gradient, 1 a smooth field, 2 random bits, NaN and infinity among them, 3 zeros of either
 /// sign and small integers, 4 blocks of all kinds; 5 positive, 6 negative, 7 denormal, 8 equal, 9 a
 /// field that crosses 0.
 template <class T> std::vector<T> values_of_kind(int kind, std::size_t n, std::uint64_t seed) {

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// What tests of codecs ask whose values come back as they are, and whose codes are blocks of 64
-/// values: lossless and lossless_integers.
+/// Helpers for tests of lossless and lossless_integers, whose encoded vectors consist of blocks of
+/// 64 values.
 
 #include <doctest/doctest.h>
 
@@ -20,7 +20,7 @@
 
 namespace hcomp::testing {
 
-/// What is in front of codes of up to 1024 values: the header, and the table.
+/// Bytes in front of the blocks for up to 1024 values: the header and the table.
 inline constexpr std::size_t front_of_one_chunk = 24 + 4;
 
 template <class C>
@@ -29,14 +29,15 @@ std::vector<typename C::value_type> decoded(C const& codec, code_bytes const& in
   codec.decode(in, y);
   return y;
 }
-/// How many times smaller than the values the code is.
+/// The compression ratio.
 template <class C> double ratio_of(C const& codec, std::vector<typename C::value_type> const& x) {
   return static_cast<double>(x.size() * sizeof(x[0])) /
          static_cast<double>(encoded(codec, x).size());
 }
 
-/// Values come back bit by bit, and take at most 1 % more than themselves, and what is in front.
-/// @param form_bytes  of a block's form
+/// Values come back bit by bit. The encoded vector exceeds their bytes by at most 1 %, plus the
+/// front and one form.
+/// @param form_bytes  bytes of a block's form
 template <class C>
 void check_values_come_back(C const& codec, std::vector<typename C::value_type> const& x,
                             std::size_t form_bytes) {
@@ -47,7 +48,7 @@ void check_values_come_back(C const& codec, std::vector<typename C::value_type> 
             static_cast<double>(front_of_one_chunk + form_bytes));
 }
 
-/// All ways to add x and y give `sum`, and its code.
+/// All functions that add x and y give `sum`, and its encoding.
 template <class C>
 void check_sums(C const& codec, std::vector<typename C::value_type> const& x,
                 std::vector<typename C::value_type> const& y,
@@ -64,8 +65,8 @@ void check_sums(C const& codec, std::vector<typename C::value_type> const& x,
   CHECK(same_values(added, sum));
 }
 
-/// Codes of 1500 values that are damaged, another number of values, and too little room.
-/// @param make  make(kind) has 1500 values
+/// Damaged encodings of 1500 values, a wrong number of values, and too small a buffer are refused.
+/// @param make  make(kind) returns 1500 values
 template <class C, class Make>
 void check_refusals_of_codes(C const& codec, std::size_t form_bytes,
                              std::initializer_list<int> kinds, Make const& make) {
@@ -73,7 +74,7 @@ void check_refusals_of_codes(C const& codec, std::size_t form_bytes,
   std::size_t const front = 24 + 2 * 4 + 16 * form_bytes;  // header, table, forms of a chunk
   for (int const kind : kinds) {
     CAPTURE(kind);
-    // of draws that may leave a code as it was
+    // some draws change nothing
     CHECK(refused_when_damaged(codec, encoded(codec, make(kind)), 1500, front) > 1500);
   }
   auto const text = std::string(C::name) + ": 5 values, 6 were expected";
@@ -81,7 +82,7 @@ void check_refusals_of_codes(C const& codec, std::size_t form_bytes,
   code_bytes small(10);
   CHECK_THROWS_AS(codec.encode(std::vector<T>(5), small), std::invalid_argument);
 }
-/// Whether the code of 64 values is refused when it has another form.
+/// Whether an encoded vector of 64 values with another form is refused.
 template <class C, class Form>
 bool refuses_form(C const& codec, std::vector<typename C::value_type> const& x, Form form) {
   REQUIRE(x.size() == 64);
@@ -95,7 +96,7 @@ bool refuses_form(C const& codec, std::vector<typename C::value_type> const& x, 
   return false;
 }
 
-/// Of the codes of make(kind), of all kinds.
+/// Fingerprint of the encodings of make(kind), over all kinds.
 template <class C, class Make>
 std::uint64_t fingerprint_of_codes(C const& codec, int kinds, Make const& make) {
   std::uint64_t all = 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What tests that kill ranks have in common, over any transport.
+/// Helpers for tests that kill ranks, over any transport.
 
 #include <algorithm>
 #include <chrono>
@@ -11,24 +11,24 @@
 
 namespace hcomp::testing {
 
-/// Seconds, on a clock that all processes of a host share.
+/// Seconds, on a clock that all processes of a node share.
 inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// @throws std::runtime_error  `what` was expected, and does not hold
+/// @throws std::runtime_error  `what` does not hold
 inline void must(bool holds, std::string const& what) {
   if (!holds) throw std::runtime_error("expected: " + what);
 }
 
-/// How a rank ended; gave_up: by a transport_error.
+/// Outcome of a rank; gave_up: it got a transport_error.
 enum class ending { none, finished, gave_up, other_exception };
 
-/// What a campaign of trials, in which ranks are killed, has counted.
+/// Counts of a campaign whose trials kill ranks.
 struct campaign_stats {
   int killed = 0;
   int fetched = 0;            ///< results that came from another rank
-  std::vector<double> waits;  ///< seconds from one rank's death to the next sum, on all ranks
+  std::vector<double> waits;  ///< seconds from one rank's death to the next result on all ranks
 
   void print(unsigned trials) {
     std::printf("%u trials, %d ranks killed, %d results came from another rank\n", trials, killed,

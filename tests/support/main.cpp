@@ -1,5 +1,5 @@
 /// @file
-/// doctest's main for tests that are one process.
+/// doctest's main for tests of one process.
 
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>

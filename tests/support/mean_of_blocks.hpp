@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a calibrated codec by itself makes of the vectors of some ranks, without any communication.
+/// The mean that a calibrated codec gives for the vectors of some ranks, without communication.
 
 #include <algorithm>
 #include <cstddef>
@@ -12,8 +12,9 @@
 
 namespace hcomp::testing {
 
-/// Every rank's blocks, measured, encoded, and merged one after the other; then decoded as a mean.
-/// @param codec  fitted to so many ranks
+/// Measures and encodes every rank's blocks, merges them one after the other, and decodes them as a
+/// mean.
+/// @param codec  fitted to this number of ranks
 template <Calibrated C>
 std::vector<typename C::value_type> mean_of_blocks(
     C const& codec, std::vector<std::vector<typename C::value_type>> const& x,

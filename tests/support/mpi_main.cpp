@@ -1,10 +1,10 @@
 /// @file
 /// doctest's main for tests that run as several MPI processes.
 ///
-/// Every rank runs every test case. Output is kept back until the end, then rank 0 prints its own
-/// and that of ranks that failed. The exit status is the worst of all ranks. A rank that gets
-/// stuck, as happens when another one failed in the middle of a collective, says after
-/// HCOMP_TEST_SECONDS where it is and what it has to say so far, and ends the job.
+/// Every rank runs every test case. Output is kept back until the end. Then rank 0 prints its own
+/// output and that of ranks that failed. The exit status is the worst of all ranks. A rank that
+/// hangs, for example because another rank failed inside a collective, prints its test case and its
+/// output after HCOMP_TEST_SECONDS, and ends the job.
 
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
@@ -44,7 +44,7 @@ struct test_case_tracker : doctest::IReporter {
 };
 DOCTEST_REGISTER_LISTENER("tracker", 1, test_case_tracker);
 
-/// Collects what one thread writes, so that another can read it at any time.
+/// Collects the output of one thread, so that another thread can read it at any time.
 class kept_output : public std::streambuf {
  public:
   std::string text() {
@@ -72,7 +72,7 @@ void print(int rank, std::string const& text) {
   std::fprintf(stderr, "[rank %d] %s\n", rank, text.c_str());
 }
 
-/// Ends the process when it lives longer than `seconds`.
+/// Ends the process after `seconds`.
 class watchdog {
  public:
   watchdog(int rank, int seconds, kept_output& output)
@@ -82,7 +82,7 @@ class watchdog {
             return;
           print(rank, "no end after " + std::to_string(seconds) + " s, in test case '" +
                           current_test_case.load() + "'\n" + output.text());
-          std::this_thread::sleep_for(std::chrono::seconds(1));  // let the other ranks speak, too
+          std::this_thread::sleep_for(std::chrono::seconds(1));  // lets the other ranks print, too
           std::_Exit(1);
         }) {}
   ~watchdog() {
@@ -101,7 +101,7 @@ class watchdog {
   std::thread thread_;
 };
 
-/// Rank 0 prints, in the order of ranks; the others hand over what they have to say.
+/// Rank 0 prints in the order of ranks. The other ranks send their output to it.
 void print_in_order(MPI_Comm comm, std::string const& text) {
   int rank = 0, size = 1;
   MPI_Comm_rank(comm, &rank);
@@ -127,7 +127,7 @@ void print_in_order(MPI_Comm comm, std::string const& text) {
 int main(int argc, char** argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
-  MPI_Comm comm;  // of our own: a test may leave messages on MPI_COMM_WORLD
+  MPI_Comm comm;  // a separate one: a test may leave messages on MPI_COMM_WORLD
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
   int rank = 0;
   MPI_Comm_rank(comm, &rank);

@@ -1,9 +1,9 @@
 /// @file
-/// Linked into every test that runs on MPICH: give the core away when there is nothing to receive.
+/// Linked into every test that runs on MPICH: yields the core when nothing has arrived.
 ///
-/// MPICH over UCX spins while it waits. With more ranks than cores the waiting ranks keep the one
-/// they wait for from running: 8 ranks on 2 cores need 24 ms for a 256-byte all-reduce, 0.1 ms with
-/// this. A definition in the program is found before the library's own.
+/// MPICH over UCX spins while it waits. With more ranks than cores, waiting ranks keep the rank
+/// that they wait for from running: 8 ranks on 2 cores need 24 ms for a 256-byte all-reduce, 0.1 ms
+/// with this. A definition in the program takes precedence over the library's own.
 
 #include <dlfcn.h>
 #include <sched.h>

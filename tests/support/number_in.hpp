@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// Numbers that whoever runs a test sets by the environment, such as HCOMP_FAULT_TRIALS.
+/// Numbers from environment variables of a test run, such as HCOMP_FAULT_TRIALS.
 
 #include <cstdlib>
 
 namespace hcomp::testing {
 
-/// `otherwise` where the variable is not set.
+/// `otherwise` if the variable is not set.
 inline unsigned number_in(char const* variable, unsigned otherwise) {
   char const* const text = std::getenv(variable);
   return text == nullptr ? otherwise : unsigned(std::atoi(text));

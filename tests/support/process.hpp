@@ -22,7 +22,7 @@
 
 namespace hcomp::testing {
 
-/// Replaces this process by a command, which is searched for in PATH. Returns 127 if that fails.
+/// Replaces this process by a command, which it searches in PATH. Returns 127 if that fails.
 inline int execute(std::vector<std::string> words) {
   std::vector<char*> arguments;
   for (auto& word : words) arguments.push_back(word.data());
@@ -31,14 +31,16 @@ inline int execute(std::vector<std::string> words) {
   return 127;
 }
 
-/// A child process. Its destructor kills it; the kernel does if the thread that started it ends first.
+/// A child process. Its destructor kills it. The kernel kills it if the thread that started it ends
+/// first.
 ///
 /// Statuses are exit statuses, or minus the signal that ended the process.
 class child_process {
  public:
   /// Starts a process that ends by `_exit(body())`, with status 1 after an exception.
-  /// @param captured  STDOUT_FILENO or STDERR_FILENO, which `read_line` and `rest` read; -1: neither
-  /// @throws std::system_error  no process or no pipe can be made
+  /// @param captured  STDOUT_FILENO or STDERR_FILENO, which `read_line` and `rest` read; -1:
+  ///                  neither
+  /// @throws std::system_error  the process or the pipe cannot be created
   explicit child_process(std::function<int()> const& body, int captured = -1) {
     int ends[2] = {-1, -1};
     if (captured >= 0 && ::pipe2(ends, O_CLOEXEC) != 0) fail("pipe2");
@@ -74,7 +76,7 @@ class child_process {
     }
     return *status_;
   }
-  /// The same for a limited time; none if the process goes on.
+  /// The same for a limited time; none if the process still runs.
   std::optional<int> wait_for(std::chrono::duration<double> limit) {
     auto const end = std::chrono::steady_clock::now() + limit;
     while (!has_ended(WNOHANG) && std::chrono::steady_clock::now() < end)
@@ -88,13 +90,13 @@ class child_process {
     return wait();
   }
 
-  /// The next line of what is captured, without its end.
+  /// The next line of the captured output, without its line end.
   std::string read_line() {
     std::string line;
     for (char c; read(c) && c != '\n';) line += c;
     return line;
   }
-  /// The rest of what is captured: waits until the process and its children have closed it.
+  /// The rest of the captured output. Waits until the process and its children have closed it.
   std::string rest() {
     std::string text;
     for (char c; read(c);) text += c;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A transport that moves a device's memory by itself, as UCX does where it was built for that.
+/// A transport that moves device memory by itself, like UCX built for devices.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace hcomp::testing {
 
-/// Reads and writes as soon as it is told, and waits for no work. Of messages that are received the
-/// place is written at once, and again when they have come.
+/// Reads and writes in the call, and does not wait for work. Overwrites the buffer of a receive at
+/// once, and again when the message has arrived.
 /// @tparam Move  Move{}(to, from, bytes), between host memory and the device's
 template <class Move> class reaching_transport {
  public:

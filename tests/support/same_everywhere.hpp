@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Whether ranks of MPI say the same.
+/// Comparison of texts across MPI ranks.
 
 #include <mpi.h>
 

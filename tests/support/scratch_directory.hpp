@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A directory of one test.
+/// A temporary directory of one test.
 
 #include <stdlib.h>
 

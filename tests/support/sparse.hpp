@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sparse vectors, and their sums over ranks that live in one program.
+/// Sparse vectors, and their all-reduces over ranks in one process.
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +19,7 @@ namespace sparse {
 
 using vectors = std::vector<std::vector<float>>;
 
-/// Values in -1 .. 1, of which a share of `density` is not zero; the others are zeros of both
-/// signs.
+/// Values in -1 .. 1. A share of `density` is not zero; the rest are zeros of both signs.
 inline std::vector<float> values(std::size_t n, double density, data::source from) {
   std::vector<float> x(n);
   auto const limit = static_cast<std::uint64_t>(density * 0x1p53);
@@ -34,7 +33,7 @@ inline std::vector<float> values(std::size_t n, double density, data::source fro
   return x;
 }
 
-/// Every rank's.
+/// The vectors of all ranks.
 inline vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::uint64_t seed = 1) {
   vectors x;
   for (std::size_t r = 0; r < ranks; ++r)
@@ -42,8 +41,8 @@ inline vectors ranks_of(std::size_t ranks, std::size_t n, double density, std::u
   return x;
 }
 
-/// What `codec` makes of the sum of all ranks' vectors, the same on each of them; lanes are added
-/// in the order of the ranks.
+/// The codec's result for all ranks' vectors, which is equal on each rank. Lanes are added in the
+/// order of the ranks.
 template <hcomp::IndexedNativeSum C>
 std::vector<float> sum(C& codec, vectors const& x, std::uint64_t key = 1) {
   std::vector<std::uint64_t> all(hcomp::sparse_index::words(x[0].size()));
@@ -55,12 +54,12 @@ std::vector<float> sum(C& codec, vectors const& x, std::uint64_t key = 1) {
   codec.unite(key);
   std::vector<typename C::lane_type> lanes(codec.lanes(x[0].size())), total(lanes.size());
   for (auto const& mine : x) {
-    auto const words = codec.mark(mine);  // what unite found in the union still holds
+    auto const words = codec.mark(mine);  // the state after unite remains valid
     std::copy(all.begin(), all.end(), words.begin());
     codec.encode_lanes(mine, lanes, key);
     for (std::size_t i = 0; i < lanes.size(); ++i) total[i] += lanes[i];
   }
-  auto result = x.back();  // to be overwritten, everywhere
+  auto result = x.back();  // every value must be overwritten
   codec.decode_lanes(total, result, key);
   return result;
 }
@@ -73,8 +72,9 @@ inline std::vector<float> plain_sum(vectors const& x) {
   return total;
 }
 
-/// The sum in fixed point by the book: every value rounded to a multiple of the largest power of
-/// two of which sums cannot leave `Lane`'s signed twin, then added in integers.
+/// The sum in fixed point by definition: every value is rounded to a multiple of a power of two,
+/// and the integers are added. The power is the largest one with which no sum overflows `Lane`'s
+/// signed type.
 template <class Lane> std::vector<float> fixed_sum(vectors const& x) {
   using number = std::make_signed_t<Lane>;
   float largest = 0;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Plans of sparse sums, and what they must do over any transport.
+/// Plans of sparse all-reduces, and their checks over any transport.
 
 #include <doctest/doctest.h>
 
@@ -22,7 +22,7 @@
 
 namespace sparse {
 
-/// What a plan is made with.
+/// Arguments of a plan.
 struct settings {
   hcomp::sparse_strategies strategies = {};
   hcomp::lhc_options sketch = {};
@@ -35,18 +35,18 @@ hcomp::plan<hcomp::lossless_sparse<Lane>, T, E> plan_of(std::size_t values, T& t
   return {
       values, {.strategies = how.strategies, .sketch = how.sketch}, transport, executor, how.plan};
 }
-/// As it is made of a codec and no options.
+/// A plan from a codec without options.
 template <class Lane, hcomp::Transport T, hcomp::Executor E>
 hcomp::plan<hcomp::lossless_sparse<Lane>, T, E> plan_of(std::size_t values, T& transport,
                                                         E& executor) {
   return {values, {}, transport, executor};
 }
 
-/// Collective over all ranks: sums whole vectors, by direct and by the ring, and shards.
+/// Collective over all ranks: reduces complete vectors by direct and by ring, and shards.
 template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
   auto all = ranks_of(static_cast<std::size_t>(transport.size()), 100'001, 0.01);
   for (auto& one : all)
-    for (float& v : one) v = std::round(v * 1024) / 1024;  // so that sums of floats are exact
+    for (float& v : one) v = std::round(v * 1024) / 1024;  // makes float addition exact
   auto const expected = plain_sum(all);
   auto const& mine = all[static_cast<std::size_t>(transport.rank())];
   hcomp::host_executor executor;
@@ -60,7 +60,7 @@ template <class Lane, hcomp::Transport T> void check_plan(T& transport) {
     sum.reduce_scatter(std::span(y));
     auto const shard = sum.shard();
     for (std::size_t i = 0; i < y.size(); ++i)
-      if (i < shard.first || i >= shard.first + shard.count) y[i] = -1;  // only shards travel
+      if (i < shard.first || i >= shard.first + shard.count) y[i] = -1;  // only shards are sent
     sum.all_gather(std::span(y));
     CHECK(y == expected);
     CHECK(hcomp::digest(std::span(y), transport).same());

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What plans give to an executor, for programs that count or measure it. Needs CUDA.
+/// The work that plans give to an executor, for programs that count or measure it. Needs CUDA.
 
 #include <cuda_runtime.h>
 
@@ -35,18 +35,18 @@ namespace hcomp::testing {
 /// One kind of work. All members are functions, and all but `prepare` can be called again.
 template <class Prepare, class Run, class Least, class Result> struct plan_work {
   std::string name;
-  double asked;     ///< how many of the bytes that must move may be asked for
-  Prepare prepare;  ///< before each run, not measured
-  Run run;          ///< gives the executor its work; does the same in every run
-  Least least;      ///< the bytes that must move, when a run is done
-  Result result;    ///< the bytes that were made, in the executor's memory, when a run is done
+  double asked;     ///< upper limit of requested bytes, relative to the bytes that must move
+  Prepare prepare;  ///< runs before each run, not measured
+  Run run;          ///< gives the executor its work; the same work in every run
+  Least least;      ///< the bytes that must move, after a run
+  Result result;    ///< the resulting bytes, in the executor's memory, after a run
 };
 template <class P, class R, class L, class B>
 plan_work(char const*, double, P, R, L, B) -> plan_work<P, R, L, B>;
 template <class P, class R, class L, class B>
 plan_work(std::string, double, P, R, L, B) -> plan_work<P, R, L, B>;
 
-/// Calls observe(plan_work) for all kinds of work, which is given to the executor `E`.
+/// Calls observe(plan_work) for all kinds of work on the executor `E`.
 template <class E, class Observe> class work_of_plans {
   using buffer = typename E::buffer;
   static constexpr double block_asked = 1.05, stream_asked = 1.2;
@@ -85,7 +85,7 @@ template <class E, class Observe> class work_of_plans {
   }
   static auto all_of(buffer const& memory) { return first_of(memory, memory.size()); }
 
-  /// @param share  of values that are not zero; those are from -1 to 1
+  /// @param share  of nonzero values, which are from -1 to 1
   buffer vector_of(std::uint64_t seed, double share = 1) const {
     std::vector<float> x(values_);
     for (std::size_t i = 0; i < values_; ++i) {
@@ -98,7 +98,7 @@ template <class E, class Observe> class work_of_plans {
     return to;
   }
 
-  /// Codes of blocks.
+  /// Codecs of blocks.
   template <class C> void blocks_of() {
     C const codec = fit(C{}, 3);
     std::string const name(C::name);
@@ -218,7 +218,7 @@ template <class E, class Observe> class work_of_plans {
     }
   }
 
-  /// Codes of variable rate.
+  /// Codecs of variable rate.
   template <class C> void codes_of(std::string const& name, C const& codec) {
     buffer const out(vector_bytes_);
     buffer const a(codec.capacity(values_)), b(a.size()), c(a.size());
@@ -246,9 +246,9 @@ template <class E, class Observe> class work_of_plans {
                        [&] { return vector_bytes_ + mine; }, all_of(out)});
   }
 
-  /// Vectors of which one value in 20 is not zero: their index, and the values packed or in a
-  /// sketch. At places that are scattered whole sectors must move: those of marked values, and three
-  /// cells of a sketch for each.
+  /// Vectors with one nonzero value in 20: their index, and the values packed or in a sketch.
+  /// Scattered accesses move complete sectors: those of marked values, and three cells of a sketch
+  /// for each.
   template <class Lane>
   void sparse_of(std::string const& name, sparse_strategies const& strategies) {
     constexpr double share = 0.05;
@@ -278,7 +278,7 @@ template <class E, class Observe> class work_of_plans {
     observe_(plan_work{name + " encode", stream_asked, nothing, encode,
                        [&] { return static_cast<double>(index) + there + lane_bytes; },
                        first_of(lanes, count * sizeof(Lane))});
-    // Nothing is left of a sketch that was read.
+    // Decoding destroys a sketch.
     observe_(plan_work{
         name + " decode", stream_asked, encode, [&] { phases.decode_lanes(room, to, 0); },
         [&] { return static_cast<double>(index + vector_bytes_) + lane_bytes; }, all_of(y)});

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The table of kernels/README.md that says what kernels do per value.
+/// The table of kernels/README.md with the work of kernels per value.
 
 #include <algorithm>
 #include <cstddef>
@@ -11,30 +11,30 @@
 
 namespace hcomp::testing {
 
-/// Of a value, in all kernels that do this work.
+/// Per value, over all kernels of this work.
 struct work_row {
-  double instructions = 0;  ///< ptx::figures::issued
+  double instructions = 0;  ///< ptx::stats::issued
   double sectors = 0;       ///< their bytes, divided by the bytes that must move
-  double asked = 0;         ///< what the sectors should be at most
+  double asked = 0;         ///< upper limit of `sectors`
   double local = 0;         ///< accesses to local memory
   double share = 0;         ///< promised_share on an H200
 };
-/// How fast a device is.
+/// Rates of a device.
 struct device_rates {
-  double copy;          ///< bytes in a second, read and written
-  double instructions;  ///< of threads, in a second: 128 in every clock of a multiprocessor
+  double copy;          ///< bytes per second, read and written
+  double instructions;  ///< of threads, per second: 128 per clock of a multiprocessor
 };
 inline constexpr device_rates h200{4.3e12, 128 * 132 * 1.755e9};
 
-/// The share of a copy's rate that the counts allow: a value takes as long as its sectors, or as its
-/// instructions.
+/// The share of a copy's rate that the counts allow: the time of a value is that of its sectors, or
+/// that of its instructions.
 inline double promised_share(work_row const& r, double bytes_per_value,
                              device_rates const& device) {
   double const least = bytes_per_value / device.copy;
   return least / std::max(least * r.sectors, r.instructions / device.instructions);
 }
 
-/// What the share should be, by the name of the work; 0 for work that has no target.
+/// The target of the share, by the name of the work; 0 for work without a target.
 inline double target_of(std::string const& work) {
   static std::map<std::string, double> const targets{
       {"sign encode", 0.85},          {"sign encode, error feedback", 0.85},
@@ -55,7 +55,7 @@ using work_table = std::map<std::string, work_row>;
 inline constexpr char const* work_table_head =
     "| work | instructions | sectors | asked | local accesses | share | target |";
 
-/// As the page has it.
+/// The line of the page.
 inline std::string text_of(std::string const& work, work_row const& r) {
   char text[128], target[8] = "";
   if (target_of(work) > 0) std::snprintf(target, sizeof(target), " %.2f", target_of(work));
@@ -75,7 +75,7 @@ inline work_table read_work_table(std::string const& page) {
       continue;
     }
     if (!line.starts_with("| ")) {
-      if (line.starts_with("|")) continue;  // below the head
+      if (line.starts_with("|")) continue;  // after the head
       break;
     }
     std::size_t const end = line.find(" |");

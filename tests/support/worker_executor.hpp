@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// An executor whose blocks are worked on by several workers that share memory, as thread blocks
-/// are, and arrays where an executor's memory is.
+/// An executor that runs each block by several workers with shared memory, like thread blocks, and
+/// arrays in an executor's memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +25,7 @@ template <int Workers> class sharing_group : public worker_group<Workers> {
   float* scratch_;
 };
 
-/// Of 32 or a multiple, in warps. Scratch has what the block before has left there.
+/// 32 workers or a multiple, in warps. Scratch keeps the contents of the previous block.
 template <int Workers> struct sharing_executor {
   static constexpr hcomp::memory_space space = hcomp::memory_space::host;
   using buffer = hcomp::host_buffer;
@@ -49,10 +49,10 @@ template <int Workers> struct sharing_executor {
   void synchronize() {}
 };
 
-/// An array where the executor's memory is.
+/// An array in the executor's memory.
 template <class T, class E> class array {
  public:
-  /// @param shift  of the first value, from where memory begins
+  /// @param shift  index of the first value in the memory
   array(E& executor, std::vector<T> const& values, std::size_t shift = 0)
       : executor_(&executor),
         count_(values.size()),

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A group of several workers on the CPU, one thread each: what a warp is to a codec, without a
+/// A group of several workers on the CPU, one thread each: simulates a warp for codecs, without a
 /// GPU.
 
 #include <chrono>
@@ -18,13 +18,13 @@
 
 namespace workers {
 
-/// Where all workers of a group meet. A worker that never comes is an error after a while, not a
-/// hang.
+/// The barrier of all workers of a group. A worker that never arrives is an error after a while,
+/// not a hang.
 class meeting {
  public:
   explicit meeting(int workers) : workers_(workers), values_(static_cast<std::size_t>(workers)) {}
 
-  /// Returns, to all workers alike, the sum of what they brought.
+  /// Returns the sum of all workers' values to each worker.
   std::uint64_t sum(std::uint64_t value) {
     std::unique_lock lock(mutex_);
     unsigned const round = round_;
@@ -48,7 +48,7 @@ class meeting {
     hcomp::running_sums found{0, sum(value)};
     for (int below = 0; below < worker; ++below)
       found.before += values_[static_cast<std::size_t>(below)];
-    sum(0);  // before somebody writes the next ones
+    sum(0);  // before a worker writes the next values
     return found;
   }
 
@@ -62,7 +62,7 @@ class meeting {
   std::vector<std::uint64_t> values_;
 };
 
-/// The group that a block function sees.
+/// The group that a block function gets.
 template <int Workers> class worker_group {
  public:
   static constexpr int workers = Workers;
@@ -82,10 +82,10 @@ template <int Workers> class worker_group {
   int worker_;
 };
 
-/// Workers in warps of 32, with memory they share: what a thread block is.
+/// Workers in warps of 32 with shared memory: simulates a thread block.
 template <int Workers> class warped_group : public worker_group<Workers> {
  public:
-  /// What the workers of one warp share.
+  /// Shared state of the workers of one warp.
   struct warp {
     meeting place{32};
     std::uint64_t values[32] = {};
@@ -122,12 +122,12 @@ template <int Workers> class warped_group : public worker_group<Workers> {
   float* scratch_;
 };
 
-/// Teams of a warp each, which can work apart.
+/// Teams of one warp each, which can work independently.
 template <int Teams> class teamed_group : public warped_group<32 * Teams> {
  public:
   static constexpr int teams = Teams;
   using team_group = warped_group<32>;
-  /// What the workers of one team share.
+  /// Shared state of the workers of one team.
   struct shared {
     meeting place{32};
     std::vector<std::unique_ptr<typename team_group::warp>> warps;
@@ -147,7 +147,7 @@ template <int Teams> class teamed_group : public warped_group<32 * Teams> {
 };
 
 /// Calls f(group) in `Workers` threads at once.
-/// @throws what the first worker that failed threw
+/// @throws the exception of the first worker that failed
 template <int Workers, class F> void run(F const& f) {
   meeting place(Workers);
   std::vector<std::exception_ptr> errors(Workers);
@@ -166,7 +166,7 @@ template <int Workers, class F> void run(F const& f) {
 }
 
 /// The same in warps.
-/// @param scratch_bytes  of the memory they share
+/// @param scratch_bytes  of shared memory
 template <int Workers, class F> void run_in_warps(std::size_t scratch_bytes, F const& f) {
   std::vector<std::unique_ptr<typename warped_group<Workers>::warp>> warps;
   for (int w = 0; w < Workers / 32; ++w)

@@ -1,10 +1,10 @@
 /// @file
-/// The instruction set: a table of mnemonics with all their suffixes. One that is not in it is an
+/// The instruction set: a table of mnemonics with all their suffixes. Any other mnemonic is an
 /// error, so that no suffix is overlooked.
 ///
-/// Follows PTX ISA 9.0. Not there, because nvcc makes none of them of hcomp's kernels: textures, surfaces,
-/// calls by pointers, half precision but for its conversions, tensor cores, asynchronous copies, ordered
-/// and volatile accesses.
+/// Follows PTX ISA 9.0. Missing, because nvcc does not generate them for hcomp's kernels: textures,
+/// surfaces, calls through pointers, half precision except its conversions, tensor cores,
+/// asynchronous copies, ordered and volatile accesses.
 
 #include <algorithm>
 #include <cfenv>
@@ -36,17 +36,17 @@ template <class T> std::string name_of() {
   char const kind = std::is_floating_point_v<T> ? 'f' : std::is_signed_v<T> ? 's' : 'u';
   return kind + std::to_string(8 * sizeof(T));
 }
-/// Bits without a kind.
+/// A type suffix for untyped bits.
 template <class T> std::string bits_of() { return "b" + std::to_string(8 * sizeof(T)); }
 
-/// The arithmetic of floats knows one NaN, and that of doubles passes on what it gets.
+/// Float arithmetic has a single NaN. Double arithmetic propagates its input's NaN.
 template <class T> T result_of(T value) {
   if constexpr (std::is_same_v<T, float>)
     if (std::isnan(value)) return std::bit_cast<float>(0x7fffffffu);
   return value;
 }
 
-/// Half precision, by the definition of its numbers and nothing of hcomp's.
+/// Half precision, computed from its definition, independent of hcomp's code.
 std::uint16_t half_of(float value) {
   if (std::isnan(value)) return 0x7fff;
   double const magnitude = std::fabs(value);
@@ -54,7 +54,7 @@ std::uint16_t half_of(float value) {
   if (magnitude >= 65520) return static_cast<std::uint16_t>(sign | 0x7c00);
   int exponent = 0;
   std::frexp(magnitude, &exponent);
-  // of the last place, as a power of two
+  // exponent of the unit in the last place
   int const unit = magnitude == 0 ? -24 : std::max(exponent - 11, -24);
   auto const units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, -unit)));
   return static_cast<std::uint16_t>(sign | (((unit + 24) << 10) + units));
@@ -85,7 +85,7 @@ template <class T, int arity, auto f> void compute(registers r, instruction cons
   else
     r.put<T>(n.results[0], f(r.get<T>(a[0]), r.get<T>(a[1]), r.get<T>(a[2])));
 }
-/// The same with 32 bits for all arguments but the first, or for the result.
+/// The same, but all arguments except the first, or the result, have 32 bits.
 template <class T, auto f> void shift(registers r, instruction const& n) {
   r.put<T>(n.results[0], f(r.get<T>(n.arguments[0]), r.get<std::uint32_t>(n.arguments[1])));
 }
@@ -98,7 +98,7 @@ template <class T, auto f> void count(registers r, instruction const& n) {
 template <class T> using bits_t = std::make_unsigned_t<T>;
 template <class T> inline constexpr int width = 8 * static_cast<int>(sizeof(T));
 
-/// By 64 bits: smaller types would be promoted to int, and overflow.
+/// With 64 bits: C++ promotes smaller types to int, which overflows.
 template <class T> T sum(T a, T b) {
   return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
@@ -112,7 +112,7 @@ template <class T> T high_product(T a, T b) {
   using wide = std::conditional_t<std::is_signed_v<T>, __int128_t, __uint128_t>;
   return static_cast<T>(wide{a} * wide{b} >> width<T>);
 }
-template <class T> T quotient(T a, T b) {  // by 0: all ones, as devices have it
+template <class T> T quotient(T a, T b) {  // by 0: all ones, as on devices
   if (b == 0) return static_cast<T>(-1);
   if (std::is_signed_v<T> && b == static_cast<T>(-1)) return difference(T{0}, a);
   return static_cast<T>(a / b);
@@ -180,7 +180,7 @@ void permute_bytes(registers r, instruction const& n) {
   for (unsigned i = 0; i < 4; ++i) {
     unsigned const selector = selectors >> 4 * i & 15;
     auto byte = static_cast<std::uint32_t>(bytes >> 8 * (selector & 7)) & 255;
-    if (selector & 8) byte = byte & 128 ? 255 : 0;  // its sign
+    if (selector & 8) byte = byte & 128 ? 255 : 0;  // the sign of the byte
     found |= byte << 8 * i;
   }
   r.put(n.results[0], found);
@@ -202,9 +202,9 @@ template <bool left, bool wraps> void funnel_shift(registers r, instruction cons
   r.put(n.results[0], static_cast<std::uint32_t>(left ? both >> (32 - by) : both >> by));
 }
 
-// ---- Comparisons and choices ----------------------------------------------------------------------
+// ---- Comparisons and choices --------------------------------------------------------------------
 
-/// What `setp` can ask. The last eight are true if an operand is NaN, or ask for NaN.
+/// Comparisons of `setp`. The last eight are true for NaN operands, or test for NaN.
 enum class comparison { eq, ne, lt, le, gt, ge, equ, neu, ltu, leu, gtu, geu, num, nan };
 
 template <class T, comparison how> bool compare(T a, T b) {
@@ -248,7 +248,7 @@ template <class T> void select(registers r, instruction const& n) {
   r.put<T>(n.results[0], r.get<T>(n.arguments[r.get<bool>(n.arguments[2]) ? 0 : 1]));
 }
 
-// ---- Moves and conversions ------------------------------------------------------------------------
+// ---- Moves and conversions ----------------------------------------------------------------------
 
 template <class T> void move(registers r, instruction const& n) {
   if (n.argument_count > 1) {  // the parts of a value, lowest first
@@ -267,7 +267,7 @@ template <class T> void move(registers r, instruction const& n) {
   }
 }
 
-/// Rounds as said while it lives.
+/// Sets the rounding mode during its lifetime.
 class rounding {
  public:
   explicit rounding(int mode) : before_(std::fegetround()) {
@@ -321,10 +321,10 @@ template <class T, int mode> void round_to_integral(registers r, instruction con
 }
 template <class T> void saturate(registers r, instruction const& n) {
   auto const value = r.get<T>(n.arguments[0]);
-  r.put<T>(n.results[0], value > 0 ? std::min(value, T{1}) : T{0});  // NaN, too, is 0
+  r.put<T>(n.results[0], value > 0 ? std::min(value, T{1}) : T{0});  // NaN becomes 0, too
 }
 
-// ---- Memory ---------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 
 template <class T> void load(registers r, instruction const& n, std::byte* at) {
   for (int i = 0; i < n.result_count; ++i, at += sizeof(T)) {
@@ -339,7 +339,7 @@ template <class T> void store(registers r, instruction const& n, std::byte* at) 
     std::memcpy(at, &value, sizeof(T));
   }
 }
-/// *at = f(*at, a); what was there is the result, if there is one.
+/// *at = f(*at, a). The result, if any, is the old value.
 template <class T, auto f> void atomic(registers r, instruction const& n, std::byte* at) {
   T before;
   std::memcpy(&before, at, sizeof(T));
@@ -355,7 +355,7 @@ template <class T> void compare_and_swap(registers r, instruction const& n, std:
   r.put<T>(n.results[0], before);
 }
 
-// ---- The table ------------------------------------------------------------------------------------
+// ---- The table ----------------------------------------------------------------------------------
 
 class instruction_set {
  public:
@@ -414,7 +414,7 @@ class instruction_set {
     add("selp" + t, 3, select<T>);
   }
 
-  /// Bits without a kind.
+  /// A type suffix for untyped bits.
   template <class T> void words() {
     std::string const t = "." + bits_of<T>();
     add("and" + t, 2, compute<T, 2, [](T a, T b) { return static_cast<T>(a & b); }>);
@@ -455,7 +455,7 @@ class instruction_set {
     add("rcp.rn" + t, 1, compute<T, 1, [](T a) { return result_of(1 / a); }>);
     add("sqrt.rn" + t, 1, compute<T, 1, [](T a) { return result_of(std::sqrt(a)); }>);
     add("fma.rn" + t, 3, compute<T, 3, [](T a, T b, T c) { return result_of(std::fma(a, b, c)); }>);
-    // of two zeros -0 is the smaller one; one NaN loses to a number
+    // of two zeros, -0 is the smaller one; of a NaN and a number, the number is the result
     add("min" + t, 2, compute<T, 2, [](T a, T b) {
           return a == b ? (std::signbit(a) ? a : b) : result_of(std::fmin(a, b));
         }>);
@@ -569,7 +569,7 @@ class instruction_set {
       access("st" + s + v + t, step::store, count, where, bytes, store<T>);
     }
   }
-  /// Of words that other blocks access meanwhile: ordered with nothing, and never a race.
+  /// For words that other blocks access at the same time: without ordering, and never a race.
   template <class T> void relaxed(std::string const& t) {
     access("ld.relaxed.gpu" + t, step::atomic, 0, space::generic, sizeof(T), load<T>);
     access("st.relaxed.gpu" + t, step::atomic, 1, space::generic, sizeof(T), store<T>);
@@ -656,7 +656,7 @@ class instruction_set {
     add("isspacep.shared", step::is_space, true, 1, 0, space::shared);
     add("isspacep.local", step::is_space, true, 1, 0, space::local);
     add("isspacep.global", step::is_space, true, 1, 0, space::global);
-    // Fences and hints do nothing: threads run one after the other, in the order of their programs.
+    // Fences and hints do nothing: threads run one after the other, in program order.
     for (char const* const name : {"membar.cta", "membar.gl", "membar.sys", "fence.acq_rel.cta",
                                    "fence.acq_rel.gpu", "fence.sc.cta", "fence.sc.gpu"})
       add(name, step::compute, false, 0), all_[name].execute = [](registers, instruction const&) {};
@@ -677,7 +677,7 @@ class instruction_set {
     add("redux.sync.or.b32", step::redux, true, 2, '|');
     add("redux.sync.xor.b32", step::redux, true, 2, '^');
     for (std::string const name : {"bar", "barrier", "bar.cta", "barrier.cta"}) {
-      add(name + ".sync", step::block_barrier, false, 1);  // and perhaps a number of threads
+      add(name + ".sync", step::block_barrier, false, 1);  // and optionally a number of threads
       add(name + ".red.or.pred", step::block_barrier_reduce, true, 2, 'o');
       add(name + ".red.and.pred", step::block_barrier_reduce, true, 2, 'a');
       add(name + ".red.popc.u32", step::block_barrier_reduce, true, 2, '+');

@@ -22,13 +22,14 @@ namespace {
 
 constexpr int lanes_of_warp = 32;
 
-/// Generic addresses of shared, local and parameter memory begin here; the host has no such addresses.
+/// First generic addresses of shared, local and parameter memory. The host has no such addresses.
 constexpr std::uint64_t shared_window = std::uint64_t{1} << 60,
                         local_window = std::uint64_t{2} << 60,
                         param_window = std::uint64_t{3} << 60,
                         window_mask = std::uint64_t{15} << 60;
 
-/// A thread that executes so many instructions between two synchronisations waits for ever.
+/// A thread that executes this number of instructions between two synchronisations counts as
+/// endless.
 constexpr std::uint64_t endless = 100'000'000;
 
 std::uint64_t next_epoch = 2;  // of access_record
@@ -38,10 +39,10 @@ enum class status : std::uint8_t { runs, waits_for_warp, waits_for_block, has_en
 
 struct thread_state {
   std::uint64_t* mine;  ///< its registers
-  std::int32_t at = 0;  ///< the next instruction, or the one at which it waits
+  std::int32_t at = 0;  ///< the next instruction, or the one that it waits at
   std::uint32_t number = 0;
   status is = status::runs;
-  std::uint8_t depth = 0;  ///< of calls
+  std::uint8_t depth = 0;  ///< of nested calls
   std::int32_t return_to[8] = {};
 
   unsigned number_in_warp() const { return number % lanes_of_warp; }
@@ -104,11 +105,11 @@ class launch_run {
   std::vector<thread_state> threads_;
   std::vector<std::uint32_t> warp_syncs_;
   std::vector<std::uint64_t> epoch_of_warp_;
-  std::uint64_t epoch_of_all_ = 0;  ///< began at the last barrier of all warps
-  std::map<std::uint64_t, std::uint32_t> warps_of_epoch_;  ///< a bit each, of later epochs
+  std::uint64_t epoch_of_all_ = 0;  ///< epoch since the last barrier of all warps
+  std::map<std::uint64_t, std::uint32_t> warps_of_epoch_;  ///< one bit per warp, for later epochs
   std::vector<unsigned> lane_order_, warp_order_;
-  access_record me_{};  ///< of the thread that runs
-  // with statistics only: how often a thread came to an instruction, and which sectors a warp reached
+  access_record me_{};  ///< the access of the running thread
+  // with statistics only: each thread's executions of each instruction, and each warp's sectors
   std::vector<std::uint32_t> seen_;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> sectors_;
 
@@ -120,7 +121,7 @@ class launch_run {
   }
   registers registers_of(thread_state const& t) const { return {t.mine, kernel_.constants.data()}; }
 
-  // ---- Threads of a block ---------------------------------------------------------------------------
+  // ---- Threads of a block -----------------------------------------------------------------------
 
   void run_block(std::uint32_t block) {
     block_ = block;
@@ -143,7 +144,7 @@ class launch_run {
     std::shuffle(order.begin(), order.end(), random);
   }
 
-  /// Until all its threads wait for the block or have ended.
+  /// Runs until all its threads wait for the block or have ended.
   void run_warp(unsigned warp) {
     auto const first = warp * lanes_of_warp;
     auto const lanes = std::min<std::size_t>(lanes_of_warp, threads_.size() - first);
@@ -169,7 +170,7 @@ class launch_run {
     }
   }
 
-  /// Returns how many instructions it executed, until it waits or ends.
+  /// Runs until the thread waits or ends. Returns the number of instructions.
   std::uint64_t run_thread(thread_state& t) {
     registers const r = registers_of(t);
     instruction const* const code = kernel_.code.data();
@@ -253,12 +254,12 @@ class launch_run {
       case lanemask_eq: return bit;
       case lanemask_ge: return 0xffffffff & ~(bit - 1);
       case lanemask_gt: return 0xffffffff & ~(2 * bit - 1);
-      case clock: return clock_now += 100'000'000;  // who waits for it waits for a few instructions
+      case clock: return clock_now += 100'000'000;  // a wait for the clock takes a few instructions
     }
     return 0;
   }
 
-  // ---- Warps ----------------------------------------------------------------------------------------
+  // ---- Warps ------------------------------------------------------------------------------------
 
   static std::uint32_t mask_of(registers r, instruction const& n) {
     switch (n.op->what) {
@@ -268,7 +269,7 @@ class launch_run {
     }
   }
 
-  /// What `t` waits for, if all whom its mask names have come.
+  /// The barrier of `t`, if all lanes of its mask have arrived.
   bool meet(thread_state& t, std::size_t first, std::size_t lanes) {
     instruction const& n = kernel_.code[static_cast<std::size_t>(t.at)];
     std::uint32_t const mask = mask_of(registers_of(t), n);
@@ -362,9 +363,9 @@ class launch_run {
     for (thread_state const* const t : all) registers_of(*t).put(n.results[0], found);
   }
 
-  // ---- Barriers -------------------------------------------------------------------------------------
+  // ---- Barriers ---------------------------------------------------------------------------------
 
-  /// Lets those through who wait for each other. False if all threads have ended.
+  /// Releases the threads of a complete barrier. False if all threads have ended.
   bool open_barrier() {
     thread_state const* one = nullptr;
     std::size_t ended = 0;
@@ -374,7 +375,8 @@ class launch_run {
       else if (!one)
         one = &t;
     if (!one) return false;
-    // barriers that name fewer threads than the block has may be passed by some while others wait
+    // some threads may pass a barrier that names fewer threads than the block has, while the rest
+    // waits
     for (thread_state const& t : threads_)
       if (t.is == status::waits_for_block && pass(t)) return true;
     std::size_t waiting = 0;
@@ -423,7 +425,7 @@ class launch_run {
     std::fill(epoch_of_warp_.begin(), epoch_of_warp_.end(), epoch_of_all_);
     std::fill(warp_syncs_.begin(), warp_syncs_.end(), 0u);
   }
-  /// Of the warps all of whose lanes are there.
+  /// Begins an epoch of the warps whose lanes have all arrived.
   void begin_epoch_of(std::vector<thread_state*> const& some) {
     std::vector<std::size_t> lanes(warp_syncs_.size());
     for (thread_state const* const t : some) ++lanes[t->number / lanes_of_warp];
@@ -435,17 +437,18 @@ class launch_run {
       warp_syncs_[warp] = 0;
     }
   }
-  /// Whether a barrier is between an earlier access, of this block, and all that this thread does now.
+  /// Whether a barrier separates an earlier access of this block from the current access of this
+  /// thread.
   bool barrier_since(access_record const& before) const {
     if (before.epoch < epoch_of_all_) return true;
     if (before.epoch >= me_.epoch || before.epochs) return false;
     std::uint32_t const met = warps_of_epoch_.at(me_.epoch);
     if (!before.warps) return met >> before.thread / lanes_of_warp & 1;
-    auto const others = warps_of_epoch_.find(before.epoch);  // not there: all
+    auto const others = warps_of_epoch_.find(before.epoch);  // not found: all warps
     return others != warps_of_epoch_.end() && (others->second & ~met) == 0;
   }
 
-  // ---- Memory ---------------------------------------------------------------------------------------
+  // ---- Memory -----------------------------------------------------------------------------------
 
   access_record record_of(thread_state const& t) const {
     access_record record{};
@@ -455,7 +458,7 @@ class launch_run {
     return record;
   }
 
-  /// The bytes that `n` is about, after all checks.
+  /// The address of the bytes that `n` accesses, after all checks.
   std::byte* reach(thread_state const& t, registers r, instruction const& n) {
     std::uint64_t address = static_cast<std::uint64_t>(n.offset);
     if (n.has_base) address += r.raw(n.base);
@@ -554,7 +557,7 @@ class launch_run {
     report::get().add(what, detail, kernel_, static_cast<std::size_t>(&n - kernel_.code.data()));
   }
 
-  /// Whether nothing orders an earlier access and one of this thread now.
+  /// Whether an earlier access and the current one of this thread are unordered.
   template <bool is_shared> bool conflicts(access_record const& before) const {
     if (before.epoch < first_epoch_) return false;
     if (before.epoch < first_of_block_ || before.elsewhere) return !is_shared;
@@ -564,7 +567,7 @@ class launch_run {
     if (before.warp_syncs < me_.warp_syncs) return false;
     return before.lanes || before.thread != me_.thread;
   }
-  /// One record for an earlier access and this one, which are of the same kind.
+  /// One record for an earlier access and the current one, which are of the same kind.
   template <bool is_shared>
   access_record joined(access_record const& before, access_record mine) const {
     if (before.epoch < first_epoch_) return mine;
@@ -578,7 +581,8 @@ class launch_run {
     return mine;
   }
 
-  /// Sectors of 32 bytes that the lanes of a warp reach together, as far as they are in step.
+  /// Counts the sectors of 32 bytes that the lanes of a warp access together while they run in
+  /// step.
   void count_sectors(thread_state const& t, instruction const& n, std::uint64_t address,
                      std::uint64_t size) {
     auto const place = static_cast<std::size_t>(&n - kernel_.code.data());

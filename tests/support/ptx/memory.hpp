@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Memory of the device, and what is known of every byte: who touched it last.
+/// Memory of the device, and the last accesses of every byte.
 
 #include <sys/mman.h>
 
@@ -13,18 +13,18 @@
 
 namespace hcomp::ptx {
 
-/// Who touched a byte, and when. An epoch is a stretch of the warps of one thread block, or of some of
-/// them, between two barriers at which they meet; epochs of all blocks and launches are numbered in the
-/// order in which they begin, from 2 on.
+/// The last access of a byte. An epoch is the work of the warps of one thread block, or of some of
+/// them, between two barriers at which they meet. Epochs of all blocks and launches are numbered in
+/// the order of their begin, from 2 on.
 struct access_record {
-  std::uint64_t epoch : 38;       ///< 0: nobody; 1: the host, or a copy
-  std::uint64_t warp_syncs : 11;  ///< that the warp had passed in this epoch
+  std::uint64_t epoch : 38;       ///< 0: never; 1: by the host, or a copy
+  std::uint64_t warp_syncs : 11;  ///< syncs of the warp in this epoch before the access
   std::uint64_t thread : 10;
   std::uint64_t atomic : 1;
-  std::uint64_t lanes : 1;      ///< other lanes of the warp, too, since its last synchronisation
-  std::uint64_t warps : 1;      ///< other warps, too, in this epoch
-  std::uint64_t epochs : 1;     ///< warps in other epochs, too, that have not met this one since
-  std::uint64_t elsewhere : 1;  ///< other blocks, too, in this launch
+  std::uint64_t lanes : 1;      ///< also other lanes of the warp, since its last synchronisation
+  std::uint64_t warps : 1;      ///< also other warps, in this epoch
+  std::uint64_t epochs : 1;     ///< also warps in other epochs that have not met this one since
+  std::uint64_t elsewhere : 1;  ///< also other blocks, in this launch
 };
 static_assert(sizeof(access_record) == 8);
 
@@ -32,7 +32,8 @@ struct byte_history {
   access_record written, read;
 };
 
-/// Histories of a range of bytes. Zero, and no memory until they are touched.
+/// Access records of a range of bytes. They start as zero, and take no memory until they are
+/// touched.
 class histories {
  public:
   explicit histories(std::size_t bytes) : size_(bytes * sizeof(byte_history)) {
@@ -62,7 +63,7 @@ struct allocation {
   histories bytes;
 
   std::uint64_t end() const { return begin + size; }
-  /// The host writes managed and pinned memory without anybody's notice.
+  /// The host can write managed and pinned memory undetected.
   bool is_tracked() const { return kind == memory_kind::device; }
 };
 
@@ -75,14 +76,14 @@ class device_memory {
     return *place;
   }
   bool remove(std::uint64_t begin) { return all_.erase(begin) > 0; }
-  /// The one that `address` is in, or null.
+  /// The allocation that contains `address`, or null.
   allocation* find(std::uint64_t address) const {
     auto after = all_.upper_bound(address);
     if (after == all_.begin()) return nullptr;
     auto& found = *std::prev(after)->second;
     return address < found.end() ? &found : nullptr;
   }
-  /// The last one that begins at `address` or before, or null.
+  /// The last allocation that begins at or before `address`, or null.
   allocation const* before(std::uint64_t address) const {
     auto after = all_.upper_bound(address);
     return after == all_.begin() ? nullptr : std::prev(after)->second.get();
@@ -91,13 +92,13 @@ class device_memory {
     return find(reinterpret_cast<std::uintptr_t>(pointer));
   }
 
-  /// Says that a copy or the host wrote these bytes.
+  /// Records that a copy or the host wrote these bytes.
   void set_written(void const* to, std::size_t size) const {
     if (allocation* const there = find(to); there && there->is_tracked())
       for (std::size_t i = 0, at = offset(*there, to); i < size && at + i < there->size; ++i)
         there->bytes.data()[at + i] = by_host(true);
   }
-  /// A copy on the device copies what was never written as such.
+  /// Copies the records, too: bytes that were never written remain so after a copy on the device.
   void copy_history(void const* to, void const* from, std::size_t size) const {
     allocation *const there = find(to), *const here = find(from);
     if (!there || !there->is_tracked()) return;

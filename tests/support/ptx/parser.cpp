@@ -1,5 +1,5 @@
 /// @file
-/// From PTX text to kernels: statements, declarations, operands.
+/// Translates PTX text to kernels: statements, declarations, operands.
 
 #include <algorithm>
 #include <cctype>
@@ -28,7 +28,7 @@ std::string trimmed(std::string_view text) {
   return std::string(text);
 }
 
-/// At commas outside of brackets.
+/// Splits at commas outside of brackets.
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
   int depth = 0;
@@ -73,7 +73,7 @@ struct statement {
   int line;
 };
 
-/// Text in pieces: statements without their semicolons, labels with their colons, braces.
+/// Splits the text: statements without their semicolons, labels with their colons, braces.
 class reader {
  public:
   explicit reader(std::string_view text) : text_(without_comments(text)) {}
@@ -102,7 +102,7 @@ class reader {
         step();
         break;
       }
-      // a brace that begins a body, not a vector or the values of a variable
+      // a brace that begins a body, unlike that of a vector or of a variable's values
       bool const begins_body = c == '{' && depth == 0 && is_head(one.text);
       if (begins_body) break;
       one.text += c;
@@ -197,7 +197,7 @@ class parser {
     for (auto const& one : kernels_) parse_kernel(one);
     for (auto& one : program_.kernels) {
       one.shared_bytes = rounded_up(shared_bytes_, 16);
-      auto const begin = [&](std::uint64_t value) {  // of dynamic memory, now that it is known
+      auto const begin = [&](std::uint64_t value) {  // of dynamic shared memory, which is known now
         return value - dynamic_shared < most_shared ? value - dynamic_shared + one.shared_bytes
                                                     : value;
       };
@@ -210,8 +210,8 @@ class parser {
   }
 
  private:
-  /// Stands for the place of dynamic shared memory until all static variables are known: no power of
-  /// two or other number that programs have.
+  /// Placeholder for the address of dynamic shared memory until all static variables are known: a
+  /// number that no program uses.
   static constexpr std::uint64_t dynamic_shared = 0xd7a2'9c41'58b0'0000, most_shared = 1 << 20;
 
   /// A kernel, or a function that kernels call.
@@ -224,7 +224,7 @@ class parser {
   };
   struct symbol {
     std::uint64_t value;
-    bool is_local = false;  ///< in local memory: also arguments and results of calls
+    bool is_local = false;  ///< in local memory, like arguments and results of calls
     std::size_t bytes = 0;
   };
 
@@ -245,13 +245,14 @@ class parser {
     std::string result;
     std::unordered_map<std::string, symbol> symbols;
   };
-  std::unordered_map<std::string, linked> linked_;  ///< functions that it calls
+  std::unordered_map<std::string, linked> linked_;  ///< the functions that it calls
   std::vector<std::pair<std::size_t, std::string>> calls_;
 
   // of the kernel, or of a function that it calls
   source const* source_ = nullptr;
   std::unordered_map<std::string, symbol> symbols_;
-  std::vector<std::unordered_map<std::string, std::string>> scopes_;  ///< registers of braces
+  std::vector<std::unordered_map<std::string, std::string>> scopes_;  ///< registers declared inside
+                                                                      ///< braces
   std::unordered_map<std::string, int> labels_;
   std::vector<std::pair<std::size_t, std::string>> branches_;
   std::uint32_t unused_bytes_ = 0;
@@ -290,8 +291,8 @@ class parser {
     }
   }
 
-  /// [.visible] .entry name(parameters) .maxntid 128, 1, 1 or .func (result) name(parameters), and its
-  /// body, if it is no mere declaration.
+  /// [.visible] .entry name(parameters) .maxntid 128, 1, 1 or .func (result) name(parameters), and
+  /// its body, unless it is only a declaration.
   void read_function(statement const& head, bool is_kernel) {
     source one;
     one.is_kernel = is_kernel;

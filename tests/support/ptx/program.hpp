@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// PTX as the machine executes it: names are resolved, operands are numbers of registers.
+/// PTX in executable form: names are resolved, operands are indices of registers.
 
 #include <array>
 #include <bit>
@@ -19,22 +19,22 @@ namespace hcomp::ptx {
 struct instruction;
 struct memory_access;
 
-/// The text is not PTX that the machine knows.
+/// The text is not PTX that the machine supports.
 struct parse_error : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-/// Where an operand is: register `place` of the thread, or constant `~place` of the function.
+/// Location of an operand: register `place` of the thread, or constant `~place` of the function.
 using place = std::int32_t;
 
-/// The registers of a thread and the constants of its function: what most instructions need.
+/// The registers of a thread and the constants of its function: the operands of most instructions.
 struct registers {
   std::uint64_t* mine;
   std::uint64_t const* constants;
 
   std::uint64_t raw(place p) const { return p >= 0 ? mine[p] : constants[~p]; }
 
-  /// A register holds a value in its lowest bits; those above are ignored.
+  /// A register holds a value in its lowest bits. The bits above are ignored.
   template <class T> T get(place p) const {
     std::uint64_t const bits = raw(p);
     if constexpr (std::is_same_v<T, bool>)
@@ -46,7 +46,7 @@ struct registers {
     else
       return static_cast<T>(bits);
   }
-  /// Integers are extended to 64 bits, as loads and conversions to wider registers do.
+  /// Integers are extended to 64 bits, as by loads and conversions to wider registers.
   template <class T> void put(place p, T value) const {
     if constexpr (std::is_same_v<T, float>)
       mine[p] = std::bit_cast<std::uint32_t>(value);
@@ -59,29 +59,29 @@ struct registers {
   }
 };
 
-/// What the machine does with an instruction.
+/// The machine's action for an instruction.
 enum class step : std::uint8_t {
   compute,   ///< `execute` on registers alone
   load,      ///< `access` at an address, then registers
-  store,     ///< the same, other direction
-  atomic,    ///< both
-  prefetch,  ///< `access` does nothing; there has to be memory
+  store,     ///< the same in the other direction
+  atomic,    ///< load and store
+  prefetch,  ///< `access` does nothing, but the memory must exist
   branch,    ///< to `target`
-  call,      ///< the same, and back by `return_`
+  call,      ///< to `target`, and back by `return_`
   return_,
-  copy,          ///< bytes of local memory: an argument or a result of a call
+  copy,          ///< copies bytes of local memory: an argument or a result of a call
   exit,          ///< the thread ends
   trap,          ///< the program ends
-  special,       ///< a special register, which the first argument names
+  special,       ///< reads a special register, which the first argument names
   shared_base,   ///< cvta.shared: an offset in a window becomes a generic address
   local_base,    ///< cvta.local
-  remove_base,   ///< cvta.to.*: the other way round
+  remove_base,   ///< cvta.to.*: the reverse
   is_space,      ///< isspacep
-  warp_barrier,  ///< bar.warp.sync; from here to match: all named lanes of the warp have to come
+  warp_barrier,  ///< bar.warp.sync; from here to match: all named lanes of the warp have to arrive
   shuffle,
   vote,
   redux,
-  block_barrier,        ///< bar.sync; all threads of the block, or a number of them
+  block_barrier,        ///< bar.sync; all threads of the block, or a given number
   block_barrier_reduce  ///< bar.red
 };
 
@@ -94,7 +94,7 @@ enum class special_register : std::uint8_t {
   ctaid,
   nctaid,
   one,   ///< sizes of the second and third dimension
-  zero,  ///< places in them
+  zero,  ///< indices in them
   laneid,
   warpid,
   lanemask_lt,
@@ -110,11 +110,11 @@ struct operation {
   step what = step::compute;
   void (*execute)(registers, instruction const&) = nullptr;             ///< compute
   void (*access)(registers, instruction const&, std::byte*) = nullptr;  ///< load, store, atomic
-  bool has_result = true;  ///< what comes first is written
-  int arguments = 0;       ///< beside addresses and results
+  bool has_result = true;  ///< the first operand is written
+  int arguments = 0;       ///< without addresses and results
   space where = space::generic;
   int bytes = 0;  ///< of memory
-  int mode = 0;   ///< what else tells shuffles, votes and reductions apart
+  int mode = 0;   ///< variant of a shuffle, vote or reduction
 };
 
 struct instruction {
@@ -126,19 +126,19 @@ struct instruction {
   bool has_address = false, has_base = false;
   space where = space::generic;
   place base = 0;
-  std::int64_t offset = 0;         ///< beside the base; symbols are numbers here
-  std::uint32_t unused_bytes = 0;  ///< bits for bytes of a vector that nobody uses, by a pragma
+  std::int64_t offset = 0;         ///< added to the base; symbols are numbers here
+  std::uint32_t unused_bytes = 0;  ///< bits for bytes of a vector that are unused, by a pragma
   std::int32_t target = -1;
   std::int32_t line = 0;
-  mutable void* last_allocation = nullptr;  ///< which most threads reach, too
+  mutable void* last_allocation = nullptr;  ///< cache: most threads access the same one
 };
 
 struct parameter {
   std::size_t offset, bytes;
 };
 
-/// One kernel, with the functions that it calls behind it. They have registers of their own, so that
-/// none can call itself; what they are given and return is in local memory.
+/// One kernel, followed by the functions that it calls. Each function has its own registers, so
+/// recursion is impossible. Arguments and results are in local memory.
 struct kernel {
   std::string name;
   std::vector<instruction> code;
@@ -146,8 +146,8 @@ struct kernel {
   std::vector<std::uint64_t> constants;
   std::vector<parameter> parameters;
   std::size_t parameter_bytes = 0, register_count = 0, local_bytes = 0;
-  unsigned max_threads = 0;  ///< 0: as many as the device has
-  /// Static shared memory of the module; dynamic memory comes behind it.
+  unsigned max_threads = 0;  ///< 0: the device's limit
+  /// Static shared memory of the module. Dynamic memory follows it.
   std::size_t shared_bytes = 0;
 };
 
@@ -156,7 +156,7 @@ struct program {
   std::unordered_map<std::string, kernel*> by_name;
   struct variable {
     std::string name;
-    std::vector<std::byte> bytes;  ///< 16 more than there are, for alignment
+    std::vector<std::byte> bytes;  ///< 16 spare bytes for alignment
     std::size_t begin, size;
   };
   std::deque<variable> globals;
@@ -165,7 +165,7 @@ struct program {
 /// @throws parse_error  with the line
 program parse(std::string_view text);
 
-/// The operation that is called `mnemonic`, with all its suffixes; null if there is none.
+/// The operation called `mnemonic`, with all its suffixes; null if it does not exist.
 operation const* find_operation(std::string const& mnemonic);
 
 }  // namespace hcomp::ptx

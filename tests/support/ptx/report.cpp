@@ -8,11 +8,11 @@
 namespace hcomp::ptx {
 namespace {
 
-/// Findings that are meant to be, and why they do no harm.
+/// Expected findings, and the reasons why they are harmless.
 struct expectation {
   finding what;
-  char const* detail;  ///< how the finding's begins
-  char const* kernel;  ///< in its name
+  char const* detail;  ///< begin of the finding's text
+  char const* kernel;  ///< part of its name
   char const* why;
 };
 constexpr char const* whole_words =
@@ -60,7 +60,7 @@ options const& options::get() {
 }
 
 report& report::get() {
-  static auto& one = *new report;  // outlives everybody who reports
+  static auto& one = *new report;  // outlives all its users
   return one;
 }
 

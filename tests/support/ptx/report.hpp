@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the machine says about a program: errors that end it, findings that make it fail, figures.
+/// Reports of the machine on a program: errors that end it, findings that make it fail, statistics.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace hcomp::ptx {
 
-/// What is set for a run, by environment variables.
+/// Settings of a run, from environment variables.
 ///
 /// | HCOMP_PTX_... | |
 /// |---|---|
 /// | CHECKS=0 | no checks for races and uninitialised bytes: faster |
 /// | ORDER=0, 1, 2 | blocks, warps and lanes run in their order, in reverse, or shuffled |
-/// | SEED=n | of ORDER=2 |
-/// | MULTIPROCESSORS=n | how many there are, for who asks: 1 |
-/// | EAGER=1 | streams run at once, and not when they are waited for |
-/// | STATS=1 | what each kernel executed, as a table at the end, and expected findings; much slower |
-/// | LONG=1 | read by tests/gpu: all cases, not a choice of them |
+/// | SEED=n | seed of ORDER=2 |
+/// | MULTIPROCESSORS=n | the number that the device reports; default 1 |
+/// | EAGER=1 | streams run at once, instead of when a caller waits for them |
+/// | STATS=1 | table of each kernel's statistics, and expected findings; much slower |
+/// | LONG=1 | read by tests/gpu: all cases instead of a selection |
 struct options {
   bool checks, eager, stats;
   int order;
@@ -35,7 +35,7 @@ struct options {
 
 enum class finding { race, uninitialised };
 
-/// Findings, figures, and the program's end.
+/// Findings, statistics, and the program's end.
 class report {
  public:
   static report& get();
@@ -44,19 +44,19 @@ class report {
   [[noreturn]] static void fail(std::string const& what);
 
   void add(finding what, std::string const& detail, kernel const& in, std::size_t at);
-  /// What a launch did. With none, the kernel is in the table nevertheless.
+  /// Adds the statistics of a launch. Without them, only lists the kernel in the table.
   void add(kernel const& in, stats const& did = {}) {
     stats_[in.name] += did;
     since_taken_ += did;
   }
-  /// What all launches did since the last call.
+  /// Statistics of all launches since the last call.
   stats take_stats() {
     counts_sectors_ = true;
     return std::exchange(since_taken_, {});
   }
-  /// Bytes and sectors take long to count.
+  /// Counting bytes and sectors is slow.
   bool counts_sectors() const { return counts_sectors_ || options::get().stats; }
-  /// Prints all of it. Returns whether there is anything that is not expected.
+  /// Prints the report. Returns whether it has unexpected findings.
   bool finish() const;
 
  private:
@@ -70,7 +70,7 @@ class report {
   bool counts_sectors_ = false;
 };
 
-/// `name` as people write it.
+/// The demangled C++ name.
 std::string demangled(std::string const& name);
 
 }  // namespace hcomp::ptx

@@ -1,9 +1,9 @@
 /// @file
-/// The part of the CUDA runtime that tests/gpu calls, as a library that takes its place: kernels are
-/// executed from the PTX that the program carries.
+/// The part of the CUDA runtime that tests/gpu calls, as a replacement library. It executes kernels
+/// from the PTX in the program.
 ///
-/// Streams are lazy: what they are given is done when somebody waits for it, so that a program which
-/// reads a result too early finds the old bytes. One device, one host thread in the library at a time.
+/// Streams are lazy: work runs only when a caller waits for it, so that a program that reads a
+/// result too early finds the old bytes. One device; one host thread in the library at a time.
 
 #include <cuda_runtime_api.h>
 
@@ -38,7 +38,7 @@ constexpr std::size_t device_bytes = std::size_t{64} << 30;
 
 using work = std::function<void()>;
 
-/// Work in the order in which it was given.
+/// Work in the order of submission.
 struct stream {
   std::deque<work> waiting;
   std::vector<work>* captured = nullptr;
@@ -61,7 +61,7 @@ struct stream {
   }
 };
 
-/// How often it was recorded, how often that was done, and where and when last.
+/// Counts of records and of completed records, and the stream and time of the last one.
 struct event {
   std::uint64_t recorded = 0, done = 0, asked = 0;
   std::chrono::steady_clock::time_point at{};
@@ -81,7 +81,7 @@ struct module {
   std::unique_ptr<program> parsed;  ///< at the first launch
 };
 
-/// All state of the library; never destroyed, because nobody knows who calls it last.
+/// All state of the library. Never destroyed, because the last caller is unknown.
 struct state {
   std::mutex mutex;
   device_memory memory;
@@ -107,7 +107,7 @@ thread_local cudaError_t last_error = cudaSuccess;
 
 cudaError_t failed(cudaError_t code) { return last_error = code; }
 
-// ---- Kernels ----------------------------------------------------------------------------------------
+// ---- Kernels ------------------------------------------------------------------------------------
 
 template <class T> T field(char const* at) {
   T value;
@@ -115,8 +115,8 @@ template <class T> T field(char const* at) {
   return value;
 }
 
-/// The PTX for the newest architecture in a fat binary. Its layout is not documented: a header of 16
-/// bytes (magic number, size of the header at 6, size of what follows at 8), then entries of kind (1 is
+/// The PTX for the newest architecture in a fat binary. The layout is undocumented: a header of 16
+/// bytes (magic number, size of the header at 6, size of the rest at 8), then entries of kind (1 is
 /// PTX), size of the header at 4, size of the rest at 8, architecture at 28, flags at 40.
 std::string_view ptx_of(char const* fat) {
   if (field<std::uint32_t>(fat) != 0xba55ed50)
@@ -180,7 +180,7 @@ cudaError_t give_launch(void const* host_function, dim3 grid, dim3 block, void**
   return cudaSuccess;
 }
 
-// ---- Memory -----------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 
 cudaError_t allocate(void** to, std::size_t bytes, memory_kind kind) {
   std::lock_guard const lock(all().mutex);
@@ -218,7 +218,7 @@ bool is_on_device(void const* memory) {
   allocation const* const there = all().memory.find(memory);
   return there && there->kind != memory_kind::pinned;
 }
-/// Whether the direction that is named is the one of the addresses.
+/// Whether the given direction matches the addresses.
 bool is_right(void const* to, void const* from, cudaMemcpyKind kind) {
   switch (kind) {
     case cudaMemcpyHostToDevice: return is_on_device(to) && !is_on_device(from);
@@ -269,7 +269,7 @@ thread_local call_configuration configuration;
 
 extern "C" {
 
-// ---- What nvcc's host code calls --------------------------------------------------------------------
+// ---- What nvcc's host code calls ----------------------------------------------------------------
 
 void** __cudaRegisterFatBinary(void* wrapper) {
   std::lock_guard const lock(all().mutex);
@@ -306,7 +306,7 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t code, dim3 grid, dim3 block, void** 
   return give_launch(code, grid, block, arguments, shared, on);
 }
 
-// ---- Kernels and the device -------------------------------------------------------------------------
+// ---- Kernels and the device ---------------------------------------------------------------------
 
 cudaError_t cudaLaunchKernel(void const* host, dim3 grid, dim3 block, void** arguments,
                              std::size_t shared, cudaStream_t on) {
@@ -384,7 +384,7 @@ void hcomp_ptx_take_stats(stats* found) {
   *found = report::get().take_stats();
 }
 
-// ---- Memory -----------------------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------------------
 
 cudaError_t cudaMalloc(void** to, std::size_t bytes) {
   return allocate(to, bytes, memory_kind::device);
@@ -419,7 +419,7 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
   std::lock_guard const lock(all().mutex);
   if (auto const code = refuse_copy("cudaMemcpyAsync", to, from, bytes, kind)) return code;
   stream& s = all().of(on);
-  if (is_pageable(from)) {  // CUDA has read it on return
+  if (is_pageable(from)) {  // CUDA has read pageable memory on return
     auto const* const first = static_cast<std::byte const*>(from);
     s.give(
         [=, bytes_now = std::vector(first, first + bytes)] { copy(to, bytes_now.data(), bytes); });
@@ -436,7 +436,7 @@ cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t
   return give_memset(to, value, bytes, on);
 }
 
-// ---- Streams, events, graphs ------------------------------------------------------------------------
+// ---- Streams, events, graphs --------------------------------------------------------------------
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* handle, unsigned) {
   std::lock_guard const lock(all().mutex);
@@ -489,7 +489,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
   });
   return cudaSuccess;
 }
-/// Who asks again and again gets further.
+/// Repeated queries make progress.
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   std::lock_guard const lock(all().mutex);
   auto& one = **reinterpret_cast<event_handle*>(handle);
@@ -512,7 +512,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
   });
   return cudaSuccess;
 }
-/// Of the machine, which says nothing about a GPU.
+/// Time of the machine, unrelated to a GPU's.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   std::lock_guard const lock(all().mutex);
   auto const& first = **reinterpret_cast<event_handle*>(begin);

@@ -1,26 +1,26 @@
 #pragma once
 /// @file
-/// What the PTX machine counts, for reports and for programs that run on it.
+/// Statistics of the PTX machine, for reports and for programs that run on it.
 
 #include <cstdint>
 
 namespace hcomp::ptx {
 
-/// What kernels did.
+/// Statistics of kernels.
 struct stats {
   std::uint64_t launches = 0, threads = 0, barriers = 0;
   std::uint64_t warp_steps = 0;    ///< shuffles, votes and barriers of warps
   std::uint64_t instructions = 0;  ///< of all threads
-  /// 32 for each that a warp executes: from one synchronisation to the next as many as the lane with
-  /// the most of them, so that a lane that works alone counts as 32. Lanes on different paths of
-  /// equal length count as if they were on one.
+  /// 32 per instruction of a warp. From one synchronisation to the next, the number of
+  /// instructions of a warp is that of its busiest lane, so a lane that works alone counts as 32.
+  /// Lanes on different paths of equal length count as if on one path.
   std::uint64_t issued = 0;
   std::uint64_t loaded_bytes = 0, stored_bytes = 0;  ///< of global memory
-  /// Of 32 bytes of global memory: those that the lanes of a warp reach by one instruction count
-  /// once, those that they reach by several as often.
+  /// Sectors of 32 bytes of global memory. A sector counts once per instruction of a warp, for all
+  /// its lanes.
   std::uint64_t loaded_sectors = 0, stored_sectors = 0;
   std::uint64_t local = 0, shared = 0;  ///< accesses of threads
-  double seconds = 0;                   ///< that the machine took
+  double seconds = 0;                   ///< run time of the machine
 
   stats& operator+=(stats const& other) {
     launches += other.launches, threads += other.threads, barriers += other.barriers;
@@ -34,9 +34,9 @@ struct stats {
 
 }  // namespace hcomp::ptx
 
-/// Where programs find the next function, by dlsym: there is none without the machine.
+/// Name of the next function, for dlsym. It exists only on the machine.
 #define HCOMP_PTX_TAKE_FIGURES "hcomp_ptx_take_figures"
 
-/// What all kernels did since the last call, into `found`. Sectors and bytes are counted from the
-/// first call on.
+/// Writes the statistics of all kernels since the last call to `found`. Counts sectors and bytes
+/// from the first call on.
 extern "C" void hcomp_ptx_take_stats(hcomp::ptx::stats* found);
