@@ -1,8 +1,7 @@
 // optimise sanitized: -O1
 /// @file
 /// LHC with index and sketch in one phase: complete and exact for every prediction, and in one
-/// phase
-/// once the rounds before predict the next one.
+/// phase once the rounds before predict the next one.
 
 #include <doctest/doctest.h>
 

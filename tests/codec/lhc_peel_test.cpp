@@ -1,8 +1,7 @@
 // optimise sanitized: -O1
 /// @file
 /// The sketch of LHC and its peeling. C1, C2, ...: reference numbers for the method, from theory
-/// and
-/// from independent simulations.
+/// and from independent simulations.
 
 #include <doctest/doctest.h>
 

@@ -148,7 +148,7 @@ struct watcher {
 }  // namespace
 
 TEST_CASE(
-    "running_costs: the first strategy is the one that choose ranks first, without congestion") {
+    "running_costs: the first strategy is the one that choose ranks first, if none crowds links") {
   auto rings = allowed;
   rings.algorithms = {algorithm::from("ring")};
   for (double const link : {no_limit, gbit10, gbit, mbit100, mbit10}) {
@@ -163,7 +163,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("running_costs: congestion counts where messages take the time, not where bytes do") {
+TEST_CASE(
+    "running_costs: chooses the ring for long vectors, and crowds links only for short ones") {
   auto const kind = [](double link, std::size_t count) {
     running_costs const running(costs_with(link), ranks, count, {.codecs = {"identity"}},
                                 few_segments);

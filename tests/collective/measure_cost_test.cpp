@@ -113,7 +113,7 @@ TEST_CASE("measure_costs: sizes of codecs are those for the total weight that th
   });
 }
 
-TEST_CASE("measure_codec: works in one process, as one rank of the given number of ranks") {
+TEST_CASE("measure_codec: one process measures a codec for any number of ranks") {
   host_executor executor;
   for (int const ranks : {1, 2, 9, 1024, 1025}) {
     CAPTURE(ranks);

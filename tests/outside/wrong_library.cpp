@@ -1,7 +1,6 @@
 /// @file
 /// Shared libraries that a user may load by mistake: of another hcomp version, with a codec whose
-/// name
-/// is taken, without codecs.
+/// name is taken, without codecs.
 
 #include <hcomp/codec_library.hpp>
 #include <stdexcept>

@@ -708,9 +708,8 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
   }
 }
 
-/// A narrow message has the bytes that narrow_bits() announces, and decodes to the original: for
-/// every weight, at any address, and in every group. The law does not apply to other codecs than
-/// Narrowable ones.
+/// A narrow message has narrow_bytes(header) bytes, and widens to the original block: for every
+/// weight, at any address, and in every group. Codecs that are not Narrowable pass.
 template <class C> void narrow() {
   if constexpr (hcomp::Narrowable<C>) {
     using T = typename C::value_type;
