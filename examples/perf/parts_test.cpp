@@ -416,7 +416,7 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--codec", "inceptionn:6", "--type", "double"},
        "--codec inceptionn:6, --type double: no codec is called 'inceptionn'; hcomp has: ");
   says({"--codec", "inceptionn:15"}, "'E=15': E is a whole number from 1 to 14");
-  says({"--codec", "error_bounded"}, "it needs bound, most that a value of the sum may be off");
+  says({"--codec", "error_bounded"}, "it needs bound, largest error of a value of the result");
   for (std::string const bound : {"", "0", "-1e-3", "1e-3x", "inf"})
     says({"--codec", ("error_bounded:" + bound).c_str()}, "codec 'error_bounded:");
   says({"--codec", "inceptionn", "--algorithm", "recursive_doubling"},

@@ -103,8 +103,8 @@ TEST_CASE("codec names: invalid settings are refused, and the text lists the val
   CHECK(text_of("identity:4") == "codec 'identity:4': '4' is no key=value");
   CHECK(text_of("fp16:bits=4") == "codec 'fp16:bits=4': it has no key 'bits'; it has none");
   CHECK(text_of("error_bounded")
-            .starts_with("codec 'error_bounded': it needs bound, most that a value of the sum may "
-                         "be off: a number from "));
+            .starts_with("codec 'error_bounded': it needs bound, largest error of a value of "
+                         "the result: a number from "));
   // each setting is in range, but the combination is impossible
   CHECK(text_of("sparse:fixed=16") == "codec 'sparse:fixed=16': fixed is 0, 32 or 64, not 16");
   CHECK(text_of("thc:transform=100") ==
