@@ -344,10 +344,10 @@ TEST_CASE("concurrent_transport: wrong use is refused") {
          "start is for outside");
     auto done = over.start([] {});
     done.wait();
-    must(text([&] { done.wait(); }) == "started: wait of a collective that was waited for already",
+    must(text([&] { done.wait(); }) == "request: wait of a collective that was waited for already",
          "wait is once");
     must(text([&] { done.then([](hcomp::request<void>) {}).wait(); }) ==
-             "started: then of a collective that was waited for already",
+             "request: then of a collective that was waited for already",
          "then is once, too");
     must(text([&] {
            over.start([] {}).then([&](hcomp::request<void>) { over.isend(0, 0, {}); }).wait();
