@@ -1,5 +1,5 @@
-# A report of two ranks and 30 sums of each type in turns, of which every second one of int32 and every
-# third one of int64 was compared.
+# Checks the report of two ranks that alternate 30 all-reduces of int32 and int64. The report has a
+# comparison for every second call of int32 and every third call of int64.
 
 set(found "")
 foreach(i 0 1)

@@ -1,12 +1,13 @@
-/* A program that knows nothing of hcomp, with a device's memory: closed to everybody but copies by
- * libcuda, and an MPI that was called with it. Whoever else touches it ends the program (SIGSEGV).
+/* A program that does not use hcomp, with vectors in emulated device memory. Only copies by libcuda
+ * may access that memory; any other access ends the program with SIGSEGV. The MPI is CUDA-aware.
  *
- *   device LIBRARY [CASE]   where libcuda.so.1 is, which it loads after its first sum
+ *   device LIBRARY [CASE]   LIBRARY: the libcuda.so.1 to load after the first all-reduce
  *
- * Cases: pool, the memory is of a pool; unreadable and unwritable, on the last rank copies from the device,
- * or to it, fail; returning, they fail for a while and MPI's errors are returned.
+ * Cases: pool, the memory belongs to a pool; unreadable and unwritable, copies from the device or
+ * to the device fail on the last rank; returning, copies fail for a while and the program gets
+ * MPI's errors.
  *
- * MPI_THREAD_MULTIPLE is asked for.
+ * The program asks for MPI_THREAD_MULTIPLE.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ static float *device, *host; /* two vectors each */
 static void open_device(void) { mprotect(device, 2 * n * sizeof(float), PROT_READ | PROT_WRITE); }
 static void close_device(void) { mprotect(device, 2 * n * sizeof(float), PROT_NONE); }
 
-/* ---- MPI, which reaches the device: hcomp calls these, too ---------------------------------- */
+/* ---- MPI functions that read device memory: hcomp calls them, too --------------------------- */
 
 #define REAL(function) ((__typeof__(&function))dlsym(RTLD_NEXT, #function))
 #define REACHING(call)     \
@@ -55,11 +56,11 @@ int PMPI_Reduce_scatter_block(void const* send, void* receive, int count, MPI_Da
   REACHING(REAL(PMPI_Reduce_scatter_block)(send, receive, count, type, op, comm));
 }
 
-/* ---- What is summed ------------------------------------------------------------------------- */
+/* ---- Vectors and operations ----------------------------------------------------------------- */
 
 static float value(int r, int i) { return (float)((i * 7 + r * 5) % 11 - 5); }
 
-/* `from` becomes the input, `to` is spoiled. */
+/* Fills `from` with the input and `to` with garbage. */
 static void fill(float* from, float* to) {
   open_device();
   for (int i = 0; i < n; ++i) {
@@ -96,7 +97,7 @@ static void sum_of_devices(MPI_Comm comm) {
   MPI_Allreduce(host, y, n, MPI_FLOAT, MPI_SUM, comm);
   check("MPI_Allreduce from the host", y, 0, n);
 
-  /* by one rank alone: the others cannot see that */
+  /* on one rank only: the other ranks cannot see it */
   int const is_there = rank == ranks - 1;
   float *const from = is_there ? x : host, *const to = is_there ? y : host + n;
   fill(from, to);
@@ -116,7 +117,7 @@ static void sum_of_devices(MPI_Comm comm) {
   fill(from, to);
   MPI_Reduce_scatter_block(from, to, each, MPI_FLOAT, MPI_SUM, comm);
   check("MPI_Reduce_scatter_block", to, rank * each, each);
-  int* const counts = calloc((size_t)ranks, sizeof(int)); /* parts too different to be cut */
+  int* const counts = calloc((size_t)ranks, sizeof(int)); /* shards too unequal for segments */
   counts[0] = n - ranks + 1;
   for (int r = 1; r < ranks; ++r) counts[r] = 1;
   fill(from, to);
@@ -130,7 +131,7 @@ static void sum_of_devices(MPI_Comm comm) {
   MPI_Wait(&request, MPI_STATUS_IGNORE);
   check("MPI_Iallreduce", to, 0, n);
 
-  MPI_Request both[2]; /* at a time, and ended in another order */
+  MPI_Request both[2]; /* two concurrent requests, completed in another order */
   fill(x, NULL);
   fill(y, NULL);
   MPI_Iallreduce(MPI_IN_PLACE, x, n, MPI_FLOAT, MPI_SUM, comm, &both[0]);
@@ -153,7 +154,8 @@ static void sum_of_devices(MPI_Comm comm) {
 static void (*fail_reading)(int);
 static void (*fail_writing)(int);
 
-/* Whatever fails on one rank: all go on together, through trials and looks of when=faster. */
+/* Some calls fail on one rank: all ranks continue together, through trials and probes of
+ * when=faster. */
 static void sum_with_errors(MPI_Comm comm, int is_last) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   float *const x = device, *const y = device + n;

@@ -1,6 +1,6 @@
-# A report of device.c: sums of host memory were taken over, before and after libcuda was loaded, and so
-# were those with a buffer in a device's memory, whatever the function and the rank; or these were left to
-# MPI, all of them, where the rule says device=no or the last rank cannot read its own.
+# Checks a report of device.c. hcomp handled all-reduces of host memory before and after the program
+# loaded libcuda. It also handled calls with a device buffer, for every function and rank. If the
+# rule contains device=no, or the last rank cannot read its buffer, MPI handled all of these calls.
 
 set(left_because "")
 string(JSON sites LENGTH "${json}" sites)
@@ -9,7 +9,7 @@ foreach(i RANGE ${last})
   foreach(key function way why calls)
     string(JSON ${key} GET "${json}" sites ${i} ${key})
   endforeach()
-  string(REPLACE "MPIX_" "MPI_" function "${function}")  # what Open MPI 4 calls it
+  string(REPLACE "MPIX_" "MPI_" function "${function}")  # the name in Open MPI 4
   if(NOT way STREQUAL "MPI")
     math(EXPR of_${function} "0${of_${function}} + ${calls}")
   elseif(why MATCHES "^a buffer in a device's memory (that cannot be read|[(]device=no[)])$")

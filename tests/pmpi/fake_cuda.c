@@ -1,5 +1,5 @@
-/* What a process sees of libcuda.so.1: whose memory a pointer points to, and copies. That memory is
- * closed but for copies. */
+/* An emulated libcuda.so.1: pointer attributes and copies. Only its copies can access the
+ * emulated device memory. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <stdlib.h>
@@ -10,26 +10,26 @@ typedef unsigned long long device_pointer; /* CUdeviceptr */
 
 static char const *begin, *end;
 static int reading_failure, writing_failure, is_of_pool;
-static _Thread_local int contexts; /* that this thread has */
+static _Thread_local int contexts; /* of this thread */
 static int the_context;
-/* A copy to the device that has read all, and has not written. */
+/* A copy to the device that has read its source and has not written its destination. */
 static struct {
   device_pointer to;
   void* bytes;
   size_t count;
 } late;
 
-/* From now on this is the memory of a device: whole pages. */
+/* Makes these whole pages device memory from now on. */
 void fake_cuda_own(void const* memory, size_t bytes) {
   begin = memory;
   end = begin + bytes;
 }
-/* What copies return from now on. */
+/* Sets the result of copies from now on. */
 void fake_cuda_fail(int code) { reading_failure = writing_failure = code; }
-/* What copies from the device, or to it, return from now on. */
+/* Sets the result of copies from the device, or to the device, from now on. */
 void fake_cuda_fail_reading(int code) { reading_failure = code; }
 void fake_cuda_fail_writing(int code) { writing_failure = code; }
-/* From now on the memory is of a pool, which belongs to no context. This thread has one. */
+/* From now on the memory belongs to a pool, hence to no context. This thread has one context. */
 void fake_cuda_use_pool(void) {
   is_of_pool = 1;
   ++contexts;
@@ -42,7 +42,7 @@ static int is_inside(device_pointer pointer) {
 
 /* CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr) */
 int cuPointerGetAttribute(void* value, int attribute, device_pointer pointer) {
-  if (!is_inside(pointer)) return 1; /* INVALID_VALUE, as of memory that CUDA does not know */
+  if (!is_inside(pointer)) return 1; /* INVALID_VALUE: memory that CUDA does not know */
   if (attribute == 1 /* CONTEXT */)
     *(void**)value = is_of_pool ? NULL : &the_context;
   else if (attribute == 2 /* MEMORY_TYPE */)

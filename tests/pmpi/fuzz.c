@@ -1,13 +1,13 @@
-/* Random calls of all functions that the drop-in library stands in front of. The program knows
- * nothing of hcomp.
+/* Random calls of all functions that the drop-in library intercepts. The program does not use
+ * hcomp.
  *
- *   fuzz [CALLS [SEED [FIRST]]]      2000 calls, seed 1 and 0 unless given
+ *   fuzz [CALLS [SEED [FIRST]]]      default: 2000 calls, seed 1, FIRST 0
  *
- * With FIRST 1 the first sum on every communicator is a blocking one.
+ * With FIRST 1, the first all-reduce on every communicator is blocking.
  *
- * Vectors are whole numbers of which all sums are whole and small, so there is one right result,
- * whoever adds in which order; it must be there bit for bit, with what lies around every buffer as
- * it was. Ranks make the same calls, and finish requests each in an order of its own.
+ * All values and all partial results are small whole numbers. Therefore exactly one result is right
+ * in any order of additions, and the program compares every bit. Bytes around each buffer must keep
+ * their values. All ranks make the same calls; each rank completes its requests in its own order.
  */
 #include <mpi.h>
 #if defined(OPEN_MPI) && OMPI_MAJOR_VERSION < 5
@@ -32,14 +32,14 @@ static long step = 0;
 static int is_first_blocking = 0;
 static unsigned long long seed = 1;
 
-/* ---- Chance ----------------------------------------------------------------------------------- */
-static uint64_t mix(uint64_t x) { /* of splitmix64 */
+/* ---- Random numbers -------------------------------------------------------------------------- */
+static uint64_t mix(uint64_t x) { /* from splitmix64 */
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
   x = (x ^ x >> 27) * 0x94d049bb133111ebu;
   return x ^ x >> 31;
 }
-static uint64_t common, own; /* states: the same on all ranks; this rank's */
+static uint64_t common, own; /* generator states: equal on all ranks; of this rank only */
 static int draw(uint64_t* state, int choices) {
   *state = mix(*state);
   return (int)(*state >> 33) % choices;
@@ -57,10 +57,10 @@ static int draw_count(void) {
   }
 }
 
-/* ---- Vectors ---------------------------------------------------------------------------------- */
+/* ---- Vectors --------------------------------------------------------------------------------- */
 static MPI_Datatype type_of[] = {MPI_FLOAT, MPI_FLOAT, MPI_DOUBLE, MPI_INT};
 static int const size_of[] = {4, 4, 8, 4};
-static MPI_Op op_of[] = {MPI_SUM, MPI_SUM, MPI_SUM, MPI_MAX, MPI_OP_NULL /* our own sum */};
+static MPI_Op op_of[] = {MPI_SUM, MPI_SUM, MPI_SUM, MPI_MAX, MPI_OP_NULL /* user-defined */};
 
 static void our_sum(void* in, void* inout, int* n, MPI_Datatype* type) {
   for (int i = 0; i < *n; ++i)
@@ -72,7 +72,7 @@ static void our_sum(void* in, void* inout, int* n, MPI_Datatype* type) {
       ((int*)inout)[i] += ((int*)in)[i];
 }
 
-/* Value i of a rank; of some vectors most values are 0, of some all. */
+/* Value i of a rank. In some vectors most values are 0, in some vectors all. */
 static int value(uint64_t vector, int rank, int i) {
   uint64_t const hash = mix(vector ^ (uint64_t)rank << 32 ^ (uint64_t)i << 40 ^ (uint64_t)i);
   int const density = (int)(vector % 4);
@@ -97,7 +97,7 @@ static struct buffer make_buffer(size_t bytes, int value_bytes) {
   b.bytes = bytes;
   b.all_bytes = bytes + 2 * around;
   b.all = malloc(b.all_bytes);
-  b.data = b.all + around - value_bytes * i_draw(4); /* aligned for values alone */
+  b.data = b.all + around - value_bytes * i_draw(4); /* aligned to one value only */
   memset(b.all, 0xa5, b.all_bytes);
   return b;
 }
@@ -107,11 +107,11 @@ static int is_kept_around(struct buffer const* b) {
   return 1;
 }
 
-/* ---- Communicators ---------------------------------------------------------------------------- */
-/* All ranks know who is in which. */
+/* ---- Communicators --------------------------------------------------------------------------- */
+/* All ranks know the members of every group. */
 static struct group {
-  MPI_Comm comm; /* MPI_COMM_NULL on ranks that are not in it */
-  int size;      /* 0: there is none */
+  MPI_Comm comm; /* MPI_COMM_NULL on ranks outside the group */
+  int size;      /* 0: unused */
   int members[most_ranks];
 } groups[most_groups];
 
@@ -121,7 +121,7 @@ static int place_in(struct group const* g) {
   return -1;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------ */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 enum function {
   all_reduce,
   reduce,
@@ -129,7 +129,7 @@ enum function {
   reduce_scatter_block,
   iall_reduce,
   all_reduce_init,
-  message, /* from a rank to another */
+  message, /* point to point */
   functions
 };
 static char const* const names[] = {
@@ -137,7 +137,7 @@ static char const* const names[] = {
     "MPI_Iallreduce", "MPI_Allreduce_init", "MPI_Irecv",          ""};
 struct call {
   enum function function;
-  struct group group; /* as it was */
+  struct group group; /* a copy from the time of the call */
   int type, op, count, in_place, root, counts[most_ranks];
   uint64_t vector;
   struct buffer send, receive;
@@ -182,7 +182,7 @@ static struct call draw_call(enum function f) {
     }
     c.count -= left;
   } else if (f == reduce && c.root != 0) {
-    c.in_place = 0; /* with another root than 0 MPICH 4.0 itself crashes */
+    c.in_place = 0; /* MPICH 4.0 itself crashes with a root other than 0 */
   } else if (f == message) {
     c.in_place = 0;
     c.group = groups[0];
@@ -190,7 +190,7 @@ static struct call draw_call(enum function f) {
   return c;
 }
 
-/* Whether this rank has a send buffer of its own, and how many values it receives. */
+/* Returns whether this rank has a separate send buffer, and how many values it receives. */
 static int sends_apart(struct call const* c) {
   return !c->in_place || (c->function == reduce && place_in(&c->group) != c->root);
 }
@@ -290,15 +290,15 @@ static void use_first(int number) {
   call_now(&c);
 }
 
-/* ---- Requests --------------------------------------------------------------------------------- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 static struct pending {
   struct call call;
   MPI_Request request;
   int is_used, is_active;
-  int name; /* of persistent ones, the same on all ranks; else -1 */
+  int name; /* of a persistent request, equal on all ranks; otherwise -1 */
 } pending[most_pending];
 
-/* This rank's request number i has ended. */
+/* Completes request number i of this rank. */
 static void ended(int i) {
   struct pending* const p = &pending[i];
   if (!p->is_used || !p->is_active) return;
@@ -319,16 +319,16 @@ static void wait_for(int i) {
   ended(i);
 }
 
-/* MPICH 4.0 and 5.0 themselves wait for ever for a persistent sum that was not started, and their
- * MPI_Testall fails for one that was. */
+/* MPICH 4.0 and 5.0 wait forever for an inactive persistent all-reduce. Their MPI_Testall fails
+ * for an active one. */
 #if defined(MPICH) || MPI_ABI_VERSION >= 1
 static int const knows_persistent = 0;
 #else
 static int const knows_persistent = 1;
 #endif
 
-/* Some of this rank's requests, in any order, by any function; with those of persistent sums that
- * are not started, and none. */
+/* Completes some requests of this rank, in any order, by any completion function. The array may
+ * contain inactive persistent requests and MPI_REQUEST_NULL. */
 static void finish_some(void) {
   int which[most_pending], n = 0, first = i_draw(most_pending), done = 0, index = 0;
   enum { by_testall = 3 };
@@ -394,7 +394,7 @@ static void finish_some(void) {
   }
 }
 
-/* A place for a request of this rank. */
+/* Returns a free slot for a request of this rank. */
 static struct pending* find_place(void) {
   for (;;) {
     for (int i = 0; i < most_pending; ++i)
@@ -420,7 +420,7 @@ static void call_with_request(struct call* c) {
   p->name = -1;
 }
 
-/* Something beside the sums: from c->root to another rank. */
+/* A message from c->root to another rank, concurrent with the reductions. */
 static void call_message(struct call* c) {
   int const to = (c->root + 1 + all_draw(ranks - 1)) % ranks;
   if (me != c->root && me != to) return;
@@ -491,8 +491,8 @@ static void start_persistent(void) {
   for (int k = 0; k < n; ++k) started[k]->request = requests[k];
 }
 
-/* ---- Making and freeing communicators --------------------------------------------------------- */
-/* Number 0 is MPI_COMM_WORLD and stays. */
+/* ---- Creating and freeing communicators ------------------------------------------------------ */
+/* Group 0 is MPI_COMM_WORLD and stays. */
 static void change_groups(void) {
   int const number = 1 + all_draw(most_groups - 1), from = all_draw(most_groups);
   int const kind = all_draw(4), chosen = all_draw(1 << most_ranks);

@@ -1,9 +1,9 @@
-/* A program that knows nothing of hcomp, with vectors in a GPU's memory, and an MPI that need not know of
- * GPUs: all ranks share the first one. Without one it says "Skipped: " and why.
+/* A program that does not use hcomp, with vectors in GPU memory. The MPI need not be CUDA-aware.
+ * All ranks share the first GPU. Without a GPU the program prints "Skipped: " and the reason.
  *
- *   gpu [VALUES [TURNS]]    floats, 1000003 unless told; TURNS sums are timed and said, 0
+ *   gpu [VALUES [TURNS]]    floats, default 1000003; all-reduces to time and print, default 0
  *
- * libcuda.so.1 is loaded when it runs.
+ * The program loads libcuda.so.1 at run time.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -12,7 +12,7 @@
 
 static int rank, ranks, failures = 0;
 
-/* ---- CUDA's driver, by the names that its header gives these functions ------------------------ */
+/* ---- The CUDA driver API, by the names that its header gives the functions ------------------- */
 
 typedef unsigned long long device_pointer;
 
@@ -31,7 +31,7 @@ static void require(int code, char const* what) {
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Returns null, or why there is no GPU. */
+/* Returns null, or the reason why no GPU is available. */
 static char const* find_gpu(void) {
   void* const cuda = dlopen("libcuda.so.1", RTLD_NOW);
   if (!cuda) return "no GPU: there is no libcuda.so.1";
@@ -54,7 +54,7 @@ static char const* find_gpu(void) {
   return NULL;
 }
 
-/* ---- What is summed ---------------------------------------------------------------------------- */
+/* ---- Vectors and operations ------------------------------------------------------------------ */
 
 static float value(int r, int i) { return (float)((i * 7 + r * 5) % 11 - 5); }
 
@@ -92,7 +92,7 @@ static void sum(char const* memory, device_pointer x, device_pointer y, float* h
   check(what, y, host, n);
 }
 
-/* The same by hand, through memory that is not pinned, is what a program without hcomp does. */
+/* The baseline: a program without hcomp copies through pageable memory. */
 static void say_times(device_pointer x, float* host, int n, int turns) {
   size_t const bytes = (size_t)n * sizeof(float);
   double times[3] = {1e9, 1e9, 1e9};

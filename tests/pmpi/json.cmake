@@ -1,4 +1,4 @@
-# The report of 300 calls of MPI_Allreduce with thc, of which every tenth was compared.
+# Checks the report of 300 calls of MPI_Allreduce with thc, with a comparison of every tenth call.
 
 function(expect path value)
   string(JSON found GET "${json}" ${path})

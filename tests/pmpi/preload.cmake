@@ -1,12 +1,13 @@
-# cmake [-DMPI=<mpi> -DPRELOAD=<libraries>] [-DCONFIG=...] [-DREPORT=...] [-DSHADOW=...] [-DERROR=...]
-#       [-DTEXT=...] [-DCHECK=...] [-DTAKEN=<function>|...] -P preload.cmake
+# cmake [-DMPI=<mpi> -DPRELOAD=<libraries>] [-DCONFIG=...] [-DREPORT=...] [-DSHADOW=...]
+#       [-DERROR=...] [-DTEXT=...] [-DCHECK=...] [-DTAKEN=<function>|...] -P preload.cmake
 #       -- <launcher> <-n> <ranks> <program>...
 #
-# Runs a program as a user of the drop-in library would: by mpirun and environment variables. With an
-# ERROR it must fail and say that once; else it must succeed, say TEXT, and leave the JSON that CHECK
-# looks at, in which all calls of the functions TAKEN were taken over.
+# Runs a program as a user of the drop-in library does: with mpirun and environment variables. With
+# ERROR, the program must fail and print that text once. Otherwise it must succeed, print TEXT, and
+# write the JSON report that CHECK inspects. hcomp must have handled all calls of the functions
+# TAKEN.
 
-# With older rules "MPI" in quotes would be the variable of that name.
+# With older policies, "MPI" in quotes would name the variable MPI.
 cmake_minimum_required(VERSION 3.25)
 
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)

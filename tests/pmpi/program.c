@@ -1,23 +1,24 @@
-/* A program that knows nothing of hcomp. Sums vectors by every function that the drop-in library
- * stands in front of, and compares with sums it makes itself.
+/* A program that does not use hcomp. It reduces vectors with every function that the drop-in
+ * library intercepts, and compares with results that it computes itself.
  *
- *   program exact        sums must be those in the order of the ranks, bit for bit
- *   program whole        the same, of whole numbers: by any MPI
- *   program within B     no value of a sum may be off by more than B
- *   program integers     sums of integers, of whatever type, must wrap around
+ *   program exact        results must equal those of adding in rank order, bit for bit
+ *   program whole        the same for whole numbers: holds for any MPI
+ *   program within B     no value of a result may be off by more than B
+ *   program integers     reductions of integers, of any type, must wrap around
  *   program converge S   gradient descent must come S times closer to the minimum
- *   program many N       makes and frees N communicators, summing on each; memory may grow by as
- *                        many MB as the fourth argument says, or 4
- *   program alive N      makes N communicators, of which half have the ranks in reverse, and sums on
- *                        all of them before it frees the first
- *   program alternate N  N times a sum of 32-bit integers and one of 64-bit integers
- *   program fork         sums, forks, and goes on in both processes
- *   program left         many nonblocking sums, of which some are left to MPI
- *   program cancel       nobody may cancel a sum: the error is told, and the sum goes on
- *   program wrong        wrong arguments must give the errors that MPI has for them
+ *   program many N       creates, uses and frees N communicators in turn; memory may grow by the
+ *                        fourth argument in MB, default 4
  *
- * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2 communicators are freed while they
- * sum.
+ *   program alive N      creates N communicators, half of them with reversed ranks, and uses all of
+ *                        them before it frees the first
+ *   program alternate N  N times one reduction of 32-bit integers and one of 64-bit integers
+ *   program fork         reduces, forks, and continues in both processes
+ *   program left         many nonblocking reductions, some of them left to MPI
+ *   program cancel       MPI_Cancel of a reduction fails with an error; the reduction continues
+ *   program wrong        wrong arguments must give the errors that MPI defines for them
+ *
+ * A third argument of 1 asks for MPI_THREAD_MULTIPLE; with 2, the program also frees communicators
+ * during reductions.
  */
 #include <math.h>
 #include <mpi.h>
@@ -36,7 +37,7 @@
 #include <unistd.h>
 
 static int failures = 0;
-static double tolerance = 0;  /* of a value of a sum */
+static double tolerance = 0;  /* of one value of a result */
 static int whole_numbers = 0; /* in all vectors */
 
 static int rank_in(MPI_Comm comm) {
@@ -58,7 +59,7 @@ static double value(int rank, int i, int vector) {
   if ((hash >> 8) % 4 != 0) return 0;
   return whole_numbers ? whole : whole * 0.37 + rank * 0.011;
 }
-/* The same of integers: mostly small; sums of others overflow. */
+/* The same for integers: mostly small; reductions of the large ones overflow. */
 static uint64_t integer(int rank, int i, int vector) {
   unsigned const hash =
       (unsigned)(i * 2654435761u + (unsigned)rank * 40503u + (unsigned)vector * 97u);
@@ -80,7 +81,7 @@ static void fill(void* x, MPI_Datatype type, int n, int rank, int vector) {
     else
       ((double*)x)[i] = value(rank, i, vector);
 }
-/* The sum over `ranks`, of which the first is rank 0, in their order. */
+/* The sum over `ranks` in their order, rank 0 first. */
 static double sum_of(MPI_Datatype type, int i, int ranks, int vector) {
   double in_double = value(0, i, vector);
   float in_float = (float)in_double;
@@ -120,7 +121,7 @@ static void check(char const* what, void const* got, MPI_Datatype type, int firs
   }
 }
 
-/* A persistent sum from x to y, of vectors first, first + 1 and first + 2. */
+/* A persistent all-reduce from x to y, of vectors first, first + 1 and first + 2. */
 static void start_thrice(char const* what, MPI_Request request, void* x, void* y, MPI_Datatype type,
                          int n, int rank, int ranks, int first) {
   for (int vector = first; vector < first + 3; ++vector) {
@@ -132,7 +133,7 @@ static void start_thrice(char const* what, MPI_Request request, void* x, void* y
 }
 
 #if MPI_VERSION >= 4
-/* By functions whose counts may be beyond int, from x to y. */
+/* All-reduces from x to y by functions whose counts may exceed int. */
 static void sum_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void* x, void* y) {
   int const rank = rank_in(comm), ranks = size_of(comm), root = ranks - 1, each = n / ranks;
   MPI_Request request;
@@ -174,7 +175,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
   fill(x, type, n, rank, 2);
   MPI_Reduce(x, rank == root ? y : NULL, n, type, MPI_SUM, root, comm);
   if (rank == root) check("MPI_Reduce", y, type, 0, n, ranks, 2);
-  /* in place at rank 0 alone: with another root MPICH 4.0 itself crashes */
+  /* in place at rank 0 only: MPI_IN_PLACE at another root crashes MPICH 4.0 itself */
   MPI_Reduce(rank == 0 ? MPI_IN_PLACE : x, rank == 0 ? x : NULL, n, type, MPI_SUM, 0, comm);
   if (rank == 0) check("MPI_Reduce in place", x, type, 0, n, ranks, 2);
 
@@ -197,7 +198,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
   check("MPI_Reduce_scatter in place", x, type, first, counts[rank], ranks, 3);
   free(counts);
 
-  /* three at once, and a blocking one in between */
+  /* three at once, with a blocking one between them */
   char* z[3];
   MPI_Request requests[3];
   MPI_Status statuses[3];
@@ -226,7 +227,8 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
   sum_with_large_counts(comm, type, n, x, y);
 #endif
 
-  /* A communicator may be freed while it sums. Without the library Open MPI 4.1 itself crashes. */
+  /* A program may free a communicator during its reductions. Open MPI 4.1 crashes without the
+   * library. */
   if (threads == 2) {
     MPI_Comm other;
     MPI_Request pending;
@@ -249,7 +251,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
   free(y);
 }
 
-/* By every function, and by every name that MPI has for integers of 32 and 64 bits. */
+/* By every function, and by every MPI datatype for integers of 32 and 64 bits. */
 static void sum_integers(int threads) {
   int const sizes[] = {0, 1, 1000, 20011};
   for (int s = 0; s < 4; ++s) {
@@ -273,12 +275,12 @@ static void sum_integers(int threads) {
   enum { n = 1000 };
   uint64_t x[n];
   for (size_t t = 0; t < sizeof types / sizeof *types; ++t) {
-    if (types[t] == MPI_DATATYPE_NULL) continue; /* an MPI without Fortran */
+    if (types[t] == MPI_DATATYPE_NULL) continue; /* this MPI has no Fortran */
     fill(x, types[t], n, rank_in(MPI_COMM_WORLD), (int)t);
     MPI_Allreduce(MPI_IN_PLACE, x, n, types[t], MPI_SUM, MPI_COMM_WORLD);
     check("MPI_Allreduce", x, types[t], 0, n, size_of(MPI_COMM_WORLD), (int)t);
   }
-  /* what must go on to MPI */
+  /* left to MPI */
   short few[n];
   for (int i = 0; i < n; ++i) few[i] = 1;
   MPI_Allreduce(MPI_IN_PLACE, few, n, MPI_SHORT, MPI_SUM, MPI_COMM_WORLD);
@@ -299,7 +301,7 @@ static void alternate(int turns) {
   }
 }
 
-/* What must go on to MPI. */
+/* Reductions that the library leaves to MPI. */
 static void sum_otherwise(MPI_Comm comm) {
   int const rank = rank_in(comm), ranks = size_of(comm);
   enum { n = 5000 };
@@ -327,7 +329,7 @@ static void sum_otherwise(MPI_Comm comm) {
     MPI_Comm_free(&half);
   }
 
-  x[7] = NAN; /* arrives where it was, whatever the codec */
+  x[7] = NAN; /* must come out at the same index with every codec */
   MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm);
   if (!isnan(y[7]) || isnan(y[8])) {
     fprintf(stderr, "rank %d: the sum of NaN is %g, beside it %g\n", rank, y[7], y[8]);
@@ -347,7 +349,7 @@ static void sum_otherwise(MPI_Comm comm) {
   }
   free(all_of);
 
-  /* who gets no values needs no memory for them */
+  /* a rank that receives no values needs no receive buffer */
   int* const counts = malloc(sizeof(int) * (size_t)ranks);
   for (int r = 0; r < ranks; ++r) counts[r] = r == ranks - 1 && ranks > 1 ? 0 : n;
   float* const parts = malloc(sizeof(float) * n * (size_t)ranks);
@@ -365,7 +367,7 @@ static void sum_otherwise(MPI_Comm comm) {
   free(y);
 }
 
-/* What MPI says of wrong arguments is said here, too. */
+/* Expects MPI's own error for wrong arguments. */
 static void expect(char const* what, int got, int expected) {
   int got_class = MPI_SUCCESS, expected_class = MPI_SUCCESS;
   MPI_Error_class(got, &got_class);
@@ -388,7 +390,7 @@ static void be_wrong(void) {
   negative[0] = -1;
   MPI_Comm_set_errhandler(world, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF,
-                          MPI_ERRORS_RETURN); /* where errors without a communicator go */
+                          MPI_ERRORS_RETURN); /* handles errors of calls without a communicator */
   EXPECT(Allreduce, x, x, n, MPI_FLOAT, MPI_SUM, world);
   EXPECT(Allreduce, x, y, -1, MPI_FLOAT, MPI_SUM, world);
   EXPECT(Allreduce, x, MPI_IN_PLACE, n, MPI_FLOAT, MPI_SUM, world);
@@ -402,11 +404,12 @@ static void be_wrong(void) {
   EXPECT(Reduce_scatter, x, y, counts, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL);
   EXPECT(Reduce_scatter_block, x, y, -1, MPI_FLOAT, MPI_SUM, world);
   EXPECT(Reduce_scatter_block, x, y, n, MPI_FLOAT, MPI_SUM, MPI_COMM_NULL);
-  if (ranks == 1) EXPECT(Reduce, x, x, n, MPI_FLOAT, MPI_SUM, 0, world); /* others would wait */
+  /* other ranks would wait */
+  if (ranks == 1) EXPECT(Reduce, x, x, n, MPI_FLOAT, MPI_SUM, 0, world);
 }
 
-/* That sums are within the bound wherever a float is; elsewhere they are rounded once, and a quarter
-   of the bound is for what is added up. */
+/* Results must be within the bound where a float lies within it. Elsewhere they are rounded
+ * once, and a quarter of the bound allows for the additions. */
 static void keep_bound(double bound) {
   enum { n = 65536 };
   static float x[n], y[n];
@@ -464,8 +467,8 @@ static void descend(double wanted) {
   free(gradient);
 }
 
-/* Rounding of the same vectors by two groups of ranks, or over two communicators of one group: errors of
- * n values that have nothing to do with each other correlate by 1 / sqrt(n); allowed is 6 times it. */
+/* Two groups of ranks, or two communicators of one group, round the same vectors. Independent
+ * errors of n values correlate by 1 / sqrt(n); the limit is 6 times this value. */
 static void round_apart(void) {
   enum { n = 65536 };
   int const rank = rank_in(MPI_COMM_WORLD), ranks = size_of(MPI_COMM_WORLD);
@@ -483,7 +486,7 @@ static void round_apart(void) {
       mine[i] -= (float)(2 * sin(i * 1.3 + i % 17) + cos(i * 0.7) + cos(i * 1.4));
   }
   PMPI_Allgather(off, 2 * n, MPI_FLOAT, all, 2 * n, MPI_FLOAT, MPI_COMM_WORLD);
-  /* the sums of row 0, and those of the next row and of the copy */
+  /* results of row 0; results of the next row and of the copy */
   float const* const others[] = {all + (size_t)n * 4, all + n};
   for (int k = 0; k < 2; ++k) {
     double ab = 0, aa = 0, bb = 0;
@@ -549,7 +552,7 @@ static void go_on_after_fork(void) {
   sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
   fflush(NULL);
   pid_t const child = fork();
-  if (child == 0) exit(0); /* runs what a library has left to do at the end */
+  if (child == 0) exit(0); /* runs the exit handlers of libraries */
   int status = 1;
   waitpid(child, &status, 0);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
@@ -559,7 +562,7 @@ static void go_on_after_fork(void) {
   sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
 }
 
-/* Rank 0 tries it before others have begun. With MPI_THREAD_MULTIPLE. */
+/* Rank 0 cancels before the other ranks start. With MPI_THREAD_MULTIPLE. */
 static void cancel_a_sum(MPI_Comm comm) {
   int const rank = rank_in(comm), n = 3000;
   float x[3000], y[3000];
@@ -588,9 +591,9 @@ static void cancel_a_sum(MPI_Comm comm) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_ARE_FATAL);
 }
 
-/* By this hcomp asks whether a message has arrived. Once `late` is set, to another odd number on each rank,
-   three of four answers are "not yet", as MPI may give them: sums under way at a time go on in another
-   order on each rank. */
+/* hcomp asks this function whether a message has arrived. `late` is an odd number, another one
+ * on each rank. Once it is set, three of four answers are "not yet", as MPI permits. Concurrent
+ * reductions then progress in a different order on each rank. */
 static unsigned late;
 int MPI_Test(MPI_Request* request, int* is_done, MPI_Status* status) {
   static _Thread_local unsigned draw;
@@ -600,9 +603,9 @@ int MPI_Test(MPI_Request* request, int* is_done, MPI_Status* status) {
   return MPI_SUCCESS;
 }
 
-/* Every second of many sums at a time has NaN on some rank, which a codec cannot carry: it is MPI's, and
-   whole numbers have their sum. Long ones are told apart from MPI's later than short ones behind them. With
-   MPI_THREAD_MULTIPLE. */
+/* Every second of many concurrent reductions has NaN on some rank, which the codec cannot
+ * encode: MPI makes these. The reductions of whole numbers have exact results. hcomp detects NaN
+ * in a long vector later than in the short vectors behind it. With MPI_THREAD_MULTIPLE. */
 static void leave_some_to_mpi(MPI_Comm comm) {
   enum { sums = 12, most = 200000 };
   static float x[sums][most];
@@ -675,7 +678,7 @@ int main(int argc, char** argv) {
       if (rank_in(MPI_COMM_WORLD) == 0 || whole_numbers)
         sum_everywhere(part, MPI_FLOAT, sizes[s], wants_threads);
     }
-    MPI_Comm_free(&part); /* the other one is left to MPI_Finalize */
+    MPI_Comm_free(&part); /* MPI_Finalize frees the other one */
     sum_otherwise(MPI_COMM_WORLD);
   }
   int all = 0;

