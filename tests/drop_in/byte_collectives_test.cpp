@@ -27,13 +27,13 @@ bytes drawn(int rank, std::size_t count) {
 
 }  // namespace
 
-TEST_CASE("byte collectives: every place of a tree has one parent, which passes on to it") {
+TEST_CASE("byte collectives: every node of a tree has one parent, which forwards to it") {
   for (auto const place_of : {drop_in::detail::binomial_place, drop_in::detail::chain_place})
     for (int size = 1; size <= 33; ++size) {
       std::vector<int> parents(static_cast<std::size_t>(size), -1);
       for (int rank = 0; rank < size; ++rank)
         for (int const child : place_of(rank, size).children) {
-          REQUIRE(child > rank);  // so that the root reaches all
+          REQUIRE(child > rank);  // the tree reaches all ranks
           REQUIRE(child < size);
           REQUIRE(parents[static_cast<std::size_t>(child)] == -1);
           parents[static_cast<std::size_t>(child)] = rank;
@@ -43,7 +43,7 @@ TEST_CASE("byte collectives: every place of a tree has one parent, which passes 
     }
 }
 
-TEST_CASE("byte collectives: an all-gather has the bytes of all ranks in their order") {
+TEST_CASE("byte collectives: an all-gather gives the bytes of all ranks in rank order") {
   for (int const ranks : {1, 2, 3, 5})
     for (std::size_t const count : {0, 1, 4097, 300'000}) {
       CAPTURE(ranks);
@@ -72,7 +72,7 @@ TEST_CASE("byte collectives: an all-gather has the bytes of all ranks in their o
     }
 }
 
-TEST_CASE("byte collectives: a broadcast gives all ranks what the root has") {
+TEST_CASE("byte collectives: a broadcast gives all ranks the root's bytes") {
   for (int const ranks : {1, 2, 3, 5})
     for (std::size_t const count : {0, 1, 65536, 65537, 600'001})
       for (int root = 0; root < ranks; ++root) {
@@ -97,7 +97,7 @@ TEST_CASE("byte collectives: calls of different sizes are an error") {
       drop_in::all_gather_bytes(transport, 0, one, std::span(all).first(3 * one.size()));
     } catch (wire_error const&) {
       if (transport.rank() == 0) ++failed;
-    } catch (transport_error const&) {  // to rank 1 more came than it offers room for
+    } catch (transport_error const&) {  // rank 1 receives more than its buffer holds
       if (transport.rank() == 0) ++failed;
     }
   });

@@ -1,6 +1,6 @@
 # cmake -DSTATUS=<number> -DTEXT=<regular expression> -P check_info.cmake -- <command>...
 #
-# The command must end with that status and say something like the text.
+# The command must exit with STATUS and print text that matches TEXT.
 
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
 command_after_dashes(command)

@@ -1,5 +1,5 @@
-/// @file
-/// What hcomp-info asks of an MPI and of Open MPI's component, with the answers of another machine.
+/// @file The queries that hcomp-info makes of an MPI and of Open MPI's component, with another
+///   machine's answers.
 
 #include <unistd.h>
 

@@ -13,14 +13,14 @@ using strategy = faster_strategy::strategy;
 
 namespace {
 
-/// Links and processors in which both ways take a time that is known.
+/// Links and processors on which the time of both strategies is known.
 struct world {
   double bytes_per_second = 12.5e6;  ///< of every link
-  double latency = 100e-6;           ///< of a sum by MPI; the codec's has three times as many steps
-  double work = 1e-9;                ///< seconds that the codec needs for a byte
-  double ratio = 0.5;                ///< of bytes that the codec sends
-  double busy = 1;                   ///< by which all work takes longer
-  double buffers = 0;  ///< bytes of a sum that no link has to move while it is waited for
+  double latency = 100e-6;           ///< of a reduction by MPI; the codec takes three times
+  double work = 1e-9;                ///< seconds of codec time per byte
+  double ratio = 0.5;                ///< compressed bytes per byte
+  double busy = 1;                   ///< factor on the codec's time
+  double buffers = 0;  ///< bytes that network buffers absorb without waiting for a link
 
   double seconds(strategy by, double bytes) const {
     auto const sent = [&](double part) {
@@ -33,11 +33,11 @@ struct world {
 
 std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seconds * 1e9); }
 
-/// Ranks that sum in that world, each by its own clock.
+/// Ranks that reduce in such a world, each with its own clock.
 struct simulation {
   world here;
-  double noise = 0;      ///< times are up to so much longer than they should be, by chance
-  double first_sum = 5;  ///< by which the first sum of each way takes longer
+  double noise = 0;      ///< relative: measured times exceed the true ones by up to this
+  double first_sum = 5;  ///< factor on the time of the first reduction of each strategy
   std::vector<faster_strategy> ranks = std::vector<faster_strategy>(3);
   std::mt19937 random{20261126};
   std::set<strategy> begun = {};
@@ -51,7 +51,7 @@ struct simulation {
     for (auto const& one : ranks) all.unite(stats(one));
     return all;
   }
-  /// What one call takes, with everything that belongs to it.
+  /// Returns the time of one call, including comparisons and probes.
   double call(std::size_t bytes = 1 << 20) {
     double took = 0;
     for (auto const& one : ranks) REQUIRE(one.compares() == ranks[0].compares());
@@ -66,7 +66,7 @@ struct simulation {
       double const piece = static_cast<double>(bytes) / part,
                    mpi = here.seconds(strategy::mpi, piece),
                    codec = here.seconds(strategy::codec, piece),
-                   look = mpi + codec + 3 * here.latency;  // ranks wait for all, and compare
+                   look = mpi + codec + 3 * here.latency;  // ranks wait for all ranks and compare
       auto const all = united([&](faster_strategy const& one) {
         return one.stats_of_look(nanoseconds(clock(mpi)), nanoseconds(clock(codec)),
                                  nanoseconds(clock(look)));
@@ -104,7 +104,7 @@ double sum_of(std::vector<double> const& all) {
   for (double const one : all) sum += one;
   return sum;
 }
-/// The longest that 20 calls in a row take.
+/// Returns the longest time of 20 calls in a row.
 double worst_twenty(std::vector<double> const& took) {
   double worst = 0;
   for (std::size_t i = 0; i + 20 <= took.size(); ++i)
@@ -113,12 +113,12 @@ double worst_twenty(std::vector<double> const& took) {
   return worst;
 }
 
-constexpr double slow = 12.5e6, quick = 5e9;  // bytes a second
+constexpr double slow = 12.5e6, quick = 5e9;  // bytes per second
 constexpr int trial = faster_strategy::calls_of_trial;
 
 }  // namespace
 
-TEST_CASE("faster_strategy: a trial sums in turns, and then all sums go by the quicker way") {
+TEST_CASE("faster_strategy: a trial alternates, and later calls use the faster strategy") {
   for (double const rate : {slow, quick}) {
     CAPTURE(rate);
     simulation sums{.here = {.bytes_per_second = rate}};
@@ -141,7 +141,7 @@ TEST_CASE("faster_strategy: a trial sums in turns, and then all sums go by the q
   }
 }
 
-TEST_CASE("faster_strategy: the codec must be quicker by 5 %") {
+TEST_CASE("faster_strategy: the codec must be faster by 5 %") {
   for (double const codec : {0.5, 0.94, 0.96, 1.0, 2.0}) {
     CAPTURE(codec);
     faster_strategy one;
@@ -153,7 +153,7 @@ TEST_CASE("faster_strategy: the codec must be quicker by 5 %") {
   }
 }
 
-TEST_CASE("faster_strategy: neither the first sum of a way nor one slow sum decides") {
+TEST_CASE("faster_strategy: neither the first call of a strategy nor one slow call decides") {
   for (int const way_of_slow : {0, 1})
     for (int const slow_call : {2, 4, 6}) {
       CAPTURE(way_of_slow);
@@ -174,7 +174,7 @@ TEST_CASE("faster_strategy: the slowest rank's times decide, on all ranks") {
   strategy_stats all;
   for (int r = 0; r < 2; ++r) {
     auto& one = ranks[static_cast<std::size_t>(r)];
-    // by its own clock the codec is quicker on rank 0
+    // by its own clock rank 0 finds the codec faster
     for (int i = 0; i < trial; ++i)
       one.add(nanoseconds(one.by() == strategy::mpi ? 3e-3 : r == 0 ? 1e-3 : 4e-3), 65536);
     all.unite(one.medians());
@@ -185,9 +185,8 @@ TEST_CASE("faster_strategy: the slowest rank's times decide, on all ranks") {
   }
 }
 
-TEST_CASE(
-    "faster_strategy: where sizes alternate as the ways do, it is not the shorter sums' way") {
-  // Of one class, whose sizes differ by an eighth at most.
+TEST_CASE("faster_strategy: sizes that alternate with the strategies do not decide a trial") {
+  // Both sizes are of one class; they differ by an eighth at most.
   REQUIRE(size_class(1'048'576) == size_class(1'179'647));
   for (double const gain : {0.94, 0.96}) {
     CAPTURE(gain);
@@ -201,7 +200,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("faster_strategy: after the trial 20 sums are never slower than 0.98 of MPI's") {
+TEST_CASE("faster_strategy: after the trial 20 calls never take longer than MPI's time / 0.98") {
   for (double const rate : {1e6, slow, 125e6, 1e9, quick})
     for (double const work : {1e-10, 1e-9, 2e-8})
       for (std::size_t const bytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
@@ -216,17 +215,17 @@ TEST_CASE("faster_strategy: after the trial 20 sums are never slower than 0.98 o
                      better = std::min(plain, codec);
         CHECK(20 * plain / worst_twenty(took) >= 0.98);
         CHECK(5000 * better / sum_of(took) >=
-              0.94);  // 5 % for which the codec is not taken, 1 % of looks
+              0.94);  // 5 % below which the codec is not chosen, 1 % for probes
         if (codec < 0.9 * plain || codec > plain) CHECK(5000 * better / sum_of(took) >= 0.985);
       }
 }
 
-TEST_CASE("faster_strategy: it follows a link that becomes quick and slow again") {
+TEST_CASE("faster_strategy: follows a link that becomes fast and slow again") {
   simulation sums{.here = {.bytes_per_second = slow}};
   sums.calls(trial);
   for (int turn = 0; turn < 4; ++turn) {
     CAPTURE(turn);
-    // at most 20 calls until they compare times, three looks and a trial
+    // at most 20 calls until ranks compare times, then three probes and a trial
     sums.here.bytes_per_second = slow;
     sums.calls(20 + 3 + trial);
     CHECK(sums.used() == strategy::codec);
@@ -240,8 +239,8 @@ TEST_CASE("faster_strategy: it follows a link that becomes quick and slow again"
   }
 }
 
-TEST_CASE("faster_strategy: it sees a link become quick though the codec takes as long as before") {
-  // Nothing but work: the codec's own time does not change.
+TEST_CASE("faster_strategy: detects a faster link though the codec takes as long as before") {
+  // Codec time dominates, so the time of the codec's calls stays the same.
   simulation sums{.here = {.bytes_per_second = 12.5e6, .work = 1e-8, .ratio = 0}};
   sums.calls(1000);
   REQUIRE(sums.used() == strategy::codec);
@@ -250,8 +249,8 @@ TEST_CASE("faster_strategy: it sees a link become quick though the codec takes a
   CHECK(sums.used() == strategy::mpi);
 }
 
-TEST_CASE("faster_strategy: it sees a link become slow though small parts take as long as before") {
-  // Parts of an eighth pass without the link.
+TEST_CASE("faster_strategy: detects a slower link though small parts take as long as before") {
+  // Network buffers absorb an eighth of the vector.
   simulation sums{.here = {.bytes_per_second = quick, .buffers = 200e3}};
   sums.calls(1000);
   REQUIRE(sums.used() == strategy::mpi);
@@ -260,8 +259,8 @@ TEST_CASE("faster_strategy: it sees a link become slow though small parts take a
   CHECK(sums.used() == strategy::codec);
 }
 
-TEST_CASE("faster_strategy: links that come and go make few trials for nothing") {
-  // The codec is always slower, four times where the link is quick.
+TEST_CASE("faster_strategy: unstable links cause few trials without effect") {
+  // MPI is always faster, four times on the fast link.
   simulation sums{.here = {.bytes_per_second = 1e9, .work = 5e-9, .ratio = 0.9}};
   sums.calls(trial);
   double took = 0, plain = 0;
@@ -274,7 +273,7 @@ TEST_CASE("faster_strategy: links that come and go make few trials for nothing")
   auto const trials = sums.ranks[0].trials();
   CHECK(trials > 1);
   CHECK(took / plain < 1.03);
-  // one that becomes slower than it was then is tried at once
+  // on a link slower than at the last trial, a trial follows at once
   sums.here.bytes_per_second = slow;
   sums.here.ratio = 0.5;
   sums.calls(20 + trial);
@@ -282,7 +281,7 @@ TEST_CASE("faster_strategy: links that come and go make few trials for nothing")
   CHECK(sums.used() == strategy::codec);
 }
 
-TEST_CASE("faster_strategy: it leaves a codec whose processors become busy, and comes back") {
+TEST_CASE("faster_strategy: leaves a codec whose processors become busy, and returns") {
   simulation sums{.here = {.bytes_per_second = 125e6, .work = 2e-9}};
   sums.calls(500);
   REQUIRE(sums.used() == strategy::codec);
@@ -294,7 +293,7 @@ TEST_CASE("faster_strategy: it leaves a codec whose processors become busy, and 
   CHECK(sums.used() == strategy::codec);
 }
 
-TEST_CASE("faster_strategy: it follows data that becomes compressible") {
+TEST_CASE("faster_strategy: follows data that becomes compressible") {
   simulation sums{.here = {.ratio = 1.01}};
   sums.calls(500);
   REQUIRE(sums.used() == strategy::mpi);
@@ -303,8 +302,9 @@ TEST_CASE("faster_strategy: it follows data that becomes compressible") {
   CHECK(sums.used() == strategy::codec);
 }
 
-TEST_CASE("faster_strategy: looks that mislead make trials rare") {
-  // Of a part latency is most, of which the codec has three times as much: looks say MPI, sums the codec.
+TEST_CASE("faster_strategy: misleading probes make trials rare") {
+  // Latency dominates a part, and the codec has three times as much of it: probes favour MPI, calls
+  // favour the codec.
   simulation sums{.here = {.bytes_per_second = 1e9, .latency = 200e-6, .work = 0}};
   sums.calls(trial);
   REQUIRE(sums.used() == strategy::codec);
@@ -315,9 +315,7 @@ TEST_CASE("faster_strategy: looks that mislead make trials rare") {
   CHECK(sum_of(took) / (20000 * codec) < 1.02);
 }
 
-TEST_CASE(
-    "faster_strategy: a look that is disturbed neither begins a trial nor puts off the next for "
-    "long") {
+TEST_CASE("faster_strategy: a disturbed probe starts no trial and delays the next one little") {
   faster_strategy one;
   for (int i = 0; i < trial; ++i)
     one.add(one.by() == strategy::codec ? 1'000'000 : 4'000'000, 1 << 20);
@@ -333,11 +331,13 @@ TEST_CASE(
   calls_to_look();
   one.learn_look(one.stats_of_look(200'000, 50'000, 300'000));
   int const usual = calls_to_look();
-  one.learn_look(one.stats_of_look(200'000, 100'000'000, 100'300'000));  // by another program
-  CHECK(calls_to_look() == 1);  // it is looked at once more
+  // disturbed by another program
+  one.learn_look(one.stats_of_look(200'000, 100'000'000, 100'300'000));
+  CHECK(calls_to_look() == 1);  // the next probe follows at once
   one.learn_look(one.stats_of_look(200'000, 50'000, 300'000));
   CHECK(calls_to_look() <= 2 * usual);
-  // and where all are disturbed, it counts no more than whole sums of both ways, here five by the codec
+  // a disturbed probe counts no more than full reductions of both strategies, here five by the
+  // codec
   for (int i = 0; i < 3; ++i) {
     one.learn_look(one.stats_of_look(90'000'000, 50'000'000, 100'300'000));
     CHECK(calls_to_look() <= 500);
@@ -345,14 +345,14 @@ TEST_CASE(
   CHECK(one.trials() == 1);
 }
 
-TEST_CASE("faster_strategy: ranks with clocks and delays of their own decide alike") {
+TEST_CASE("faster_strategy: ranks with different clocks and delays decide alike") {
   // call() compares the ranks in every call
   for (double const rate : {slow, 300e6, quick}) {
     CAPTURE(rate);
     simulation sums{.here = {.bytes_per_second = rate}, .noise = 3};
     sums.calls(3000);
     CHECK(sums.looks > 0);
-    // three looks in a row are won by chance now and then, but little time goes there
+    // chance wins three probes in a row now and then, but costs little time
     CHECK(sums.timed < 3000 / 4);
   }
 }

@@ -30,7 +30,7 @@ call_site const thc_site{"MPI_Allreduce",
 call_site const fp16_site{
     "MPI_Reduce_scatter_block", "libdata.so.3+0x99", "double", 4, "fp16", "by hand"};
 
-/// Of `calls` calls of 1048576 values on one of 4 ranks; a tenth of them compared.
+/// `calls` calls of 1048576 values on one of 4 ranks; a tenth of them compared.
 site_stats thc_stats(std::uint64_t calls) {
   return {
       .calls = calls,
@@ -53,7 +53,7 @@ site_stats passed(std::uint64_t calls, std::uint64_t smallest, std::uint64_t lar
   return f;
 }
 
-/// What 4 ranks did.
+/// Fills the journals of 4 ranks.
 void fill(journal& all) {
   for (int rank = 0; rank < 4; ++rank) {
     all.add(thc_site, thc_stats(100));
@@ -85,7 +85,7 @@ std::vector<std::string> lines_of(std::string const& text) {
 
 }  // namespace
 
-TEST_CASE("journal: figures of a site add up, and extremes stay") {
+TEST_CASE("journal: stats of a site add up, and extremes stay") {
   site_stats sum;
   sum.add({.calls = 2,
            .smallest = 5,
@@ -115,7 +115,7 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
            .worst_relative = 0.5,
            .told_error = 0.25,
            .beyond_bound = 1});
-  sum.add({});  // no call has no smallest
+  sum.add({});  // without calls there is no smallest value
   CHECK(sum.calls == 3);
   CHECK(sum.smallest == 5);
   CHECK(sum.largest == 30);
@@ -130,7 +130,7 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
   };
   CHECK(are(sum.first, {2, 9, 6, 6}));
   CHECK(are(sum.later, {2, 6, 5, 7}));
-  CHECK(are(sum.of_a_call(), {1, 3, 2.5, 3.5}));  // the first calls take longer, and are not in it
+  CHECK(are(sum.of_a_call(), {1, 3, 2.5, 3.5}));  // excludes the first calls, which take longer
   sum.later = {};
   CHECK(are(sum.of_a_call(), {1, 4.5, 3, 3}));
   CHECK(are(site_stats{}.of_a_call(), {}));
@@ -146,7 +146,7 @@ TEST_CASE("journal: figures of a site add up, and extremes stay") {
   }
 }
 
-TEST_CASE("journal: what one rank sends, another reads without loss") {
+TEST_CASE("journal: ranks exchange journals without loss") {
   journal mine;
   CHECK(mine.empty());
   CHECK(mine.to_json() == "[]");
@@ -174,7 +174,7 @@ TEST_CASE("journal: what one rank sends, another reads without loss") {
   CHECK(nothing.empty());
 }
 
-TEST_CASE("journal: merging the journals of four ranks is as if one had kept them all") {
+TEST_CASE("journal: the merged journals of four ranks equal one common journal") {
   journal all, first;
   for (std::uint64_t rank = 0; rank < 4; ++rank) {
     journal one;
@@ -187,7 +187,7 @@ TEST_CASE("journal: merging the journals of four ranks is as if one had kept the
   CHECK(first.to_json() == all.to_json());
 }
 
-TEST_CASE("journal: what is no journal is refused, and changes nothing") {
+TEST_CASE("journal: a malformed journal is refused and changes nothing") {
   journal one;
   one.add(fp16_site, passed(1, 1, 1));
   auto const good = one.to_json();
@@ -227,13 +227,13 @@ TEST_CASE("journal: the summary") {
 )");
 }
 
-TEST_CASE("journal: a summary without sums, and one that is hard to write") {
+TEST_CASE("journal: a summary without reductions, and one with values that are hard to print") {
   journal none;
   CHECK(none.summary(1) ==
         "hcomp " + version +
             ": sums of 1 rank; calls and seconds per rank, bytes of all ranks\n\n  no sum "
             "was taken over\n");
-  // half a call per rank, sent nothing, an error that is not finite, a reason of two lines
+  // half a call per rank, nothing sent, an error that is not finite, a reason of two lines
   journal odd;
   auto stats = passed(1, 0, 0);
   stats.compared = 1;
@@ -250,7 +250,7 @@ TEST_CASE("journal: a summary without sums, and one that is hard to write") {
   CHECK(lines[8] == "          a call took 0.0 us, MPI's own 0.0 us (-)");
 }
 
-TEST_CASE("journal: the JSON report can be read, whatever the names of files") {
+TEST_CASE("journal: the JSON report is readable whatever the names of files") {
   journal all;
   fill(all);
   auto const json = nlohmann::json::parse(all.report_json(4, "float: thc bits=4"));
@@ -282,7 +282,7 @@ TEST_CASE("journal: the JSON report can be read, whatever the names of files") {
   CHECK_FALSE(other.empty());
 }
 
-TEST_CASE("journal: the prediction is codec seconds and bytes at a rate") {
+TEST_CASE("journal: the prediction is codec seconds plus bytes at a rate") {
   journal all;
   fill(all);
   CHECK(all.prediction(4) ==
@@ -308,12 +308,12 @@ TEST_CASE("journal: without a comparison nothing is predicted") {
   all.add(fp16_site, passed(3, 1, 1));
   auto mpi = thc_site;
   mpi.strategy = "MPI";
-  all.add(mpi, thc_stats(10));  // compared, but MPI's own
+  all.add(mpi, thc_stats(10));  // compared, but reduced by MPI
   CHECK(all.prediction(4) ==
         "hcomp: no sum was compared with MPI's own, so nothing is known about gains\n");
 }
 
-TEST_CASE("journal: threads of a rank write at once") {
+TEST_CASE("journal: threads of a rank write concurrently") {
   journal all;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)

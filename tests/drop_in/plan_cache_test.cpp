@@ -53,7 +53,7 @@ double distance(std::vector<float> const& a, std::vector<float> const& b) {
 
 }  // namespace
 
-TEST_CASE("plan_cache: lossless_sparse has the bits of the sum in the order of the ranks") {
+TEST_CASE("plan_cache: lossless_sparse gives the bits of adding in rank order") {
   for (std::size_t const n : {1, 63, 5000}) {
     auto const x = vectors(n);
     auto expected = x[0];
@@ -69,7 +69,7 @@ TEST_CASE("plan_cache: lossless_sparse has the bits of the sum in the order of t
   }
 }
 
-TEST_CASE("plan_cache: values of every type, sums and means") {
+TEST_CASE("plan_cache: sums and means of values of every type") {
   static constexpr std::size_t n = 3000;
   auto const check = []<class V>(value_type type, V*) {
     CAPTURE(to_text(type));
@@ -81,7 +81,7 @@ TEST_CASE("plan_cache: values of every type, sums and means") {
       plan_cache all(any_transport(transport), 0, 0, residuals);
       std::vector<int> const parts(ranks, n / ranks);
       for (auto const result : {reduce_op::sum, reduce_op::mean}) {
-        if (std::is_integral_v<V> && result == reduce_op::mean) continue;  // they have none
+        if (std::is_integral_v<V> && result == reduce_op::mean) continue;  // integers have no mean
         auto const by = std::is_integral_v<V> ? how("lossless_integers", "int32") : how("identity");
         auto const of = [&](std::size_t i) {
           return static_cast<float>(i % 7 * (result == reduce_op::mean ? 2 : 6));
@@ -106,7 +106,7 @@ TEST_CASE("plan_cache: values of every type, sums and means") {
   check(value_type::int64, static_cast<std::int64_t*>(nullptr));
 }
 
-TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, however it is cut") {
+TEST_CASE("plan_cache: reduce_scatter gives every rank its shard, for any partition") {
   std::vector<std::vector<int>> const cuts{
       {1, 0, 0},         {16384, 16384, 16384}, {32768, 32768, 32768}, {20000, 20000, 20000},
       {0, 40000, 39000}, {90000, 10, 10},       {30001, 29999, 30011}};
@@ -131,7 +131,8 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
         auto const rank = static_cast<std::size_t>(transport.rank());
         residual_store residuals(std::size_t{64} << 20);
         plan_cache all(any_transport(transport), 0, 0, residuals);
-        for (int call = 0; call < 2; ++call) {  // the second with what the first has kept
+        // the second call uses the state that the first one kept
+        for (int call = 0; call < 2; ++call) {
           auto one = mine;
           std::vector<float> result(static_cast<std::size_t>(counts[rank]));
           sent[rank] = all.reduce_scatter(value_type::float32, one.data(), counts, result.data(),
@@ -151,12 +152,13 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
             exact.begin() + static_cast<std::ptrdiff_t>(before + count));
         before += count;
         REQUIRE(found[r].size() == count);
-        if (text.starts_with("sign")) continue;  // a draw
+        if (text.starts_with("sign")) continue;  // its draws differ
         double largest = 0;
         for (std::size_t i = 0; i < count; ++i)
           largest = std::max(largest, std::fabs(static_cast<double>(found[r][i]) - expected[i]));
         // fp16: three roundings of up to 3; inceptionn: three of a scale of up to 4; thc: its error
-        // is spread over a block, and what is in a wrong place would be off by more than all of it
+        // is spread over a block. A value at the wrong index would be off by more than these bounds
+        // together.
         double const bound = text == "lossless_sparse" ? 0
                              : text.starts_with("identity") || text.starts_with("lossless_sparse")
                                  ? 1e-6
@@ -180,7 +182,7 @@ TEST_CASE("plan_cache: reduce_scatter leaves every rank its part of the sum, how
     }
 }
 
-TEST_CASE("plan_cache: hierarchical sums are those of all ranks, with feedback and signs, too") {
+TEST_CASE("plan_cache: hierarchical results cover all ranks, also with error feedback and signs") {
   for (auto const& where : std::vector<std::vector<std::uint64_t>>{{7, 8, 7}, {1, 2, 3}, {4, 4, 4}})
     for (std::string const text :
          {"fp16 algorithm=hierarchical", "lossless_sparse algorithm=hierarchical:ring",
@@ -213,14 +215,15 @@ TEST_CASE("plan_cache: hierarchical sums are those of all ranks, with feedback a
           double largest = 0;
           for (std::size_t i = 0; i < count; ++i)
             largest = std::max(largest, std::fabs(static_cast<double>(part[i]) - exact[first + i]));
-          CHECK(largest < 0.5);  // a value in a wrong place would be off by up to 3
+          CHECK(largest < 0.5);  // a value at the wrong index would be off by up to 3
         }
         mine = total;
       });
       CHECK(totals[0] == totals[1]);
       CHECK(totals[0] == totals[2]);
-      // Rounding to nearest halves of up to 3 three times; 8 bits of 1 in 5 values; means of 8 signs
-      // with feedback, whose error falls with the calls and is all of it after one (see below).
+      // Rounding to nearest halves of up to 3 three times; 8 bits of 1 in 5 values; means of 8
+      // signs with error feedback, whose error falls with the number of calls and is large after
+      // one call (see below).
       double const off =
           distance(totals[0], exact) / distance(exact, std::vector<float>(exact.size()));
       CHECK(off < (text.starts_with("sign") ? 0.9 : text.starts_with("thc") ? 0.02 : 2e-3));
@@ -228,9 +231,11 @@ TEST_CASE("plan_cache: hierarchical sums are those of all ranks, with feedback a
     }
 }
 
-TEST_CASE("plan_cache: error feedback belongs to a buffer; sums of it approach the exact one") {
-  // k sums of the same vector with feedback are off by one residual, not k (see error_feedback), so
-  // their mean by 1/k of it; without, thc's own truncation alone stays
+TEST_CASE(
+    "plan_cache: error feedback belongs to a buffer; means of its calls approach the exact one") {
+  // With error feedback, k reductions of the same vector are off by one residual, not k (see
+  // error_feedback), so their mean is off by 1/k of it. Without error feedback, the mean keeps the
+  // truncation error of thc.
   auto const x = vectors(4096);
   std::vector<float> exact(x[0].size());
   for (auto const& one : x)
@@ -254,7 +259,7 @@ TEST_CASE("plan_cache: error feedback belongs to a buffer; sums of it approach t
   CHECK(mean_of(true) < 0.5 * mean_of(false));
 }
 
-TEST_CASE("plan_cache: tensors that take turns in one buffer have residuals of their own") {
+TEST_CASE("plan_cache: tensors that alternate in one buffer have separate residuals") {
   auto const x = vectors(2000);
   on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
     residual_store residuals(std::size_t{64} << 20);
@@ -271,7 +276,7 @@ TEST_CASE("plan_cache: tensors that take turns in one buffer have residuals of t
 }
 
 TEST_CASE(
-    "plan_cache: NaN passes where a codec can carry it, and is refused on all ranks elsewhere") {
+    "plan_cache: NaN propagates in codecs that encode it, and is refused on all ranks elsewhere") {
   auto x = vectors(1000);
   x[1][7] = std::numeric_limits<float>::quiet_NaN();
   for (std::string const text :
@@ -304,7 +309,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plan_cache: one value too large for signs is refused on all ranks, and spoils nothing") {
+TEST_CASE(
+    "plan_cache: a value too large for signs is refused on all ranks, and later calls are right") {
   auto x = vectors(5000);
   for (auto& mine : x)
     for (float& v : mine) v = v * 0.01f + 0.02f;
@@ -329,7 +335,7 @@ TEST_CASE("plan_cache: one value too large for signs is refused on all ranks, an
                              std::string::npos;
           refused[static_cast<std::size_t>(transport.rank())] = names && spoilt == before;
         }
-        spoilt = mine;  // the same size of all values, whatever came before
+        spoilt = mine;  // all values have the same magnitude, independent of earlier calls
         sum(all, spoilt, text, mine.data());
         sum(calm, usual, text, mine.data());
         double largest = 0;
@@ -341,7 +347,7 @@ TEST_CASE("plan_cache: one value too large for signs is refused on all ranks, an
       CHECK(refused == std::vector<int>(ranks, 1));
       CHECK(found[0] == found[1]);
     }
-  // Sums of vectors of few values, or of tiny ones beside others, are as ever.
+  // Reductions of vectors of few values, or of tiny values beside large ones, give the usual results.
   for (auto const& [many, few] : {std::pair{0.0f, 1.0f}, {1e-9f, 1.0f}, {1e-30f, 1e-30f}}) {
     auto y = x;
     for (auto& mine : y) {
@@ -359,7 +365,7 @@ TEST_CASE("plan_cache: one value too large for signs is refused on all ranks, an
   }
 }
 
-TEST_CASE("plan_cache: plans are kept within a limit, those used last, and at least one") {
+TEST_CASE("plan_cache: a limit evicts the least recently used plans, and keeps at least one") {
   on_ranks(std::vector<std::vector<float>>(1), [&](in_process& transport, std::vector<float>&) {
     residual_store residuals(1 << 20);
     plan_cache all(any_transport(transport), 0, 0, residuals, nullptr, 4 * sizeof(float) * 1000);
@@ -374,15 +380,15 @@ TEST_CASE("plan_cache: plans are kept within a limit, those used last, and at le
     check(1500, 2);
     check(1000, 2);
     check(1400, 3);
-    check(100, 4);  // 4000 values together
+    check(100, 4);  // 4000 values in total
     check(1500, 4);
-    check(1001, 3);  // drives out 1000 and 1400, keeps 100 and 1500
+    check(1001, 3);  // evicts 1000 and 1400, keeps 100 and 1500
     check(9000, 1);
     check(9000, 1);
   });
 }
 
-TEST_CASE("plan_cache: values out of one rank's reach are told to all ranks, by every codec") {
+TEST_CASE("plan_cache: every codec reports values out of one rank's range on all ranks") {
   std::size_t const n = 40000;
   std::vector<int> const even{20000, 10000, 10000}, uneven{39000, 500, 500};
   for (std::string const text : {"identity", "identity algorithm=recursive_doubling", "fp16",
@@ -423,7 +429,7 @@ TEST_CASE("plan_cache: values out of one rank's reach are told to all ranks, by 
 TEST_CASE_TEMPLATE(
     "plan_cache: what a sign is worth counts every value, and zeros for the mean only", V, float,
     double, float16, bfloat16) {
-  for (std::size_t const n : {0u, 1u, 15u, 16u, 17u, 32u, 100u}) {  // 16 side by side
+  for (std::size_t const n : {0u, 1u, 15u, 16u, 17u, 32u, 100u}) {  // 16 in parallel
     CAPTURE(n);
     std::vector<V> x(n);
     double sum = 0;

@@ -12,13 +12,12 @@ tensor_key key_of(void const* buffer, std::size_t values = 100, std::uint64_t co
                   std::uint32_t turn = 0) {
   return {communicator, buffer, values, sizeof(float), turn};
 }
-/// Of one tensor of 100 floats: a residual and the one that takes its place.
+/// Size of one tensor of 100 floats: a residual and its successor.
 constexpr std::size_t one_tensor = 2 * 100 * sizeof(float);
 
 }  // namespace
 
-TEST_CASE(
-    "residual store: one tensor is what has communicator, buffer, length, type and turn alike") {
+TEST_CASE("residual store: communicator, buffer, length, type and turn identify a tensor") {
   residual_store store(1 << 20);
   int a = 0, b = 0;
   auto const first = store.take<float>(key_of(&a));
@@ -35,8 +34,7 @@ TEST_CASE(
   CHECK(store.forgotten() == 0);
 }
 
-TEST_CASE(
-    "residual store: what was not used for longest is forgotten first, and only when it must") {
+TEST_CASE("residual store: evicts the least recently used residual, and only beyond the limit") {
   residual_store store(3 * one_tensor);
   int a = 0, b = 0, c = 0, d = 0;
   store.take<float>(key_of(&a)).reset();
@@ -44,18 +42,19 @@ TEST_CASE(
   store.take<float>(key_of(&c)).reset();
   CHECK(store.bytes() == 3 * one_tensor);
   CHECK(store.forgotten() == 0);
-  CHECK(store.take<float>(key_of(&b))->residual().data() == kept);  // a is the oldest now
+  // a is the least recently used now
+  CHECK(store.take<float>(key_of(&b))->residual().data() == kept);
   store.take<float>(key_of(&d)).reset();
   CHECK(store.forgotten() == 1);
   CHECK(store.bytes() == 3 * one_tensor);
   CHECK(store.take<float>(key_of(&b))->residual().data() == kept);
   CHECK(store.forgotten() == 1);
-  store.take<float>(key_of(&a)).reset();  // takes the place of c
+  store.take<float>(key_of(&a)).reset();  // evicts c
   store.take<float>(key_of(&d)).reset();
   CHECK(store.forgotten() == 2);
 }
 
-TEST_CASE("residual store: what is in use stays, and what is too large is not kept") {
+TEST_CASE("residual store: a residual in use stays, and one that is too large is not kept") {
   residual_store store(one_tensor);
   int a = 0, b = 0;
   auto const in_use = store.take<float>(key_of(&a));
@@ -65,7 +64,7 @@ TEST_CASE("residual store: what is in use stays, and what is too large is not ke
   CHECK(store.forgotten() == 0);
 }
 
-TEST_CASE("residual store: what is too large drives out nothing") {
+TEST_CASE("residual store: a residual that is too large evicts nothing") {
   residual_store store(one_tensor);
   int a = 0, b = 0;
   store.take<float>(key_of(&a)).reset();
@@ -74,7 +73,7 @@ TEST_CASE("residual store: what is too large drives out nothing") {
   CHECK(store.bytes() == one_tensor);
 }
 
-TEST_CASE("residual store: a communicator that is no more leaves nothing behind") {
+TEST_CASE("residual store: a freed communicator leaves nothing behind") {
   residual_store store(1 << 20);
   int a = 0;
   for (std::uint64_t number : {1, 2, 3})

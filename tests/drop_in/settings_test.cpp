@@ -61,7 +61,7 @@ TEST_CASE("settings: a codec's keys follow it after a colon or a space, with the
     CHECK_THROWS_AS(settings::from("float: " + wrong), std::invalid_argument);
 }
 
-TEST_CASE("settings: names of before 0.1.0 are those of today") {
+TEST_CASE("settings: names from before 0.1.0 mean the same as today's names") {
   for (auto const& [old, today] : std::vector<std::pair<std::string, std::string>>{
            {"fp16 algorithm=doubling", "fp16 algorithm=recursive_doubling"},
            {"sign algorithm=owner", "sign algorithm=sampled"},
@@ -106,7 +106,7 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK(program.shadow_calls == 12);
 }
 
-TEST_CASE("settings: what is not said is as documented") {
+TEST_CASE("settings: defaults are as documented") {
   for (auto const& codec : codec_names()) {
     CAPTURE(codec);
     auto const text = (codec == "lossless_integers" ? "int32: " : "float: ") + codec +
@@ -131,7 +131,7 @@ TEST_CASE("settings: what is not said is as documented") {
   CHECK(about_codec("gzip").empty());
 }
 
-TEST_CASE("settings: the first rule that concerns a vector counts") {
+TEST_CASE("settings: the first rule that matches a vector applies") {
   auto const all = settings::from(
       "float: none max=1000; float: thc min=1MiB ranks=4; float: fp16 min=10; double: bf16");
   auto const codec = [&](value_type type, std::size_t bytes, int ranks) {
@@ -150,7 +150,7 @@ TEST_CASE("settings: the first rule that concerns a vector counts") {
   CHECK(codec(float64, 65536, 2) == "bf16");
 }
 
-TEST_CASE("settings: why no rule concerns a vector") {
+TEST_CASE("settings: the reason why no rule matches a vector") {
   auto const all =
       settings::from("float: thc max=2000 min=1000 ranks=4; float: fp16 min=1MiB max=2MiB");
   auto const why = [&](value_type type, std::size_t bytes, int ranks) {
@@ -166,7 +166,7 @@ TEST_CASE("settings: why no rule concerns a vector") {
   CHECK(why(float32, 2001, 4) == "no rule for this size");
 }
 
-TEST_CASE("settings: `all` is both types, but float alone where the codec is for float only") {
+TEST_CASE("settings: `all` means both types, but float alone if the codec is for float only") {
   auto const both = settings::from("all: fp16").rules;
   REQUIRE(both.size() == 2);
   CHECK(both[0].type == value_type::float32);
@@ -198,7 +198,7 @@ TEST_CASE("settings: integers have rules of their own, of codecs for integers") 
   CHECK(size_of(int64) == 8);
 }
 
-TEST_CASE("settings: spaces and ways to write a size mean nothing") {
+TEST_CASE("settings: spaces and the spelling of a size change nothing") {
   auto const plain = settings::from("float: thc bits=4 min=1048576;double:none");
   CHECK(settings::from("\n float :thc\tmin=1MiB  bits=4\n ;; double:\tnone ; ") == plain);
   CHECK(settings::from("float: thc min=1024KiB; double: none").text() == plain.text());
@@ -234,7 +234,7 @@ TEST_CASE("settings: sizes") {
   }
 }
 
-TEST_CASE("settings: text() says all of it, and equal settings have equal texts") {
+TEST_CASE("settings: text() is complete, and equal settings have equal texts") {
   std::vector<std::string> texts{"",
                                  "nonblocking=yes",
                                  "nonblocking=no",
@@ -284,10 +284,11 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
             auto const text = type + codec + strategy + key + more;
             if (error_of(text) == "none") texts.push_back(text);
           }
-  // Counted by hand: (float, all) none; identity, fp16, bf16, reproducible, lossless 6 ways;
-  // sign 7 ways * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 ways * 5 keys; top_k 6 ways * 3 keys;
-  // inceptionn 5 ways * 3 keys; error_bounded 5 ways * 3 keys; lossless 5 ways; all with `common`.
-  // double has not lossless, top_k and inceptionn. (int32, int64) none, lossless_integers 5 ways.
+  // Counted by hand: (float, all) none; identity, fp16, bf16, reproducible, lossless 6 algorithms;
+  // sign 7 algorithms * 3 keys, sign_count 6 * 3; thc, uniform_thc 6 algorithms * 5 keys; top_k 6
+  // algorithms * 3 keys; inceptionn 5 algorithms * 3 keys; error_bounded 5 algorithms * 3 keys;
+  // lossless 5 algorithms; all with `common`. double has not lossless, top_k and inceptionn.
+  // (int32, int64) none, lossless_integers 5 algorithms.
   std::size_t const n = common.size(),
                     both = for_none + n * (4 * 6 + 7 * 3 + 6 * 3 + 2 * 6 * 5 + 5 * 3 + 5),
                     float_only = n * (6 + 6 * 3 + 5 * 3), integers = for_none + n * 5;
@@ -310,7 +311,7 @@ TEST_CASE("settings: text() says all of it, and equal settings have equal texts"
   }
 }
 
-TEST_CASE("settings: a codec's text names what differs from its codec's own") {
+TEST_CASE("settings: a codec's text contains the parameters that differ from its defaults") {
   CHECK(only_rule("float: thc").sum.text() == "thc:bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
@@ -334,7 +335,7 @@ TEST_CASE("settings: a codec's text names what differs from its codec's own") {
   CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
 }
 
-TEST_CASE("settings: an error names the clause, the word, and what could be there instead") {
+TEST_CASE("settings: an error names the clause, the word, and the words allowed there") {
   refusal const refusals[] = {
       {"float: fp16; double: thcc",
        "HCOMP_CONFIG: clause 2 'double: thcc': no codec is called 'thcc'; there are: none, "
@@ -519,7 +520,7 @@ TEST_CASE("settings: help() names every codec and key, at 100 columns") {
 }
 
 TEST_CASE("settings: no text crashes the parser") {
-  // Words of the language in any order, from a written seed.
+  // Words of the language in random order, from a fixed seed.
   std::uint32_t state = 20240607;
   auto const next = [&](std::uint32_t below) {
     state = state * 1664525 + 1013904223;

@@ -20,7 +20,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Up to the segments' bounds and beyond, and no multiple of anything.
+/// Up to the bounds of segments and beyond, and not a multiple of any size.
 constexpr std::size_t counts[] = {0, 1, 2, 7, 4096, 20'001, 300'007};
 
 template <class V> std::vector<V> drawn(int rank, std::size_t count) {
@@ -28,7 +28,7 @@ template <class V> std::vector<V> drawn(int rank, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     auto const number = mix(i * 64 + static_cast<std::size_t>(rank));
     if constexpr (std::is_integral_v<V>)
-      some[i] = static_cast<V>(number);  // so that sums wrap around
+      some[i] = static_cast<V>(number);  // additions wrap around
     else
       some[i] = static_cast<V>(static_cast<int>(number % 2001) - 1000);
   }
@@ -44,7 +44,7 @@ template <class V> std::vector<V> exact_sum(std::vector<std::vector<V>> const& a
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("plain sum: all ranks have the sum of whole numbers", V, float, double,
+TEST_CASE_TEMPLATE("plain sum: all ranks have the exact sum of whole numbers", V, float, double,
                    std::int32_t, std::int64_t) {
   for (int const ranks : up_to_8_ranks())
     for (std::size_t const count : counts) {
@@ -69,7 +69,7 @@ TEST_CASE_TEMPLATE("plain sum: all ranks have the sum of whole numbers", V, floa
     }
 }
 
-TEST_CASE("plain sum: means are sums divided, the same bits on all ranks") {
+TEST_CASE("plain sum: a mean is the sum divided by the ranks, the same bits on all ranks") {
   for (int const ranks : {2, 3, 5})
     for (std::size_t const count : {std::size_t{100}, std::size_t{50'003}}) {
       CAPTURE(ranks);
@@ -77,7 +77,7 @@ TEST_CASE("plain sum: means are sums divided, the same bits on all ranks") {
       std::vector<std::vector<float>> all;
       for (int r = 0; r < ranks; ++r) {
         all.push_back(drawn<float>(r, count));
-        for (float& value : all.back()) value /= 3;  // so that the order of adding matters
+        for (float& value : all.back()) value /= 3;  // the order of additions matters
       }
       auto const mean_of = [&](int divisor) {
         return on_ranks(all, [&](in_process& transport, std::vector<float>& x) {
@@ -94,7 +94,7 @@ TEST_CASE("plain sum: means are sums divided, the same bits on all ranks") {
     }
 }
 
-TEST_CASE("plain sum: a rank sends what a ring must, and nothing more") {
+TEST_CASE("plain sum: a rank sends the minimum of a ring and no more") {
   constexpr std::size_t count = 240'000;
   for (int const ranks : {2, 3, 4}) {
     std::vector<std::uint64_t> sent(static_cast<std::size_t>(ranks));
@@ -122,8 +122,8 @@ TEST_CASE("plain sum: vectors of different sizes are an error on all ranks") {
   CHECK(failed == 3);
 }
 
-TEST_CASE_TEMPLATE("plain sum: parts of ranks in blocks of nodes, and all of them gathered", V,
-                   float, std::int64_t) {
+TEST_CASE_TEMPLATE("plain sum: shards in blocks of nodes, and the all-gather of them", V, float,
+                   std::int64_t) {
   for (auto const& where : std::vector<std::vector<std::uint64_t>>{
            {0, 0, 1, 1}, {5, 5, 5, 3, 3, 3}, {0, 0, 1, 1, 2, 2}, {1, 2}, {4, 4}})
     for (std::size_t const count :
