@@ -1,4 +1,4 @@
-/* The C API from C: a program of its own, run on several ranks of both MPIs. */
+/* The C API from C: a stand-alone program for several ranks of both MPIs. */
 #include <hcomp/hcomp.h>
 #include <math.h>
 #include <stdio.h>
@@ -7,14 +7,14 @@
 
 #include "checks.h"
 
-/* True on all ranks if it is on all. */
+/* Returns true on all ranks if `mine` is true on all ranks. */
 static int on_all(int mine) {
   int all = 0;
   MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
   return all;
 }
 
-/* True if all ranks have the same bytes. */
+/* Returns true if all ranks have the same bytes. */
 static int same_bytes(void const* x, size_t bytes) {
   void* first = malloc(bytes);
   int same;
@@ -27,7 +27,7 @@ static int same_bytes(void const* x, size_t bytes) {
 
 static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
 
-/* A value of a rank, in [-1, 1], by a fixed rule. */
+/* Returns value i of a rank, in [-1, 1], by a fixed rule. */
 static double drawn(int of_rank, size_t i) {
   return 2 * (double)((i * 2654435761u + (unsigned)of_rank * 40503u) % 1000003u) / 1000002 - 1;
 }
@@ -36,10 +36,11 @@ enum { values = 5003 };
 static float x[values];
 static double y[values];
 
-/* Whole numbers: their sums are exact in any order. */
+/* Whole numbers: results are exact in any order of additions. */
 static void sums_of_whole_numbers_are_exact(void) {
   char const* const methods[] = {"identity", "identity algorithm=direct", "lossless_sparse",
-                                 "thc bits=2 algorithm=hierarchical"}; /* nothing on one host */
+                                 /* sends nothing on one node */
+                                 "thc bits=2 algorithm=hierarchical"};
   size_t m, i, count;
   for (m = 0; m < 4; ++m) {
     hcomp_plan* sum = NULL;
@@ -81,7 +82,7 @@ static void means_and_doubles(void) {
   CHECK_OK(hcomp_plan_free(&sum));
 }
 
-/* Of whole numbers that every codec here carries exactly. */
+/* Means of whole numbers that every codec in the list encodes exactly. */
 static void means_by_all_ways(void) {
   char const* const methods[] = {"identity", "identity algorithm=recursive_doubling", "fp16",
                                  "lossless_sparse", "error_bounded 1e-6"};
@@ -101,7 +102,7 @@ static void means_by_all_ways(void) {
       CHECK_OK(hcomp_plan_shard(sum, &first, &count));
       for (i = first; i < first + count; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 1e-6;
       check(exact, __LINE__, methods[m]);
-      CHECK_OK(hcomp_all_gather(sum, x, NULL)); /* what it gives is one rank's and stays so */
+      CHECK_OK(hcomp_all_gather(sum, x, NULL)); /* forwards the values of each shard's owner */
       for (i = 0; i < values; ++i) exact &= fabs(x[i] - (float)(i % 5)) <= 2e-6;
       check(exact, __LINE__, methods[m]);
     }
@@ -124,7 +125,7 @@ static void a_bound_is_kept(void) {
     for (r = 0; r < ranks; ++r) exact += (float)drawn(r, i);
     if (fabs(x[i] - exact) > worst) worst = fabs(x[i] - exact);
   }
-  /* Half a unit in the last place of a float below 2^2 for the sum, which is rounded. */
+  /* Half a unit in the last place of a float below 2^2, because the result is rounded. */
   CHECK(worst <= bound + 2.4e-7);
   CHECK(report.error <= bound && worst <= report.error + 2.4e-7);
   CHECK(ranks == 1 || worst > 0);
@@ -132,8 +133,8 @@ static void a_bound_is_kept(void) {
   CHECK_OK(hcomp_plan_free(&sum));
 }
 
-/* Error feedback telescopes: the sums of T calls are off by one residual of each rank, while
-   without it every call is off by its own. */
+/* With error feedback, errors telescope: the results of T calls together are off by one residual
+   of each rank. Without error feedback, every call adds an error. */
 static double error_of_mean(char const* codec) {
   enum { calls = 32 };
   static double total[values];
@@ -158,7 +159,7 @@ static double error_of_mean(char const* codec) {
   return sqrt(norm / values);
 }
 static void a_sum_keeps_what_was_lost(void) {
-  /* Independent errors of 32 calls average to 1/sqrt(32) of one, a residual to 1/32 of one. */
+  /* Independent errors of 32 calls average to 1/sqrt(32) of one error, a residual to 1/32 of it. */
   CHECK(error_of_mean("thc bits=2") < 0.5 * error_of_mean("thc bits=2 feedback=no"));
 }
 
@@ -178,7 +179,7 @@ static void calls_and_sums_draw_new_numbers(void) {
     }
     CHECK_OK(hcomp_plan_free(&sum));
   }
-  CHECK(again == 8); /* the first call of the first sum alone, 1000 in binary */
+  CHECK(again == 8); /* only the first call of the first plan repeats: 1000 in binary */
 }
 
 static void parts_make_the_whole(void) {
@@ -245,7 +246,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_plan_get_residual(NULL, x) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_plan_free(NULL) == HCOMP_INVALID_ARGUMENT &&
         says("hcomp_plan_free: plan is a null pointer"));
-  CHECK_OK(hcomp_plan_free(&sum)); /* is NULL */
+  CHECK_OK(hcomp_plan_free(&sum)); /* *plan is NULL */
 
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "fp16", &sum));
   CHECK(hcomp_plan_shard(sum, NULL, &count) == HCOMP_INVALID_ARGUMENT && says("first is a null"));
@@ -267,7 +268,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK_OK(hcomp_plan_free(&sum));
 }
 
-/* 1 TiB, which some systems promise all the same. Sanitizers end the process instead. */
+/* 1 TiB, which some systems grant all the same. Sanitizers end the process instead. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 #define SANITIZED
@@ -288,7 +289,7 @@ static void too_large_sums_are_refused_in_words(void) {
 #endif
 }
 
-/* The last rank differs: all ranks hear of it, and the sum is good for the next call. */
+/* The last rank differs: all ranks get an error, and the plan works in the next call. */
 static void disagreement_is_told_to_all(void) {
   int const odd = rank == ranks - 1;
   hcomp_plan* sum = NULL;
@@ -343,7 +344,7 @@ static void communicators_of_any_kind(void) {
   MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &part);
   MPI_Comm_size(part, &size);
   CHECK_OK(hcomp_plan_create_f(MPI_Comm_c2f(part), values, 8, "identity", &sum));
-  MPI_Comm_free(&part); /* the sum has its own */
+  MPI_Comm_free(&part); /* the plan has its own */
   for (i = 0; i < values; ++i) y[i] = 3;
   CHECK_OK(hcomp_all_reduce(sum, y, NULL));
   for (i = 0; i < values; ++i) exact &= y[i] == 3 * size;
@@ -356,7 +357,8 @@ static void communicators_of_any_kind(void) {
   CHECK_OK(hcomp_plan_free(&sum));
 }
 
-/* More than MPICH has communicators. On one rank: others wait for each other, long on a busy machine. */
+/* More plans than MPICH has communicators. On one rank only: with several ranks the waiting
+   takes long on a busy machine. */
 static void many_sums_at_once(void) {
   enum { count = 2100 };
   static hcomp_plan* sums[count];
@@ -373,9 +375,9 @@ static void many_sums_at_once(void) {
   for (i = 0; i < count; ++i) CHECK_OK(hcomp_plan_free(&sums[i]));
 }
 
-/* Where MPI has no communicator left, a sum between other ranks than before is refused. */
+/* Without a free communicator of MPI, a plan for a new set of ranks is refused. */
 static void no_communicator_is_left(void) {
-#ifndef OPEN_MPI /* which has as many as there is memory for */
+#ifndef OPEN_MPI /* Open MPI's number is limited only by memory */
   static MPI_Comm taken[4096];
   int i, count = 0;
   hcomp_plan* sum = NULL;
@@ -390,7 +392,8 @@ static void no_communicator_is_left(void) {
     CHECK(sum == NULL && says("MPI_Comm_create"));
   }
   CHECK_OK(
-      hcomp_plan_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sum)); /* by the copy there is */
+      /* uses the existing copy */
+      hcomp_plan_create(MPI_COMM_WORLD, 3, MPI_FLOAT, "identity", &sum));
   CHECK_OK(hcomp_plan_free(&sum));
   for (i = 0; i < count; ++i) MPI_Comm_free(&taken[i]);
   if (ranks > 1) {
@@ -444,7 +447,7 @@ int main(int argc, char** argv) {
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
   MPI_Finalize();
   CHECK(hcomp_all_reduce(sum, x, NULL) == HCOMP_NOT_RUNNING);
-  CHECK_OK(hcomp_plan_free(&sum)); /* late, but it frees */
+  CHECK_OK(hcomp_plan_free(&sum)); /* late, but frees the plan */
   if (rank == 0 && all == 0) printf("the C API does what it says on %d ranks\n", ranks);
   return all + failures > 0;
 }

@@ -1,4 +1,4 @@
-/* What tests of the C API on ranks of MPI check by. */
+/* Checks for tests of the C API on MPI ranks. */
 #ifndef HCOMP_TESTS_C_API_CHECKS_H
 #define HCOMP_TESTS_C_API_CHECKS_H
 

@@ -1,4 +1,4 @@
-/* hcomp_comm_set with libhcomp_pmpi.so before MPI: what it does to sums by MPI_Allreduce. */
+/* hcomp_comm_set with libhcomp_pmpi.so before MPI: its effect on MPI_Allreduce. */
 #include <hcomp/hcomp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static void require(int holds, int line) {
 }
 #define REQUIRE(condition) require((condition), __LINE__)
 
-/* What every value of a sum of x is. */
+/* Returns the common value of all elements of the sum of x. */
 static float sum_over(MPI_Comm comm) {
   int i;
   MPI_Allreduce(x, total, values, MPI_FLOAT, MPI_SUM, comm);
@@ -32,13 +32,13 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   MPI_Comm_dup(MPI_COMM_WORLD, &comm);
-  for (i = 0; i < values; ++i) x[i] = 1 + 0x1p-20f; /* which fp16 cannot tell from 1 */
+  for (i = 0; i < values; ++i) x[i] = 1 + 0x1p-20f; /* fp16 rounds it to 1 */
   exact = (float)ranks * x[0];
   REQUIRE(sum_over(comm) == exact);
 
   REQUIRE(hcomp_comm_set(comm, "float: fp16") == HCOMP_OK);
   REQUIRE(sum_over(comm) == (float)ranks);
-  REQUIRE(sum_over(MPI_COMM_WORLD) == exact); /* others are as they were */
+  REQUIRE(sum_over(MPI_COMM_WORLD) == exact); /* other communicators keep their settings */
   MPI_Comm_dup(comm, &copy);
   REQUIRE(sum_over(copy) == (float)ranks);
   REQUIRE(hcomp_comm_set(comm, NULL) == HCOMP_OK);
@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   code = hcomp_comm_set(comm, "float: sign when=faster");
   REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "does not go with feedback=yes") != NULL);
 
-  /* either way, on all ranks alike */
+  /* either strategy, the same on all ranks */
   REQUIRE(hcomp_comm_set(comm, "float: fp16 when=faster") == HCOMP_OK);
   for (i = 0; i < 20; ++i) {
     float const sum = sum_over(comm);
@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     MPI_Bcast(&of_rank_0, 1, MPI_FLOAT, 0, comm);
     REQUIRE(sum == of_rank_0);
     REQUIRE(sum == exact || sum == (float)ranks);
-    REQUIRE(i >= 8 || ranks == 1 || sum == (i % 2 ? (float)ranks : exact)); /* the trial */
+    REQUIRE(i >= 8 || ranks == 1 || sum == (i % 2 ? (float)ranks : exact)); /* during the trial */
   }
   REQUIRE(hcomp_comm_set(comm, NULL) == HCOMP_OK);
   REQUIRE(sum_over(comm) == exact);

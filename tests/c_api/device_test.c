@@ -1,6 +1,7 @@
-/* The C API with vectors in a device's memory, which nobody may touch but libcuda (SIGSEGV).
+/* The C API with vectors in emulated device memory. Any access except a copy by libcuda ends the
+ * program with SIGSEGV.
  *
- *   device_test LIBRARY   where that libcuda.so.1 is: of tests/pmpi/fake_cuda.c
+ *   device_test LIBRARY   LIBRARY: the libcuda.so.1 of tests/pmpi/fake_cuda.c
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -30,7 +31,7 @@ static void fill(void) {
   for (i = 0; i < values; ++i) device[i] = input(rank, i);
   mprotect(device, bytes, PROT_NONE);
 }
-/* Whether the device has sums, or what was put in. */
+/* Returns whether the device has the results (sums != 0) or the inputs. */
 static int has(int sums) {
   int i, r, right = 1;
   mprotect(device, bytes, PROT_READ);
@@ -68,7 +69,7 @@ int main(int count, char** arguments) {
     CHECK(has(1));
   }
 
-  /* One rank cannot read its vector: all say so, and nobody waits. */
+  /* One rank cannot read its vector: all ranks return an error, and no rank waits. */
   fill();
   if (rank == ranks - 1) fail(700);
   code = hcomp_all_reduce(exact, device, NULL);

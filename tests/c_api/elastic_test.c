@@ -1,4 +1,4 @@
-/* Groups that outlive ranks, from C: this program starts the ranks as processes, and kills some. */
+/* Elastic groups from C: this program starts the ranks as processes, and kills some. */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
 
@@ -28,7 +28,7 @@ static void end(struct process* all, int first, int count) {
   }
   remove_all(directory);
 }
-/* Ranks 0 to count - 1, which all do `work`. */
+/* Runs `work` on ranks 0 to count - 1. */
 static void on_ranks(int count, void (*work)(int pipe)) {
   struct process all[most];
   int i;
@@ -37,7 +37,7 @@ static void on_ranks(int count, void (*work)(int pipe)) {
   end(all, 0, count);
 }
 
-/* ---- One of four is killed, and a newcomer comes: number 4 */
+/* ---- One of four ranks is killed, and rank 4 joins ------- */
 
 struct model {
   long step, stop;
@@ -63,7 +63,7 @@ static void train(int pipe) {
   CHECK_OK(hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "identity", &plain));
   CHECK_OK(hcomp_plan_create_elastic(group, values, HCOMP_FLOAT, "thc bits=4", &thc));
   CHECK_OK(hcomp_plan_set_mean(thc, 1));
-  model.stop = 20000; /* far away, until the newcomer is there */
+  model.stop = 20000; /* far in the future, until rank 4 has joined */
   if (is_new) CHECK_OK(hcomp_elastic_share(group, &model, sizeof model));
   for (; model.step < model.stop && failures == 0; ++model.step) {
     for (i = 0; i < values; ++i) {
@@ -76,7 +76,7 @@ static void train(int pipe) {
     CHECK_OK(hcomp_elastic_now(group, &now));
     CHECK(report.weight == (uint64_t)now.size);
     CHECK(exact[0] == exact[values - 1]);
-    /* of 0 to 3, without 2, and with 4; in its last sum 2 may count or not */
+    /* of 0 to 3 without 2, and with 4; the last sum of rank 2 may include it or not */
     holds = exact[0] == (is_new || model.stop < 20000 ? 27 : model.step <= 20 ? 15 : 11);
     CHECK(holds || (model.step == 20 && exact[0] == 11));
     for (i = 0; i < values; ++i) model.parameters[i] += exact[i] + lossy[i];
@@ -87,7 +87,7 @@ static void train(int pipe) {
     CHECK_OK(hcomp_elastic_admit(group, &needed));
     if (!needed) continue;
     model.stop = model.step + 20;
-    ++model.step; /* where the newcomer begins */
+    ++model.step; /* the new rank starts here */
     CHECK_OK(hcomp_elastic_share(group, &model, sizeof model));
     --model.step;
   }
@@ -100,7 +100,7 @@ static void train(int pipe) {
   CHECK(is_new || names[0] == 2);
   CHECK_OK(hcomp_plan_free(&thc));
   CHECK_OK(hcomp_elastic_free(&group));
-  CHECK_OK(hcomp_plan_free(&plain)); /* keeps what it needs of the group */
+  CHECK_OK(hcomp_plan_free(&plain)); /* keeps a reference to its part of the group */
   CHECK(group == NULL && plain == NULL);
   if (write(pipe, &model, sizeof model) != (ssize_t)sizeof model) CHECK(!"the model is written");
 }
@@ -123,7 +123,7 @@ static void those_who_are_left_go_on_and_a_newcomer_has_the_same_bits(void) {
   end(all, 0, 4);
 }
 
-/* ---- What is wrong */
+/* ---- Errors ------ */
 
 static void wrong(int pipe) {
   hcomp_elastic* group = NULL;
@@ -162,7 +162,7 @@ static void wrong(int pipe) {
   CHECK_ERROR(hcomp_plan_set_draws(sum, 1, 1), HCOMP_INVALID_ARGUMENT,
               "number of the group's call");
 
-  /* On one rank, and told to all; then the group is as good as before. */
+  /* An error on one rank reaches all ranks; the group works in the next call. */
   CHECK_OK(
       hcomp_plan_create_elastic(group, 10, HCOMP_FLOAT, number == 1 ? "fp16" : "bf16", &other));
   for (i = 0; i < 10; ++i) x[i] = 1;
@@ -175,12 +175,12 @@ static void wrong(int pipe) {
   CHECK_OK(hcomp_all_reduce(sum, x, NULL));
   CHECK(x[0] == 3 && x[9] == 3);
 
-  /* The state of one, of a size that the others do not know. */
+  /* The state of one rank, with a size that the other ranks do not know. */
   CHECK_OK(hcomp_elastic_admit(group, &needed));
   CHECK(needed == 0);
   if (number != 1) CHECK_OK(hcomp_elastic_forget(group));
   CHECK_OK(hcomp_elastic_admit(group, &needed));
-  CHECK(needed == 0); /* nobody has come */
+  CHECK(needed == 0); /* no rank has joined */
   CHECK_OK(hcomp_elastic_share_any(group, "state", number == 1 ? 6 : 0, &state, &bytes));
   CHECK(bytes == 6);
   memcpy(text, state, bytes == 6 ? 6 : 0);
@@ -195,7 +195,7 @@ static void wrong(int pipe) {
                 "nobody has admitted this newcomer within 100 ms");
 }
 
-/* ---- One that is away for too long */
+/* ---- A rank that is late beyond the timeout ---- */
 
 static void late(int pipe) {
   hcomp_elastic* group = NULL;

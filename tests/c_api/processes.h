@@ -1,4 +1,4 @@
-/* Tests of the C API without MPI: a program that starts ranks as processes, and what they check by.
+/* Checks for tests of the C API without MPI, and a program that starts ranks as processes.
  * Includers define _XOPEN_SOURCE 700 first. */
 #ifndef HCOMP_TESTS_C_API_PROCESSES_H
 #define HCOMP_TESTS_C_API_PROCESSES_H
@@ -33,7 +33,7 @@ static void rest(int ms) {
   nanosleep(&time, NULL);
 }
 
-/* A process that does `work`, and writes what it gives to the pipe. */
+/* A process that runs `work`, which writes its results to the pipe. */
 struct process {
   pid_t id;
   int pipe;

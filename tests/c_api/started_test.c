@@ -1,4 +1,4 @@
-/* Calls that are started, from C: this program starts the ranks as processes, of one host or several. */
+/* Nonblocking calls from C: this program starts the ranks as processes, of one node or several. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define _POSIX_C_SOURCE 200809L
 #define _XOPEN_SOURCE 700 /* mkdtemp, nftw */
@@ -14,7 +14,7 @@
 
 enum { ranks = 4, most_bytes = 1 << 14, milliseconds = 20000 };
 
-/* ---- How ranks meet */
+/* ---- Placement of ranks on nodes ---- */
 
 /* Which ranks share memory: those of one user do. */
 enum nodes { one_node, nodes_of_two, one_each };
@@ -42,7 +42,8 @@ static hcomp_group* connected(int timeout_ms) {
   hcomp_group* group = NULL;
   int const host = nodes == one_each ? number : nodes == nodes_of_two ? number / 2 : 0;
   if (host > 0 && setuid((uid_t)(40000 + host)) != 0) abort();
-  if (host > 0) prctl(PR_SET_DUMPABLE, 1); /* others of the user may open its memory, as before */
+  /* keeps the memory open to other processes of the user */
+  if (host > 0) prctl(PR_SET_DUMPABLE, 1);
   CHECK_OK(hcomp_group_create(number, ranks, exchange, NULL, timeout_ms, 0, &group));
   return group;
 }
@@ -56,7 +57,7 @@ static void start_ranks(struct process* all, void (*work)(int pipe)) {
   new_meeting();
   for (r = 0; r < ranks; ++r) all[r] = start(r, work);
 }
-/* @param killed  that rank is no failure; -1: none */
+/* @param killed  the rank that may fail; -1: none */
 static void end_ranks(struct process* all, int killed) {
   int r, status;
   for (r = 0; r < ranks; ++r) {
@@ -74,9 +75,9 @@ static void on_ranks(void (*work)(int pipe), int killed) {
   end_ranks(all, killed);
 }
 
-/* ---- Started calls have the bits of those that are not */
+/* ---- Nonblocking calls give the bits of blocking ones ---- */
 
-static int is_started; /* what this run does */
+static int is_started; /* this run uses nonblocking calls */
 
 enum { steps = 6, sums = 8, calls = 23 };
 static struct {
@@ -94,12 +95,12 @@ static struct {
     {777, HCOMP_DOUBLE, "identity"},
 };
 
-/* What a call does: of a sum, or of the group. */
+/* A call on a plan or on the group. */
 enum kind { sum_all, sum_scatter, sum_gather, all_reduce, reduce_scatter, all_gather, broadcast };
 struct call {
   enum kind kind;
-  int sum;       /* of `made` */
-  size_t values; /* of the group's; of all_gather and broadcast bytes */
+  int sum;       /* index into `made` */
+  size_t values; /* for calls on the group; bytes for all_gather and broadcast */
   int type;
 };
 static struct call const list[calls] = {
@@ -107,20 +108,20 @@ static struct call const list[calls] = {
     {sum_all, 1, 0, 0},
     {sum_all, 2, 0, 0},
     {all_reduce, 0, 100, HCOMP_FLOAT},
-    {all_reduce, 0, 4000, HCOMP_FLOAT}, /* by a rule */
-    {sum_all, 0, 0, 0},                 /* follows the first */
+    {all_reduce, 0, 4000, HCOMP_FLOAT}, /* codec by a rule */
+    {sum_all, 0, 0, 0},                 /* follows the first call on the plan */
     {sum_all, 3, 0, 0},
     {broadcast, 0, 50, 0},
     {sum_all, 4, 0, 0},
     {sum_all, 5, 0, 0},
-    {reduce_scatter, 0, 4096, HCOMP_FLOAT}, /* by a rule */
+    {reduce_scatter, 0, 4096, HCOMP_FLOAT}, /* codec by a rule */
     {all_gather, 0, 1000, 0},
     {all_reduce, 0, 300, HCOMP_INT64},
     {all_reduce, 0, 500, HCOMP_BFLOAT16},
     {reduce_scatter, 0, 10, HCOMP_INT32},
     {sum_scatter, 6, 0, 0},
     {sum_gather, 6, 0, 0},
-    {all_reduce, 0, 400000, HCOMP_FLOAT}, /* too long for others beside it */
+    {all_reduce, 0, 400000, HCOMP_FLOAT}, /* too long to be fused with other calls */
     {all_gather, 0, 100000, 0},
     {sum_all, 7, 0, 0},
     {broadcast, 0, 300000, 0},
@@ -142,7 +143,7 @@ static size_t output_bytes(struct call const* it) {
   if (it->kind == reduce_scatter) return it->values * bytes_of[it->type];
   return it->kind == all_gather ? ranks * it->values : 0;
 }
-/* Small numbers of every type, all of them finite. */
+/* Fills `x` with small finite numbers of the call's type. */
 static void fill(void* x, struct call const* it, int step) {
   size_t const bytes = input_bytes(it);
   int const is_of_sum = it->kind <= sum_gather;
@@ -190,7 +191,7 @@ static int start_it(struct call const* it, hcomp_group* group, hcomp_plan* sum, 
   }
 }
 
-/* Writes what all calls give, their reports too. */
+/* Writes the results of all calls and their reports. */
 static void all_calls(int pipe) {
   hcomp_group* group = connected(milliseconds);
   hcomp_plan* sum[sums];
@@ -208,7 +209,7 @@ static void all_calls(int pipe) {
     hcomp_report reports[calls];
     memset(reports, 0, sizeof reports);
     for (k = 0; k < calls; ++k) {
-      /* One after the other, those of the last steps with some that are not started between them. */
+      /* Blocking calls in turn, with nonblocking ones from the last steps between them. */
       struct call const* const it = &list[k];
       fill(x[k], it, step);
       if (!is_started || (step >= 4 && k % 5 == 4))
@@ -216,7 +217,7 @@ static void all_calls(int pipe) {
       else
         CHECK_OK(start_it(it, group, sum[it->sum], x[k], out[k], &requests[k]));
     }
-    for (i = 0; i < calls; ++i) { /* on every rank in another order */
+    for (i = 0; i < calls; ++i) { /* another order on every rank */
       k = (i * (5 + number) + 3 * step) % calls;
       if (!requests[k]) continue;
       CHECK_OK(hcomp_wait(&requests[k], &reports[k]));
@@ -263,7 +264,7 @@ static void started_calls_have_the_bits_of_others(void) {
   end_ranks(one_by_one, -1);
 }
 
-/* ---- What is wrong */
+/* ---- Errors ------ */
 
 static void wrong(int pipe) {
   hcomp_group* group = connected(milliseconds);
@@ -278,7 +279,7 @@ static void wrong(int pipe) {
   for (i = 0; i < 10; ++i) x[i] = y[i] = 1;
   for (i = 0; i < 20; ++i) z[i] = 0;
 
-  /* Nothing is started. */
+  /* Starts nothing. */
   CHECK_ERROR(hcomp_all_reduce_start(NULL, x, &one), HCOMP_INVALID_ARGUMENT,
               "hcomp_all_reduce_start: plan is a null pointer");
   CHECK_ERROR(hcomp_all_reduce_start(first, x, NULL), HCOMP_INVALID_ARGUMENT, "request is a null");
@@ -288,7 +289,7 @@ static void wrong(int pipe) {
   CHECK_ERROR(hcomp_wait(NULL, NULL), HCOMP_INVALID_ARGUMENT, "request is a null pointer");
   CHECK_OK(hcomp_wait(&one, NULL));
 
-  /* One of three is wrong on one rank: it fails on all, the others are made. */
+  /* One of three calls is wrong on one rank: it fails on all ranks, the other calls succeed. */
   CHECK_OK(hcomp_all_reduce_start(first, x, &one));
   CHECK_OK(hcomp_all_reduce_start(other, number == 1 ? NULL : z, &two));
   CHECK_OK(hcomp_all_reduce_start(first, y, &three));
@@ -311,7 +312,7 @@ static void wrong(int pipe) {
   CHECK(strstr(hcomp_last_error(), "x is a null pointer") != NULL);
   CHECK_OK(hcomp_wait(&two, NULL));
 
-  /* What is under way is done before anything is freed. */
+  /* Pending calls complete before anything is freed. */
   for (i = 0; i < 10; ++i) x[i] = y[i] = 2;
   CHECK_OK(hcomp_all_reduce_start(first, x, &one));
   CHECK_OK(hcomp_all_reduce_start(other, z, &two));
@@ -327,9 +328,10 @@ static void wrong(int pipe) {
   CHECK_OK(hcomp_wait(&three, NULL));
 }
 
-/* Ranks start calls in different orders: an error on all that are concerned, long before the time is up. */
+/* Ranks start calls in different orders: all affected ranks get an error, long before the
+   timeout. */
 enum { disordered = 5 };
-static int disorder; /* which two */
+static int disorder; /* the two calls to exchange */
 
 static void start_one_of_two(int second, hcomp_group* group, hcomp_plan* const* sum, float* x,
                              hcomp_request** request) {
@@ -364,7 +366,8 @@ static void in_disorder(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
-/* Rank 2 calls what others have started: an error on all, on one host at once, otherwise within the time. */
+/* Rank 2 makes a blocking call where other ranks start a nonblocking one: an error on all ranks,
+   at once on one node, otherwise within the timeout. */
 static void partly_started(int pipe) {
   hcomp_group* group = connected(2000);
   hcomp_plan* sum = NULL;
@@ -383,7 +386,7 @@ static void partly_started(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
-/* ---- A rank is killed with several under way */
+/* ---- A rank is killed with several calls pending ---- */
 
 static void with_a_dead_rank(int pipe) {
   enum { under_way = 6, values = 200000 };
@@ -402,7 +405,7 @@ static void with_a_dead_rank(int pipe) {
     begin = time(NULL);
     for (i = 0; i < under_way; ++i) {
       if (number == 1 && step == 2 && i == 2) {
-        rest(500); /* others have done the step before, and started more */
+        rest(500); /* the other ranks have completed the step before, and started more */
         raise(SIGKILL);
       }
       CHECK_OK(hcomp_all_reduce_start(sum[i], x[i], &request[i]));
@@ -425,7 +428,7 @@ static void with_a_dead_rank(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
-/* ---- A short sum does not wait for a long one that was started before */
+/* ---- A short reduction overtakes a long one that started before it ---- */
 
 static void overtaking(int pipe) {
   enum { values = 1 << 22, tries = 10 };
