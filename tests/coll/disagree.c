@@ -1,5 +1,4 @@
-/* Ranks sum vectors of different sizes: a mistake that the communicator's error handler must hear
- * of once. */
+/* Ranks reduce vectors of different sizes: the communicator's error handler must be called once. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
-# A report of programs that sum on communicators of 3 ranks and of 1, and on an intercommunicator,
-# for which MPI reduces in the group of 2 ranks: that is none of the program's sums. All functions
-# TAKEN, separated by |, and no others were taken over, and what was is known to come from the
-# program.
+# Checks a report of programs that reduce on communicators of 3 ranks and of 1, and on an
+# intercommunicator. There MPI reduces in the group of 2 ranks, which is not a reduction of the
+# program. The component handled exactly the functions TAKEN, separated by |. The report attributes
+# each handled call to the program.
 string(JSON last LENGTH "${json}" sites)
 math(EXPR last "${last} - 1")
 set(taken "")
@@ -10,7 +10,7 @@ foreach(i RANGE ${last})
   foreach(key function caller way ranks)
     string(JSON ${key} GET "${site}" ${key})
   endforeach()
-  if(NOT way MATCHES "^MPI$")  # not STREQUAL: MPI is a variable, too
+  if(NOT way MATCHES "^MPI$")  # not STREQUAL: MPI is also a variable
     list(APPEND taken ${function})
     if(NOT ranks EQUAL 3 OR NOT caller MATCHES "^(coll_)?program[_f08mpi]*\\+0x")
       message(FATAL_ERROR "this should not be in the report: ${site}")

@@ -1,6 +1,6 @@
-/* Sums a known number of times and reads what hcomp says of it by MPI_T.
+/* Makes a known number of all-reduces and reads hcomp's counters through MPI_T.
  *
- *   totals T L   wants T sums taken over and L calls left to MPI
+ *   totals T L   expects T all-reduces handled by hcomp and L calls left to MPI
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -57,11 +57,12 @@ int main(int argc, char** argv) {
 
   float* const x = calloc(values, sizeof(float));
   MPI_Comm other;
-  MPI_Comm_dup(MPI_COMM_WORLD, &other); /* by sums of MPI's own, which do not count */
+  MPI_Comm_dup(MPI_COMM_WORLD, &other); /* internally calls MPI_Allreduce, which does not count */
   for (int k = 0; k < 3; ++k)
     MPI_Allreduce(MPI_IN_PLACE, x, values, MPI_FLOAT, MPI_SUM, k == 0 ? other : MPI_COMM_WORLD);
-  MPI_Allreduce(MPI_IN_PLACE, x, values, MPI_FLOAT, MPI_MAX, other); /* large enough, and left */
-  MPI_Allreduce(MPI_IN_PLACE, x, 10, MPI_FLOAT, MPI_SUM, other);     /* too small to count */
+  /* large enough, and left to MPI */
+  MPI_Allreduce(MPI_IN_PLACE, x, values, MPI_FLOAT, MPI_MAX, other);
+  MPI_Allreduce(MPI_IN_PLACE, x, 10, MPI_FLOAT, MPI_SUM, other); /* too small to count */
   MPI_Comm_free(&other);
 
   unsigned long long got[totals];
@@ -69,7 +70,7 @@ int main(int argc, char** argv) {
   unsigned long long const plain =
       taken * (2 * (unsigned long long)(ranks - 1) * values * sizeof(float) / (unsigned)ranks);
   if (got[0] != taken || got[1] != left || got[2] != plain) ++failures;
-  /* 16 of 32 bits, and headers; the chunks of the ranks are not quite equal */
+  /* 16 of 32 bits, plus headers; the ranks' chunks differ slightly in size */
   if (got[3] < plain / 100 * 49 || got[3] > plain / 100 * 51) ++failures;
   if (failures > 0)
     fprintf(stderr,
