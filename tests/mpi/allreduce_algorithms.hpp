@@ -1,7 +1,6 @@
 #pragma once
-/// @file
-/// Makes an MPI library use one all-reduce algorithm after the other, through its control
-/// variables.
+/// @file Selects each all-reduce algorithm of an MPI library in turn, through its control
+///   variables.
 
 #include <mpi.h>
 
@@ -11,10 +10,11 @@
 
 namespace hcomp::test {
 
-/// Sets an int control variable of the MPI library on this rank; false if it has none of that name.
+/// Sets an int control variable of the MPI library on this rank; false if the library has none of
+/// that name.
 inline bool set_control_variable(char const* name, int value) {
   int provided = 0, index = 0;
-  MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);  // asking for less lowers that of MPI
+  MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);  // a lower level here would lower MPI's level
   bool const known = MPI_T_cvar_get_index(name, &index) == MPI_SUCCESS;
   if (known) {
     MPI_T_cvar_handle handle;
@@ -38,9 +38,9 @@ struct forced_algorithm {
   MPI_Comm comm;
 };
 
-/// Calls test(algorithm) for every all-reduce algorithm that Open MPI's coll/tuned has; once, for
-/// "default", with other libraries (MPICH always uses recursive recursive_doubling for user-defined ops).
-/// Needs OMPI_MCA_coll_tuned_use_dynamic_rules=1 in the environment.
+/// Calls test(algorithm) for every all-reduce algorithm of Open MPI's coll/tuned; with other
+/// libraries once, for "default" (MPICH always uses recursive doubling for user-defined
+/// operations). Needs OMPI_MCA_coll_tuned_use_dynamic_rules=1 in the environment.
 template <class F> void for_each_allreduce_algorithm(F const& test) {
   std::vector<std::string> names{"default"};
 #ifdef OPEN_MPI
@@ -52,7 +52,7 @@ template <class F> void for_each_allreduce_algorithm(F const& test) {
     if (!set_control_variable("coll_tuned_allreduce_algorithm", static_cast<int>(i)))
       throw std::runtime_error("Open MPI without coll_tuned_allreduce_algorithm");
 #endif
-    MPI_Comm comm;  // a communicator takes the algorithm that is set when it is made
+    MPI_Comm comm;  // a communicator keeps the algorithm that was set when it was created
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     test(forced_algorithm{names[i], comm});
     MPI_Comm_free(&comm);

@@ -17,10 +17,10 @@
 using namespace hcomp;
 using namespace hcomp::testing;
 
-TEST_CASE("mpi: many sums at a time have the bits, and send the bytes, of one by one") {
+TEST_CASE("mpi: concurrent all-reduces give the bits, and send the bytes, of sequential ones") {
   int level = MPI_THREAD_SINGLE;
   MPI_Query_thread(&level);
-  REQUIRE(level >= MPI_THREAD_SERIALIZED);  // for by_thread
+  REQUIRE(level >= MPI_THREAD_SERIALIZED);  // for progress_mode::thread
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
     CHECK(difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
@@ -28,14 +28,14 @@ TEST_CASE("mpi: many sums at a time have the bits, and send the bytes, of one by
   }
 }
 
-TEST_CASE("mpi: many hierarchical sums at a time have the bits of one by one") {
+TEST_CASE("mpi: concurrent hierarchical all-reduces give the bits of sequential ones") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
     CHECK(difference_of_hierarchical_sums(transport, mode) == "");
   }
 }
 
-TEST_CASE("mpi: sums that one rank starts in another order are refused on all") {
+TEST_CASE("mpi: all-reduces that one rank starts in another order are refused on all") {
   mpi::transport transport(MPI_COMM_WORLD);
   if (transport.size() == 1) return;
   concurrent_transport over(transport);

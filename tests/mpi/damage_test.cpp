@@ -7,10 +7,10 @@
 #include <memory>
 #include <support/damage_campaign.hpp>
 
-TEST_CASE("mpi transport: damage that one rank meets is told to all in one text") {
+TEST_CASE("mpi transport: damage found by one rank is reported by all in one text") {
   using hcomp::mpi::transport;
-  // Every other one has a communicator of its own; the rest share one, in which damage to one must
-  // not touch what others send.
+  // Every other transport has a communicator of its own. The remaining ones share a communicator:
+  // damage in one must not touch the messages of another.
   std::shared_ptr<MPI_Comm const> const shared = [] {
     auto comm = std::make_shared<MPI_Comm>();
     MPI_Comm_dup(MPI_COMM_WORLD, comm.get());

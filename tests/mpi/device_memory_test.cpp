@@ -8,7 +8,7 @@ namespace {
 int questions = 0;
 }
 
-// In front of the library's own, as of an MPI with CUDA.
+// Replaces the library's own function: emulates a CUDA-aware MPI.
 #if defined(MPIX_GPU_SUPPORT_CUDA)
 extern "C" int MPIX_GPU_query_support(int kind, int* is_supported) {
   questions += kind == MPIX_GPU_SUPPORT_CUDA && hcomp::mpi::is_running();
@@ -22,7 +22,7 @@ extern "C" int MPIX_Query_cuda_support() {
 }
 #endif
 
-TEST_CASE("mpi: an MPI that says it takes the device's memory is asked once, and believed") {
+TEST_CASE("mpi: a CUDA-aware MPI is asked once, and its answer is used") {
 #if defined(MPIX_GPU_SUPPORT_CUDA) || defined(MPIX_CUDA_AWARE_SUPPORT)
   int const asked = 1;
 #else

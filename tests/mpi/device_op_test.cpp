@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-/// In a child of a test: the only way out of an op.
+/// Runs in a child process of a test: aborting is the only error path of an op.
 extern "C" int MPI_Abort(MPI_Comm, int code) {
   std::fprintf(stderr, "aborted%s", code == MPI_ERR_TYPE ? " for its type" : "");
   std::fflush(stderr);
@@ -38,7 +38,7 @@ using testing::guarded_executor;
 using bytes = std::vector<std::byte>;
 using some_codecs = codec_list<sign<>, sign_count<>>;
 
-/// Codes of two ranks, encoded alike.
+/// Encodes the vectors of two ranks alike.
 template <class C> std::vector<bytes> two_codes(C const& codec, std::size_t values) {
   auto const largest = data::uniform<float>(values, 8, 8, {.seed = 1});
   auto const statistics = measure(codec, std::span(largest));
@@ -51,7 +51,7 @@ template <class C> std::vector<bytes> two_codes(C const& codec, std::size_t valu
   return codes;
 }
 
-/// An executor that says how often its memory was asked for.
+/// An executor that counts the requests for its memory.
 struct counting_executor : guarded_executor {
   static inline int buffers = 0;
   struct buffer : testing::guarded_buffer {
@@ -59,7 +59,7 @@ struct counting_executor : guarded_executor {
   };
 };
 
-/// An executor that notices when a copy is given before the last one's caller has got its result.
+/// An executor that detects a copy enqueued before the previous caller has its result.
 struct jealous_executor : guarded_executor {
   static inline std::atomic<bool> is_used = false;
   static inline std::atomic<int> interruptions = 0;
@@ -75,14 +75,14 @@ struct jealous_executor : guarded_executor {
   }
 };
 
-/// A device on which nothing can be started.
+/// A device that cannot start any work.
 struct broken_executor : guarded_executor {
   template <class F> void for_each_block(std::size_t, F const&) {
     throw std::runtime_error("no kernel image is available");
   }
 };
 
-/// What `f` prints to stderr when it runs in a process of its own, until that ends.
+/// Runs `f` in a process of its own until it ends; returns its output to stderr.
 std::string last_words(std::function<void()> const& f) {
   testing::child_process child(
       [&] {
@@ -96,7 +96,7 @@ std::string last_words(std::function<void()> const& f) {
 
 }  // namespace
 
-TEST_CASE("device op: operands here, there, or one of each: the bytes of an op on the host") {
+TEST_CASE("device op: operands on the device, the host, or one on each give the host op's bytes") {
   some_codecs::for_each([&]<class C>() {
     auto const codec = fit(C{}, 2);
     std::size_t const values = std::size_t{C::block_values} * 2 + 7;
@@ -126,7 +126,7 @@ TEST_CASE("device op: operands here, there, or one of each: the bytes of an op o
   });
 }
 
-TEST_CASE("device op: memory for copies is asked for once, and when a call has more blocks") {
+TEST_CASE("device op: memory for copies grows only when a call has more blocks") {
   sign<> const codec;
   std::size_t const values = std::size_t{sign<>::block_values} * 5;
   auto const codes = two_codes(codec, values);
@@ -147,7 +147,7 @@ TEST_CASE("device op: memory for copies is asked for once, and when a call has m
   CHECK(merge(4) == 2);
 }
 
-TEST_CASE("device op: threads and copies of the datatype take turns with the executor") {
+TEST_CASE("device op: concurrent threads and copies of the datatype share the executor in turn") {
   sign_count<> const codec{.magnitude = 1, .summands = 2};
   std::size_t const values = std::size_t{sign_count<>::block_values} * 2;
   auto const codes = two_codes(codec, values);
@@ -186,7 +186,7 @@ TEST_CASE("device op: threads and copies of the datatype take turns with the exe
   MPI_Type_free(&orphan);
 }
 
-TEST_CASE("device op: an MPI that hands out host copies sums vectors of a device") {
+TEST_CASE("device op: an MPI that passes host copies reduces device vectors") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const codec = fit(thc<>{}, 4);
   std::size_t const values = std::size_t{thc<>::block_values} * 3 + 5;
@@ -217,7 +217,7 @@ TEST_CASE("device op: an MPI that hands out host copies sums vectors of a device
   CHECK(there.host() == x);
 }
 
-TEST_CASE("device op: what goes wrong inside ends the job, and says why") {
+TEST_CASE("device op: an internal error aborts the job with its reason") {
   if (mpi::size_of(MPI_COMM_WORLD) > 1) return;
   sign<> const codec;
   auto const codes = two_codes(codec, 1);

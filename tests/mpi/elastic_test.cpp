@@ -30,13 +30,13 @@ using hcomp::testing::number_in;
 
 namespace {
 
-// ---- What ranks do ------------------------------------------------------------------------------
+// ---- Work of the ranks --------------------------------------------------------------------------
 
 std::uint64_t bits_of(std::span<float const> x) {
   return fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(x.data()), x.size_bytes());
 }
 
-/// Messages around a ring until somebody is lost. MPI is the one that notices.
+/// Sends messages around a ring until a rank fails. MPI detects the failure.
 void move_around(ledger& seen, ledger::place& mine) {
   mpi::transport over(MPI_COMM_WORLD);
   int const rank = over.rank(), size = over.size();
@@ -49,7 +49,7 @@ void move_around(ledger& seen, ledger::place& mine) {
   }
 }
 
-/// Sums of 2^name are exact, and tell who is in them.
+/// The sum of 2^name over the ranks is exact, and identifies the summands.
 void sum_exactly(ledger& seen, ledger::place& mine) {
   elastic::mpi_group group(MPI_COMM_WORLD);
   host_executor executor;
@@ -71,7 +71,7 @@ void sum_exactly(ledger& seen, ledger::place& mine) {
   group.close();
 }
 
-/// The same with what a codec makes of it, and feedback; MPI waits.
+/// The same with a codec and error feedback; ranks wait inside MPI.
 void sum_in_few_bits(ledger& seen, ledger::place& mine) {
   elastic::mpi_group group(MPI_COMM_WORLD, mpi::waiting::block);
   host_executor executor;
@@ -110,7 +110,7 @@ void give_to_others(ledger&, ledger::place&) {
   group.close();
 }
 
-/// Those who close wait for the one who needs another generation, and give it what it lacks.
+/// Ranks that close wait for a rank that needs another generation, and send it the missing result.
 void close_early(ledger&, ledger::place&) {
   elastic::mpi_group group(MPI_COMM_WORLD);
   std::vector<std::byte> mine(1000, std::byte{7}), work;
@@ -146,9 +146,9 @@ int be_rank(char const* how, char const* path) {
   return 0;
 }
 
-// ---- What the test asks -------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 
-/// Starts ranks that go on when one of them is lost.
+/// Starts ranks that continue after one of them fails.
 std::string launcher() {
   char const* const words = std::getenv("HCOMP_TEST_LAUNCH");
   return words ? words
@@ -156,12 +156,12 @@ std::string launcher() {
                  "-np";
 }
 
-/// All ranks but those lost have ended so, and the job has.
+/// All ranks except those in `lost` have ended as `how`, and the job has ended.
 void check_endings(job& it, ending how, std::vector<int> const& lost = {}) {
   bool const has_ended = it.end(20);
   INFO(it.output());
   CHECK(has_ended);
-  CHECK(it.status == 0);  // sanitizers use others
+  CHECK(it.status == 0);  // sanitizers use other statuses
   for (int rank = 0; rank < it.seen.size; ++rank) {
     if (std::ranges::find(lost, rank) != lost.end()) continue;
     auto const& one = it.seen.ranks[rank];
@@ -173,7 +173,7 @@ void check_endings(job& it, ending how, std::vector<int> const& lost = {}) {
 
 }  // namespace
 
-TEST_CASE("mpi transport: a lost rank is known to all others by its number") {
+TEST_CASE("mpi transport: all ranks identify a failed rank by its number") {
   for (int const victim : {0, 2}) {
     CAPTURE(victim);
     std::size_t const bytes = victim == 0 ? 100 : 300'000;
@@ -192,7 +192,7 @@ TEST_CASE("mpi transport: a lost rank is known to all others by its number") {
   }
 }
 
-TEST_CASE("elastic over MPI: a job that was not started for it is told so, on all ranks") {
+TEST_CASE("elastic over MPI: a job without fault tolerance gets an error on all ranks") {
   std::string words = launcher();
   auto const at = words.find("--with-ft ulfm");
   REQUIRE(at != std::string::npos);
@@ -204,7 +204,7 @@ TEST_CASE("elastic over MPI: a job that was not started for it is told so, on al
     CHECK(std::string(it.seen.ranks[rank].text).find("mpirun --with-ft ulfm") != std::string::npos);
 }
 
-TEST_CASE("elastic over MPI: a result that only some ranks have is given to the others") {
+TEST_CASE("elastic over MPI: a result that only some ranks have is sent to the other ranks") {
   for (char const* how : {"give_to_others", "close_early"}) {
     CAPTURE(std::string(how));
     job it(4, how);
@@ -213,7 +213,7 @@ TEST_CASE("elastic over MPI: a result that only some ranks have is given to the 
   }
 }
 
-TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see the same sums") {
+TEST_CASE("elastic over MPI campaign: ranks killed at any moment; survivors have the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 4),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
   hcomp::testing::campaign_stats stats;
@@ -226,7 +226,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
     if (int const second = int(draw() % unsigned(size)); draw() % 2 && second != lost[0])
       lost.push_back(second);
     std::size_t const values = draw() % 3 == 0 ? 300'000 : 1000;
-    int const at_step = int(1 + draw() % 40);  // the last steps, and the end, too
+    int const at_step = int(1 + draw() % 40);  // includes the last steps and the end
     unsigned const delay_us = draw() % 3000, between_us = draw() % 3 == 0 ? draw() % 100'000 : 0;
     job it(size, is_exact ? "sum_exactly" : "sum_in_few_bits", steps, values);
     it.start(launcher());
@@ -235,7 +235,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
     for (int const rank : lost) {
       it.lose(rank);
       ++stats.killed;
-      usleep(between_us);  // in the middle of shrinking, if it is long
+      usleep(between_us);  // during shrinking, if that takes long enough
     }
     check_endings(it, ending::finished, lost);
 
@@ -243,7 +243,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
     for (int rank = 0; rank < size; ++rank)
       if (std::ranges::find(lost, rank) == lost.end()) left |= std::uint64_t{1} << rank;
     auto const& other = it.seen.ranks[__builtin_ctzll(left)];
-    double next = 0;  // sum after the kill, on the rank that finished it last
+    double next = 0;  // completion of the first sum after the kill, on the last rank
     for (int rank = 0; rank < size; ++rank) {
       if ((left >> rank & 1) == 0) continue;
       auto const& one = it.seen.ranks[rank];
@@ -254,7 +254,7 @@ TEST_CASE("elastic over MPI campaign: ranks killed at any moment; the others see
         REQUIRE(one.bits[step] == other.bits[step]);
         REQUIRE((!is_exact || who == other.who[step]));
         REQUIRE((who & left) == left);
-        REQUIRE((who & ~before) == 0);  // nobody comes back
+        REQUIRE((who & ~before) == 0);  // no rank returns
         before = who;
       }
       int step = 0;

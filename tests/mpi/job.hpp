@@ -1,7 +1,6 @@
 #pragma once
-/// @file
-/// An MPI job started by a test that is no part of it and kills some of its ranks, and what became of
-/// the others.
+/// @file Runs a separate MPI job from a test, kills some of its ranks, and records the outcome of
+///   the other ranks.
 
 #include <fcntl.h>
 #include <signal.h>
@@ -34,22 +33,22 @@ using hcomp::testing::ending;
 using hcomp::testing::must;
 using hcomp::testing::now;
 
-/// What the test tells the ranks, and they tell the test: a file in memory.
+/// Commands from the test to the ranks and their results, in a memory file.
 struct ledger {
   struct place {
-    std::atomic<int> id;     ///< of the process
+    std::atomic<int> id;     ///< process id
     std::atomic<int> steps;  ///< taken
     std::atomic<ending> how;
-    std::atomic<int> peer;                       ///< whom the transport_error names
-    char text[400];                              ///< of an exception
-    std::atomic<std::uint64_t> who[max_steps];   ///< of a step: a bit for each summand
-    std::atomic<std::uint64_t> bits[max_steps];  ///< fingerprint of the result
-    std::atomic<double> when[max_steps];         ///< it was finished
-    std::atomic<int> fetched;                    ///< results that came from another rank
+    std::atomic<int> peer;                       ///< rank named by the transport_error
+    char text[400];                              ///< exception text
+    std::atomic<std::uint64_t> who[max_steps];   ///< per step: one bit for each summand
+    std::atomic<std::uint64_t> bits[max_steps];  ///< of the results
+    std::atomic<double> when[max_steps];         ///< completion times
+    std::atomic<int> fetched;                    ///< number of results received from another rank
   };
   int size, steps;
   std::size_t values;
-  std::atomic<double> lost_at;  ///< when the first rank was killed
+  std::atomic<double> lost_at;  ///< time of the first kill
   place ranks[max_ranks];
 
   static ledger& open(std::filesystem::path const& path) {
@@ -58,14 +57,14 @@ struct ledger {
     void* const memory = mmap(nullptr, sizeof(ledger), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     ::close(file);
     must(memory != MAP_FAILED, "the ledger can be mapped");
-    return *static_cast<ledger*>(memory);  // all zero at first
+    return *static_cast<ledger*>(memory);  // initially all zero
   }
 };
 
 /// One run of this program as an MPI job.
 class job {
  public:
-  /// @param how  what the ranks do: an argument of the program
+  /// @param how  the work of the ranks: an argument of the program
   job(int size, std::string const& how, int steps = 0, std::size_t values = 0)
       : seen(ledger::open(place_.path() / "ledger")), how_(how) {
     seen.size = size;
@@ -93,7 +92,7 @@ class job {
     words.insert(words.end(), {"--rank", how_, place_.path() / "ledger"});
     launcher_.emplace([&] {
       setpgid(0, 0);
-      // What killed ranks leave of Open MPI's shared memory goes with the job, too.
+      // Removes files that killed ranks leave for Open MPI's shared memory, together with the job.
       setenv("OMPI_MCA_btl_sm_backing_directory", place_.path().c_str(), 1);
       int const output = ::open((place_.path() / "output").c_str(), O_WRONLY | O_CREAT, 0600);
       int const input = ::open("/dev/null", O_RDONLY);
@@ -102,7 +101,7 @@ class job {
     });
     setpgid(launcher_->id(), launcher_->id());
   }
-  /// Until a rank has taken so many steps.
+  /// Waits until a rank has made that number of steps.
   bool await_steps(int rank, int steps) {
     auto const& one = seen.ranks[rank];
     for (double const start = now(); one.steps < steps; usleep(200))
@@ -114,7 +113,7 @@ class job {
     seen.lost_at.compare_exchange_strong(never, now());
     ::kill(seen.ranks[rank].id, SIGKILL);
   }
-  /// The launcher's end. False: it hangs.
+  /// Waits for the end of the launcher. Returns false if it hangs.
   bool end(double seconds) {
     auto const ended = launcher_->wait_for(std::chrono::duration<double>(seconds));
     status = ended.value_or(0);
@@ -137,7 +136,7 @@ class job {
   std::optional<hcomp::testing::child_process> launcher_;
 };
 
-/// A rank's body, which ends well or not.
+/// Runs the body of a rank and records whether it succeeds.
 template <class F> void write_ending(ledger::place& mine, F const& body) {
   auto const ended = [&](ending how, std::string const& text, int peer = -1) {
     text.copy(mine.text, sizeof mine.text - 1);

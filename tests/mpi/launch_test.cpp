@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-TEST_CASE("launch: the ranks find each other, each with a number of its own") {
+TEST_CASE("launch: ranks connect, each with a different number") {
   int rank = 0, size = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -14,7 +14,7 @@ TEST_CASE("launch: the ranks find each other, each with a number of its own") {
   CHECK(all == (1L << size) - 1);
 }
 
-TEST_CASE("launch: the library is the one that the headers belong to") {
+TEST_CASE("launch: the library matches the headers") {
   char version[MPI_MAX_LIBRARY_VERSION_STRING];
   int length = 0;
   MPI_Get_library_version(version, &length);

@@ -25,7 +25,7 @@ using namespace hcomp;
 int world_rank() { return mpi::rank_of(MPI_COMM_WORLD); }
 int world_size() { return mpi::size_of(MPI_COMM_WORLD); }
 
-/// True on all ranks if all ranks pass the same bytes.
+/// Returns true on all ranks if all ranks pass the same bytes.
 bool same_on_all_ranks(std::span<std::byte const> bytes) {
   std::uint64_t mine = fingerprint(serial_group{}, bytes.data(), bytes.size());
   std::uint64_t first = mine;
@@ -35,7 +35,8 @@ bool same_on_all_ranks(std::span<std::byte const> bytes) {
   return all;
 }
 
-/// max |value| that a float codec may add up to is whole and small: exact in every codec but bf16.
+/// The largest sum that a float codec must hold is a small whole number: exact in every codec but
+/// bf16.
 template <class C> void check_sum(std::vector<float> const& sum, int ranks) {
   std::vector<float> exact(sum.size());
   std::vector<int> positive(sum.size());
@@ -53,7 +54,7 @@ template <class C> void check_sum(std::vector<float> const& sum, int ranks) {
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < sum.size(); ++i) {
     if constexpr (C::codec_id ==
-                  sign<>::codec_id) {  // the sign of one of the ranks, times their number
+                  sign<>::codec_id) {  // the sign of one of the ranks, times the number of ranks
       bool const plus = sum[i] > 0;
       wrong += std::abs(sum[i]) != static_cast<float>(ranks) ||
                (plus ? positive[i] == 0 : positive[i] == ranks);
@@ -66,13 +67,13 @@ template <class C> void check_sum(std::vector<float> const& sum, int ranks) {
     }
   }
   CHECK(wrong == 0);
-  // each rank's loss is 2 % of the energy on average; these are independent, at worst all alike
+  // each rank's error is 2 % of the energy on average; errors are independent, at worst all equal
   CHECK(lost <= 0.06 * largest * ranks * ranks);
 }
 
 }  // namespace
 
-TEST_CASE("op: MPI_Allreduce gives the sum, the same bits on all ranks, by every algorithm") {
+TEST_CASE("op: MPI_Allreduce gives the sum, the same bits on all ranks, with every algorithm") {
   int const rank = world_rank(), ranks = world_size();
   test::for_each_allreduce_algorithm([&](test::forced_algorithm const& algorithm) {
     builtin_codecs<float>::for_each([&]<class C>() {
@@ -94,15 +95,16 @@ TEST_CASE("op: MPI_Allreduce gives the sum, the same bits on all ranks, by every
         auto const weight =
             decode(sum.codec(), code, std::span(x), {.key = {.seed = 3, .step = values}});
         CHECK(weight == static_cast<std::uint64_t>(ranks));
-        if (rank == 0) check_sum<C>(x, ranks);  // of the same code as the others'
+        if (rank == 0) check_sum<C>(x, ranks);  // all ranks have the same encoded vector
       }
     });
   });
 }
 
-TEST_CASE("op: every algorithm draws each rank's sign equally often") {
-  // lanes on which exactly the first k ranks are positive: the share of ones is k / P. 4.5 standard
-  // errors of a binomial with n = 32768 * 8 draws; 7 * 8 comparisons pass by chance with p > 0.999
+TEST_CASE("op: every algorithm samples each rank's sign equally often") {
+  // Lanes on which exactly the first k ranks are positive: the share of ones is k / P. The
+  // tolerance is 4.5 standard errors of a binomial with n = 32768 * 8 draws; 7 * 8 comparisons pass
+  // by chance with p > 0.999.
   int const rank = world_rank(), ranks = world_size();
   if (ranks == 1) return;
   test::for_each_allreduce_algorithm([&](test::forced_algorithm const& algorithm) {
@@ -128,8 +130,8 @@ TEST_CASE("op: every algorithm draws each rank's sign equally often") {
 }
 
 TEST_CASE("op: the forced algorithms really differ") {
-  // the bits of a sum of signs depend on the reduction tree: with 4 ranks or more, and some other
-  // algorithm, some other bits
+  // The bits of a reduction of signs depend on the reduction tree. With 4 ranks or more, some other
+  // algorithm gives different bits.
   if (world_size() < 4) return;
 #ifdef OPEN_MPI
   std::map<std::uint64_t, std::string> results;
@@ -146,7 +148,8 @@ TEST_CASE("op: the forced algorithms really differ") {
 #endif
 }
 
-TEST_CASE("op: reduce, non-blocking all-reduce and reduce-scatter give the all-reduce's sum") {
+TEST_CASE(
+    "op: reduce, non-blocking all-reduce and reduce-scatter give the result of the all-reduce") {
   int const rank = world_rank(), ranks = world_size();
   builtin_codecs<float>::for_each([&]<class C>() {
     CAPTURE(C::name);
@@ -223,7 +226,7 @@ TEST_CASE("op: a duplicated datatype outlives its op") {
   check_sum<sign_count<>>(x, ranks);
 }
 
-TEST_CASE("op: threads use their ops at the same time") {
+TEST_CASE("op: threads use their ops concurrently") {
   int provided = 0;
   MPI_Query_thread(&provided);
   REQUIRE(provided == MPI_THREAD_MULTIPLE);
@@ -251,7 +254,7 @@ TEST_CASE("op: threads use their ops at the same time") {
   for (auto const& x : results) check_sum<sign_count<>>(x, ranks);
 }
 
-TEST_CASE("op: ranks that encoded another step get one error on every rank") {
+TEST_CASE("op: ranks that encoded different steps get one error on every rank") {
   int const rank = world_rank(), ranks = world_size();
   if (ranks == 1) return;
   mpi::op<sign<>> const sum;
@@ -264,7 +267,7 @@ TEST_CASE("op: ranks that encoded another step get one error on every rank") {
   CHECK(x[999] == 1.0f);
 }
 
-TEST_CASE("op: a sum of more weights than the codec has room for is an error, not a wrong number") {
+TEST_CASE("op: weights beyond the codec's capacity are an error, not a wrong number") {
   int const rank = world_rank(), ranks = world_size();
   if (ranks < 4) return;
   mpi::op<sign_count<>> const sum{sign_count<>{.magnitude = 1, .summands = 3}};

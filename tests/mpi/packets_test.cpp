@@ -27,7 +27,7 @@ TEST_CASE(
   std::uint64_t bytes = 0;
   for (std::size_t n = 0; n < 300; ++n) {
     std::vector<std::byte> const packet(n * 13, static_cast<std::byte>(n));
-    link.send(next, packet);  // the vector is gone before it is received
+    link.send(next, packet);  // the vector is destroyed before the packet is received
     bytes += packet.size();
   }
   CHECK(link.bytes_sent() == bytes);
@@ -39,7 +39,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("mpi packets: receive gives up in time") {
+TEST_CASE("mpi packets: receive returns at its timeout") {
   mpi::packets link(MPI_COMM_WORLD);
   std::vector<std::byte> room(16);
   auto const start = link.now();
@@ -47,7 +47,7 @@ TEST_CASE("mpi packets: receive gives up in time") {
   CHECK(link.now() - start >= 20ms);
 }
 
-TEST_CASE("mpi packets: of a packet longer than the room comes what fits, and how long it was") {
+TEST_CASE("mpi packets: a packet longer than the buffer is truncated, and its length is returned") {
   mpi::packets link(MPI_COMM_WORLD);
   std::vector<std::byte> const packet(100, std::byte{7});
   std::vector<std::byte> room(11, std::byte{1});
@@ -59,7 +59,7 @@ TEST_CASE("mpi packets: of a packet longer than the room comes what fits, and ho
   CHECK(room[10] == std::byte{1});
 }
 
-TEST_CASE("mpi packets: what nobody received does not keep the end waiting") {
+TEST_CASE("mpi packets: packets that no rank receives do not block the end") {
   mpi::packets link(MPI_COMM_WORLD);
   std::vector<std::byte> const packet(100'000);
   for (int peer = 0; peer < link.size(); ++peer) link.send(peer, packet);
@@ -73,7 +73,7 @@ TEST_CASE("mpi packets: a wrong peer is refused with the numbers") {
                         " ranks (0 to " + std::to_string(link.size() - 1) + ")");
 }
 
-TEST_CASE("mpi packets: workers and aggregator give the codec's own mean, bit by bit") {
+TEST_CASE("mpi packets: workers and aggregator give the codec's own mean, bit for bit") {
   mpi::packets link(MPI_COMM_WORLD);
   if (link.size() < 2) return;
   int const workers = link.size() - 1;

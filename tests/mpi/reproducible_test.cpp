@@ -1,6 +1,5 @@
-/// @file
-/// Eight vectors summed by MPI with the codec `reproducible` have one sum, on however many ranks they
-/// lie.
+/// @file Eight vectors reduced by MPI with the codec `reproducible` give the same bits on any
+///   number of ranks.
 
 #include <doctest/doctest.h>
 #include <mpi.h>
@@ -29,7 +28,7 @@ std::vector<double> summand(int k) {
   return x;
 }
 
-/// The sum of all vectors, which the ranks of `comm` share out among them.
+/// Returns the sum of all vectors, which the ranks of `comm` divide among themselves.
 std::vector<double> sum_on(MPI_Comm comm) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(comm, &rank);

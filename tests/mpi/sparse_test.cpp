@@ -21,7 +21,7 @@ namespace {
 
 using namespace hcomp;
 
-/// All ranks' vectors, known to each of them; the second rank's is all zeros.
+/// Returns the vectors of all ranks, on every rank; the second rank's vector is all zeros.
 sparse::vectors everybodys(std::size_t n, double density) {
   sparse::vectors x;
   for (int r = 0; r < mpi::size_of(MPI_COMM_WORLD); ++r)
@@ -65,12 +65,13 @@ template <class Lane> void check_fixed() {
 
 }  // namespace
 
-TEST_CASE("mpi sparse: fixed point gives the exact sum by every way, on all ranks") {
+TEST_CASE("mpi sparse: fixed point gives the exact sum with every strategy, on all ranks") {
   check_fixed<std::uint32_t>();
   check_fixed<std::uint64_t>();
 }
 
-TEST_CASE("mpi sparse: floats give nearly the sum by every way, the same bits on all ranks") {
+TEST_CASE(
+    "mpi sparse: floats give nearly the sum with every strategy, the same bits on all ranks") {
   std::vector<float> lanes;
   for (double const density : {0.01, 0.9})
     for (auto const& strategies : all_ways) {
@@ -91,7 +92,7 @@ TEST_CASE("mpi sparse: floats give nearly the sum by every way, the same bits on
     }
 }
 
-TEST_CASE("mpi sparse: codecs by themselves go through all_reduce_native") {
+TEST_CASE("mpi sparse: codecs without a plan use all_reduce_native") {
   auto const all = everybodys(20'000, 0.05);
   std::vector<std::uint32_t> lanes;
   auto x = mine(all), y = x;
@@ -103,7 +104,7 @@ TEST_CASE("mpi sparse: codecs by themselves go through all_reduce_native") {
   CHECK(x == y);
 }
 
-TEST_CASE("mpi sparse: an index that is a Bloom filter gives the same sums") {
+TEST_CASE("mpi sparse: a Bloom filter as index gives the same sums") {
   for (double const density : {0.0, 0.001, 0.2}) {
     auto const all = everybodys(50'000, density);
     std::vector<std::uint32_t> lanes;
@@ -140,7 +141,7 @@ TEST_CASE("mpi sparse: without an index, one pass gives the exact sum or an erro
   CHECK(x == mine(all));
 }
 
-TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was") {
+TEST_CASE("mpi sparse: errors are the same on all ranks, and x keeps its values") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   std::vector<float> lanes;
   auto const text_of = [&](std::vector<float>& x, draw_key const& key, sparse_sum<> sum) {
@@ -182,7 +183,7 @@ TEST_CASE("mpi sparse: errors are the same on all ranks, and x stays as it was")
 
 namespace {
 
-/// Multiples of 2^-10, whose sums are exact in every unit that rounds take here.
+/// Multiples of 2^-10, whose sums are exact in every unit that the rounds use here.
 sparse::vectors whole_numbers(std::size_t n, double density) {
   auto x = everybodys(n, density);
   for (auto& one : x)
@@ -210,13 +211,13 @@ template <class Lane> void check_one_phase(mpi::ranks_agree agreement) {
 
 }  // namespace
 
-TEST_CASE("mpi sparse: one phase gives the exact sum, and a second one where unions grow") {
+TEST_CASE("mpi sparse: one phase gives the exact sum, and a second phase if the union grows") {
   check_one_phase<std::uint32_t>(mpi::ranks_agree::checked);
   check_one_phase<std::uint64_t>(mpi::ranks_agree::assumed);
   check_one_phase<float>(mpi::ranks_agree::checked);
 }
 
-TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stays as it was") {
+TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x keeps its values") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   auto const text_of = [&](std::vector<float>& x, draw_key const& key, lhc_one_phase<>& sum) {
     try {
@@ -245,7 +246,7 @@ TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stay
   if (ranks == 1) return;
   CHECK(text_of(x, {.seed = 1, .step = rank == 0 ? 5u : 6u}, sum) ==
         "all_reduce_one_phase: ranks disagree on the step: 5 on one, 6 on another");
-  lhc_one_phase<> fresh(options());  // of a rank that does not know of the round before
+  lhc_one_phase<> fresh(options());  // on a rank without the state of the previous round
   CHECK(text_of(x, {.seed = 1}, rank == 0 ? fresh : sum)
             .starts_with("all_reduce_one_phase: ranks disagree on the sum's settings or rounds "
                          "before: "));
@@ -256,7 +257,7 @@ TEST_CASE("mpi sparse: errors of one phase are the same on all ranks, and x stay
         "another");
 }
 
-TEST_CASE("mpi sparse plan: whole and in shards, sums of a hundredth of the values are exact") {
+TEST_CASE("mpi sparse plan: all-reduce and shards of vectors of 1 % density are exact") {
   mpi::transport transport(MPI_COMM_WORLD);
   sparse::check_plan<float>(transport);
   sparse::check_plan<std::uint32_t>(transport);

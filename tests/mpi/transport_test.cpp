@@ -36,7 +36,7 @@ std::vector<float> in_process_result(int ranks, std::size_t values, plan_options
 
 }  // namespace
 
-TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads") {
+TEST_CASE("mpi transport: all_reduce gives the bits of ranks in threads") {
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
   for (char const* how : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
@@ -55,12 +55,12 @@ TEST_CASE("mpi transport: all_reduce gives the bits that it gives among threads"
     });
 }
 
-TEST_CASE("mpi transport: an MPI without CUDA reaches host memory only") {
+TEST_CASE("mpi transport: an MPI without CUDA supports host memory only") {
   mpi::transport transport(MPI_COMM_WORLD);
   CHECK(transport.reaches(memory_space::host));
 #if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
   bool const has_cuda = true;
-#else  // MPICH is linked with it
+#else  // MPICH links CUDA itself
   bool has_cuda = false;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
@@ -69,7 +69,7 @@ TEST_CASE("mpi transport: an MPI without CUDA reaches host memory only") {
   CHECK((has_cuda || !transport.reaches(memory_space::device)));
 }
 
-TEST_CASE("mpi transport: other ranks, or another order of them, are another group") {
+TEST_CASE("mpi transport: other ranks, or another order of ranks, are another group") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), size = mpi::size_of(MPI_COMM_WORLD);
   auto const group_of_part = [&](int color, int key) {
     MPI_Comm part = MPI_COMM_NULL;
@@ -94,7 +94,7 @@ TEST_CASE("mpi transport: other ranks, or another order of them, are another gro
   }
 }
 
-TEST_CASE("mpi transport: leaving the waiting to MPI_Wait changes no bits") {
+TEST_CASE("mpi transport: waiting in MPI_Wait changes no bits") {
   mpi::transport transport(MPI_COMM_WORLD, mpi::waiting::block);
   host_executor executor;
   auto x = data::whole_numbers(50001, transport.rank());
@@ -115,7 +115,7 @@ TEST_CASE("mpi transport: sampled selection gives the bits of the native OR") {
       std::vector<std::uint32_t>(static_cast<std::size_t>(transport.size()), 1), 1};
   std::vector<std::uint64_t> lanes;
   mpi::all_reduce_native(native, std::span(y), {.seed = 5}, lanes, MPI_COMM_WORLD);
-  for (float& v : y) v *= static_cast<float>(transport.size());  // the sum, as x
+  for (float& v : y) v *= static_cast<float>(transport.size());  // the sum, as in x
   CHECK(digest(std::span(x), transport).same());
   CHECK(x == y);
 }
@@ -124,7 +124,7 @@ TEST_CASE("mpi native sum: THC through MPI_SUM of bytes gives the bits of the pl
   mpi::transport transport(MPI_COMM_WORLD);
   host_executor executor;
   auto const ranks = static_cast<std::uint32_t>(transport.size());
-  // as many blocks as ranks share in full ones
+  // enough blocks that all ranks share full ones
   std::size_t const values = 8 * ranks * static_cast<std::size_t>(thc<float>::block_values) + 100;
   auto x = data::whole_numbers(values, transport.rank()), y = x;
   auto const codec = fit(thc<float>{}, ranks);
@@ -156,7 +156,7 @@ TEST_CASE("mpi transport: disagreement is one error on every rank") {
         "all_reduce: ranks disagree on the number of values: rank 0 has 1000, rank 1 has 1001");
 }
 
-// MPICH 4.0 aborts the job: it asks no communicator for its error handler in MPI_Test.
+// MPICH 4.0 aborts the job: its MPI_Test calls no communicator's error handler.
 #ifdef OPEN_MPI
 TEST_CASE(
     "mpi transport: a message longer than its receive ends all ranks with one transport_error") {
@@ -174,7 +174,8 @@ TEST_CASE(
     } catch (transport_error const& error) {
       peer = error.peer();
     }
-    CHECK(peer == transport.size() - 1);  // every rank met it; what the lowest has found counts
+    // every rank meets the error; that of the lowest rank counts
+    CHECK(peer == transport.size() - 1);
   }
 }
 #endif
@@ -207,7 +208,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("mpi transport: a peer that is not there is refused with the numbers") {
+TEST_CASE("mpi transport: a peer outside the communicator is refused with the numbers") {
   mpi::transport transport(MPI_COMM_WORLD);
   std::array<std::byte, 1> byte{};
   std::string const ranks = std::to_string(transport.size());
@@ -218,7 +219,7 @@ TEST_CASE("mpi transport: a peer that is not there is refused with the numbers")
                        std::invalid_argument);
 }
 
-TEST_CASE("exchange: every rank's bytes arrive whole, whatever their lengths") {
+TEST_CASE("exchange: every rank's bytes arrive complete, for any lengths") {
   int const rank = mpi::rank_of(MPI_COMM_WORLD), ranks = mpi::size_of(MPI_COMM_WORLD);
   std::vector<std::byte> const mine(static_cast<std::size_t>(rank) * 3,
                                     static_cast<std::byte>(rank));

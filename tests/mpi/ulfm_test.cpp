@@ -10,8 +10,9 @@
 
 using namespace hcomp;
 
-// In a job that goes on when a rank is lost: see elastic_test.cpp.
-TEST_CASE("mpi ulfm: a job that does not go on knows of no losses, and mpi_group says so") {
+// For a fault-tolerant job see elastic_test.cpp.
+TEST_CASE(
+    "mpi ulfm: a job without fault tolerance detects no failures, and mpi_group reports that") {
   if (mpi::ulfm::is_on()) return;
   CHECK(mpi::ulfm::lost_ranks(MPI_COMM_WORLD).empty());
   CHECK(mpi::ulfm::lost_rank(MPI_COMM_WORLD, 1) == -1);
