@@ -1,9 +1,8 @@
 #pragma once
-/// @file
-/// Many faults at random moments, from the first microsecond of the constructor on.
+/// @file Many faults at random moments, from the first microsecond of the constructor on.
 ///
-/// HCOMP_FAULT_TRIALS says how many, HCOMP_FAULT_SEED which. A failing trial says its seed, which
-/// with HCOMP_FAULT_TRIALS=1 repeats it.
+/// HCOMP_FAULT_TRIALS sets the number of trials, HCOMP_FAULT_SEED the seed of the first. A failing
+/// trial prints its seed; set HCOMP_FAULT_SEED to it and HCOMP_FAULT_TRIALS=1 to repeat the trial.
 
 #include <doctest/doctest.h>
 
@@ -22,13 +21,13 @@ namespace hcomp::ucx::testing {
 
 using hcomp::testing::number_in;
 
-/// What happens in one trial.
+/// Parameters of one trial.
 struct trial {
   std::uint32_t seed;
   int size, victim;
   std::size_t bytes;
   enum traffic_t { ring, all_to_all, far } traffic;  ///< who sends to whom
-  int rounds;         ///< before the transports end; -1: until something happens
+  int rounds;         ///< before the transports end; -1: until a fault
   unsigned delay_us;  ///< of the fault, after all ranks have the addresses
   bool destructor;    ///< the delay counts from the end of the rounds
 
@@ -54,7 +53,7 @@ struct trial {
            std::to_string(bytes) + " bytes, traffic " + std::to_string(int(traffic));
   }
 
-  /// One round, as far as rank `self` has part in it.
+  /// One round, as far as it involves rank `self`.
   void move(transport& t, std::vector<std::byte> const& out, std::vector<std::byte>& in) const {
     for (int distance = 1; distance < size; ++distance) {
       if (traffic == ring && distance > 1) break;
@@ -66,7 +65,7 @@ struct trial {
     }
   }
 
-  /// A rank. The second meeting of all is the end of the rounds.
+  /// The body of a rank. The second meeting of all ranks is the end of the rounds.
   void run(member& self, options const& how) const {
     std::vector<std::byte> const out = pattern(bytes, 1);
     std::vector<std::byte> in(bytes);
@@ -76,7 +75,7 @@ struct trial {
     self.meet();
   }
 
-  /// Wait for the moment of the fault. `before` meetings came before the transport.
+  /// Waits for the moment of the fault. `before` meetings precede the transport's constructor.
   void await(director& fate, int before) const {
     fate.await_meetings(before + (destructor ? 2 : 1));
     if (delay_us > 2'000) usleep(delay_us);
@@ -85,12 +84,12 @@ struct trial {
   }
 };
 
-/// What became of all survivors.
+/// Counts the outcomes of all survivors.
 struct tally {
   int trials = 0, named = 0, finished = 0, named_wrong = 0, died = 0, other = 0;
   double slowest = 0;
 
-  /// @param limit  seconds that a survivor may take
+  /// @param limit  seconds allowed for a survivor
   void add(trial const& it, std::vector<outcome> const& ranks, double limit) {
     ++trials;
     INFO(it.text());

@@ -17,7 +17,7 @@ TEST_CASE("ucx campaign: a rank killed at any moment; every survivor names it") 
   tally all;
   for (unsigned k = 0; k < trials; ++k) {
     trial const it(seed + k);
-    // UCX notices by itself: the time limit must not be what ends a wait.
+    // UCX itself must detect the failure: the timeout must not be the end of a wait.
     all.add(it,
             run_ranks(
                 it.size, [&](member& self) { it.run(self, {.timeout = 60s}); },

@@ -22,7 +22,7 @@ namespace {
 
 using namespace hcomp;
 
-/// A UCX transport between the ranks of MPI_COMM_WORLD, over TCP on this machine.
+/// A UCX transport between the ranks of MPI_COMM_WORLD, over TCP on this node.
 ucx::transport make_transport() {
   setenv("HCOMP_UCX_TLS", "tcp,self", 1);
   return mpi::connect<ucx::transport>(MPI_COMM_WORLD,
@@ -42,7 +42,7 @@ std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) 
 
 }  // namespace
 
-TEST_CASE("ucx: many sums at a time have the bits, and send the bytes, of one by one") {
+TEST_CASE("ucx: concurrent all-reduces give the bits, and send the bytes, of sequential ones") {
   auto transport = make_transport();
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     CHECK(testing::difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
@@ -50,7 +50,7 @@ TEST_CASE("ucx: many sums at a time have the bits, and send the bytes, of one by
   }
 }
 
-TEST_CASE("ucx: every codec and algorithm gives the bits that it gives among threads") {
+TEST_CASE("ucx: every codec and algorithm gives the bits of ranks in threads") {
   auto transport = make_transport();
   host_executor executor;
   std::size_t const values = 200001;
@@ -91,7 +91,7 @@ TEST_CASE("ucx: Marsit runs a hundred rounds and all ranks hold the same bits") 
   }
 }
 
-TEST_CASE("ucx sparse plan: whole and in shards, sums of a hundredth of the values are exact") {
+TEST_CASE("ucx sparse plan: all-reduce and shards of vectors of 1 % density are exact") {
   auto transport = make_transport();
   sparse::check_plan<float>(transport);
   sparse::check_plan<std::uint32_t>(transport);

@@ -29,9 +29,10 @@ using namespace std::chrono_literals;
 namespace {
 
 options const impatient{.timeout = 2s};
-double const room_seconds = 8;  ///< 2 s, half a second for answers, room for a busy machine
+/// timeout 2 s, half a second for answers, the rest for a busy machine
+double const room_seconds = 8;
 
-/// The cable of a rank that has ended is gone already.
+/// A rank that has ended has no cable any more.
 void cut(director& fate, int rank) {
   fate.mark_fault();
   fate.expect(pull_cable(fate.id(rank)) || fate.has_ended(rank), "a cable that can be pulled");
@@ -47,7 +48,7 @@ void check_gave_up(outcome const& rank, int culprit) {
 
 }  // namespace
 
-TEST_CASE("ucx fault: a link cut; both sides give up within the time limit") {
+TEST_CASE("ucx fault: a link cut; both sides give up within the timeout") {
   for (std::size_t bytes : {std::size_t{64}, std::size_t{4'000'000}}) {
     CAPTURE(bytes);
     lan const joined = next_lan();
@@ -69,9 +70,10 @@ TEST_CASE("ucx fault: a link cut; both sides give up within the time limit") {
   }
 }
 
-TEST_CASE("ucx fault: a link cut before the constructor connects; it keeps the time limit") {
-  for (bool neighbours : {true, false}) {  // whether the ranks have spoken before: without that the
-    CAPTURE(neighbours);                   // kernel says that there is no way, and says it later
+TEST_CASE("ucx fault: a link cut before the constructor connects; it ends within the timeout") {
+  // Without earlier packets between the ranks, the kernel reports a rank as unreachable, and later.
+  for (bool neighbours : {true, false}) {
+    CAPTURE(neighbours);
     lan const joined = next_lan();
     auto const ranks = run_ranks(
         4,
@@ -82,7 +84,7 @@ TEST_CASE("ucx fault: a link cut before the constructor connects; it keeps the t
               must(other == self.rank || meet_neighbour(joined, other),
                    "an answer of rank " + std::to_string(other));
           }
-          self.meet();  // the cable is pulled
+          self.meet();  // the director cuts the cable
           while (!self.may_go()) usleep(100);
           transport t(self.rank, self.size, self.exchange(), impatient);
         },
@@ -92,7 +94,7 @@ TEST_CASE("ucx fault: a link cut before the constructor connects; it keeps the t
           fate.let_go();
         });
     for (int rank : {0, 1, 3}) check_gave_up(ranks[std::size_t(rank)], 2);
-    CHECK(ranks[2].how == ending::gave_up);  // it names whomever it waits for
+    CHECK(ranks[2].how == ending::gave_up);  // it names the rank that it waits for
     CHECK(ranks[2].seconds < room_seconds);
     CHECK(ranks[2].clean_exit);
   }

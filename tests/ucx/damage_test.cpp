@@ -10,7 +10,7 @@
 #include <memory>
 #include <support/damage_campaign.hpp>
 
-TEST_CASE("ucx: damage that one rank meets is told to all") {
+TEST_CASE("ucx: damage found by one rank is reported by all ranks") {
   using namespace hcomp;
   setenv("HCOMP_UCX_TLS", "tcp,self", 1);
   testing::check_damage_is_told(

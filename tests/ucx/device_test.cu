@@ -1,6 +1,5 @@
-/// @file
-/// Ranks are processes that share a GPU. The device is looked for by the ranks: CUDA does not work in the
-/// child of a process that has used it.
+/// @file Ranks are processes that share a GPU. Each rank opens the device itself: CUDA does not
+///   work in the child of a process that has used it.
 #include <doctest/doctest.h>
 
 #include <collective/on_ranks.hpp>
@@ -33,7 +32,7 @@ namespace {
 constexpr int ranks = 3;
 std::size_t const values = testing::all_or_few(300'001, 34'001);
 
-/// Twice, so that what the first sum left behind is used again.
+/// Runs twice, so that the second run reuses the state of the first.
 template <class T, class E, class C>
 void sum_twice(std::span<float> x, C const& codec, T& transport, E& executor) {
   plan sum(x.size(), codec, transport, executor, {.segment_bytes = 20'000});
@@ -49,7 +48,7 @@ template <class C> std::vector<float> sum_among_threads(C const& codec, int rank
   })[std::size_t(rank)];
 }
 
-/// Whether this UCX was built with CUDA, and finds a device. Asked by a process of its own, too.
+/// Returns whether this UCX was built with CUDA and finds a device. Asks in a process of its own.
 bool has_cuda() {
   return ucx::testing::run_ranks(1,
                                  [](ucx::testing::member&) {
@@ -60,7 +59,7 @@ bool has_cuda() {
              .how == testing::ending::finished;
 }
 
-/// @param transports  of UCX. @param reaches  what the transport is to say of memory on the device
+/// @param transports  UCX's list of transports. @param reaches  expected answer for device memory
 template <class C>
 void compare(ucx::testing::member& self, C const& codec, std::string const& transports,
              bool reaches) {
@@ -96,7 +95,8 @@ TEST_CASE("ucx: ranks that share a GPU have the bits of nodes, through pinned me
   compare_by_processes("tcp,self", false);
 }
 
-TEST_CASE("ucx: ranks that share a GPU have the bits of nodes, by UCX's own ways to the device") {
+TEST_CASE(
+    "ucx: ranks that share a GPU have the bits of nodes, through UCX's transports for devices") {
   if (!has_cuda()) {
     MESSAGE("left out: this UCX has no CUDA");
     return;

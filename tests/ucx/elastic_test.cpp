@@ -46,12 +46,12 @@ void check_all_finished(std::vector<outcome> const& ranks) {
 }
 
 constexpr int most_steps = 400;
-/// What ranks saw, in memory that they share.
+/// Results of the ranks, in shared memory.
 struct ledger {
   std::atomic<int> finished[max_ranks];
-  std::atomic<std::uint64_t> who[max_ranks][most_steps];  ///< a bit for each summand
+  std::atomic<std::uint64_t> who[max_ranks][most_steps];  ///< one bit for each summand
   std::atomic<double> when[max_ranks][most_steps];
-  std::atomic<int> fetched;  ///< results that came from another rank
+  std::atomic<int> fetched;  ///< results received from another rank
   std::atomic<double> fault_at;
   std::atomic<bool> is_sharing;
 
@@ -69,7 +69,7 @@ void must_be_all(std::span<float const> x, float value, std::string const& what)
 
 elastic::group::settings const how{.transport = {.timeout = 20s}, .meeting_timeout = 20s};
 
-/// Sums of 2^name are exact, and tell who is in them.
+/// The sum of 2^name over the ranks is exact, and identifies the summands.
 void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::size_t values,
             int steps) {
   elastic::directory_store store(path);
@@ -94,7 +94,7 @@ void sum_on(member& self, std::filesystem::path const& path, ledger& seen, std::
 
 }  // namespace
 
-TEST_CASE("elastic: a result that only some ranks have is given to the others") {
+TEST_CASE("elastic: a result that only some ranks have is sent to the other ranks") {
   scratch_directory const place;
   auto const ranks = run_ranks(4, [&](member& self) {
     elastic::directory_store store(place.path());
@@ -123,7 +123,8 @@ TEST_CASE("elastic: a result that only some ranks have is given to the others") 
 
 namespace {
 
-/// A plan that hears on one rank, in its first call, that a rank is lost, and before it fails otherwise.
+/// A plan that detects a failed rank in its first call, on one rank, before it fails for another
+/// reason.
 class plan_that_hears_of_a_loss {
  public:
   using value_type = float;
@@ -154,7 +155,7 @@ class plan_that_hears_of_a_loss {
 
 }  // namespace
 
-TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost rank first, too") {
+TEST_CASE("elastic: an error of all ranks also reaches ranks that detect a failed rank first") {
   scratch_directory const place;
   auto const ranks = run_ranks(3, [&](member& self) {
     elastic::directory_store store(place.path());
@@ -186,9 +187,10 @@ TEST_CASE("elastic: an error of all ranks is one for those who hear of a lost ra
   check_all_finished(ranks);
 }
 
-TEST_CASE("elastic: what was lost stays with those who are left") {
-  // Rank 2 ends after five steps. With feedback the mean of many sums of the same vector comes close to the
-  // exact one, of those who are left, which it would not if a residual were lost or counted twice.
+TEST_CASE("elastic: survivors keep their residuals") {
+  // Rank 2 ends after five steps. With error feedback, the mean of many results of the same vector
+  // approaches the exact mean of the survivors. It would not if a residual were missing or counted
+  // twice.
   scratch_directory const place;
   auto const ranks = run_ranks(
       3,
@@ -225,8 +227,8 @@ TEST_CASE("elastic: what was lost stays with those who are left") {
           error += (total[i] - sum_of_two / 2) * (total[i] - sum_of_two / 2);
           norm += sum_of_two * sum_of_two / 4;
         }
-        // One sum with 2 bits is off by some 0.5; sums over T steps by one residual, and by what each
-        // answer rounds.
+        // One result with 2 bits is off by about 0.5. The total over T steps is off by one
+        // residual, plus the rounding of each answer.
         must(error < 0.05 * 0.05 * norm,
              "the mean of many sums is near the exact one, off by " + std::to_string(error / norm));
         group.close();
@@ -241,7 +243,7 @@ TEST_CASE("elastic: what was lost stays with those who are left") {
   }
 }
 
-TEST_CASE("elastic: a rank that comes too late is left out, and told") {
+TEST_CASE("elastic: a rank that joins too late is left out and gets an error") {
   scratch_directory const place;
   auto const ranks = run_ranks(
       3,
@@ -272,7 +274,7 @@ TEST_CASE("elastic: a rank that comes too late is left out, and told") {
         std::string::npos);
 }
 
-TEST_CASE("elastic: one member's state is given to all, of a size that they do not know") {
+TEST_CASE("elastic: one member sends its state to all members, which do not know its size") {
   scratch_directory const place;
   auto const ranks = run_ranks(3, [&](member& self) {
     elastic::directory_store store(place.path());
@@ -304,7 +306,7 @@ TEST_CASE("elastic: one member's state is given to all, of a size that they do n
   check_all_finished(ranks);
 }
 
-TEST_CASE("elastic: a rendezvous store that was used before is refused") {
+TEST_CASE("elastic: a rendezvous store from an earlier run is refused") {
   scratch_directory const place;
   elastic::directory_store store(place.path());
   for (bool const is_first : {true, false}) {
@@ -317,7 +319,7 @@ TEST_CASE("elastic: a rendezvous store that was used before is refused") {
   }
 }
 
-TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank is lost") {
+TEST_CASE("elastic: a new rank gets the state and takes part, while another rank fails") {
   for (bool const is_lost : {false, true}) {
     CAPTURE(is_lost);
     scratch_directory const place;
@@ -370,7 +372,7 @@ TEST_CASE("elastic: a newcomer gets the state and sums along, while another rank
   }
 }
 
-TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in different calls") {
+TEST_CASE("elastic: a new rank joins while members detect a failure in different calls") {
   scratch_directory const place;
   auto const ranks = run_ranks(
       4,
@@ -390,10 +392,10 @@ TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in di
           for (;;) pause();
         auto const queue = place.path() / "newcomer0";
         while (!std::filesystem::exists(queue)) usleep(1000);
-        usleep(100'000);  // its address, too
+        usleep(100'000);  // and its address
         std::vector<std::byte> result = pattern(1000, 7);
         if (self.rank == 1) {
-          group.finish_call(result, 2);  // which ends on this rank before rank 2 does
+          group.finish_call(result, 2);  // completes on this rank before it completes on rank 2
         } else {
           std::vector<std::byte> work(1000);
           std::uint64_t weight = 0;
@@ -409,7 +411,8 @@ TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in di
         }
         auto const begin = now();
         while (!group.admit()) usleep(1000);
-        // They wait for each other, 20 s, where one goes to another generation and one does not.
+        // If one rank goes to another generation and one does not, they wait for each other for 20
+        // s.
         must(now() - begin < 10, "nobody waits for the time limit");
         group.share(state);
         must(group.size() == 3, "the newcomer is in, and the dead is not");
@@ -425,15 +428,15 @@ TEST_CASE("elastic: a newcomer comes in where members have heard of a loss in di
   }
 }
 
-TEST_CASE(
-    "elastic: a newcomer whom nobody admits is told, and one that ends meanwhile stops nobody") {
+TEST_CASE("elastic: a join that is not admitted is an error, and one that ends blocks no member") {
   scratch_directory const place;
   auto const ranks = run_ranks(
       3,
       [&](member& self) {
         elastic::directory_store store(place.path());
         if (self.rank == 2) {
-          elastic::group::join(store, {.meeting_timeout = 300ms});  // while others do not look
+          // while the members do not admit
+          elastic::group::join(store, {.meeting_timeout = 300ms});
         } else {
           elastic::group group(store, self.rank, 2, how);
           while (!self.may_go()) usleep(1000);
@@ -455,7 +458,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see the same sums") {
+TEST_CASE("elastic campaign: ranks killed at any moment; survivors have the same sums") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
   hcomp::testing::campaign_stats stats;
@@ -464,9 +467,9 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
     CAPTURE(seed + k);
     int const size = int(3 + draw() % 6), steps = 40;
     int const first = int(draw() % unsigned(size));
-    int const second = draw() % 2 ? int(draw() % unsigned(size)) : first;  // the same: one kill
+    int const second = draw() % 2 ? int(draw() % unsigned(size)) : first;  // equal: one kill
     std::size_t const values = draw() % 3 == 0 ? 300'000 : 1000;
-    int const at_step = int(1 + draw() % 20);  // all are connected then
+    int const at_step = int(1 + draw() % 20);  // all ranks are connected by then
     unsigned const delay_us = draw() % 3000, between_us = draw() % 3 == 0 ? draw() % 600'000 : 0;
     scratch_directory const place;
     auto& seen = ledger::create();
@@ -478,7 +481,7 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
           seen.fault_at = now();
           fate.lose(first, SIGKILL);
           if (second == first) return;
-          usleep(between_us);  // in the middle of shrinking, if it is long
+          usleep(between_us);  // during shrinking, if that takes long enough
           fate.lose(second, SIGKILL);
         });
     stats.killed += second == first ? 1 : 2;
@@ -496,11 +499,11 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
         std::uint64_t const who = seen.who[rank][step];
         REQUIRE(who == seen.who[other][step]);
         REQUIRE((who & left) == left);
-        REQUIRE((who & ~before) == 0);  // nobody comes back
+        REQUIRE((who & ~before) == 0);  // no rank returns
         before = who;
       }
     }
-    double next = 0;  // sum after the kill, on the rank that finished it last
+    double next = 0;  // completion of the first sum after the kill, on the last rank
     for (int rank = 0; rank < size; ++rank) {
       if ((left >> rank & 1) == 0) continue;
       int step = 0;
@@ -514,7 +517,7 @@ TEST_CASE("elastic campaign: ranks killed at any moment; those who are left see 
   stats.print(trials);
 }
 
-TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
+TEST_CASE("elastic campaign: new ranks join while ranks are killed") {
   unsigned const trials = number_in("HCOMP_FAULT_TRIALS", 12),
                  seed = number_in("HCOMP_FAULT_SEED", 1);
   int came = 0;
@@ -524,11 +527,11 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
     int const first_members = int(2 + draw() % 4), newcomers = int(1 + draw() % 2);
     int const all = first_members + newcomers;
     constexpr int steps = 80;
-    // of the last one or two none is killed, so that somebody is left
+    // The trial kills neither of the last two ranks, so that one survives.
     int const victim = int(draw() % unsigned(all)), at_step = int(1 + draw() % 40);
     int const joining_step = std::max(1, at_step - int(draw() % 20));
     unsigned const delay_us = draw() % 4000;
-    // While a newcomer gets its state the victim ends by itself, in some trials.
+    // In some trials the victim exits by itself while a new rank receives its state.
     bool const ends_while_sharing = draw() % 2 == 0;
     scratch_directory const place;
     auto& seen = ledger::create();
@@ -565,7 +568,7 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
           group->close();
         },
         [&](director& fate) {
-          int const watched = victim == 0 ? 1 : 0;  // goes on
+          int const watched = victim == 0 ? 1 : 0;  // survives
           fate.await_steps(watched, joining_step);
           fate.let_go();
           if (ends_while_sharing)
@@ -581,7 +584,7 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
       if (rank == victim) continue;
       INFO("rank " << rank << " of " << first_members << " + " << newcomers << ": "
                    << ranks[std::size_t(rank)].text);
-      // Who came while nobody looked any more is told so.
+      // A rank that joins after the last admission gets an error.
       bool const too_late = rank >= first_members && seen.finished[rank] == 0;
       CHECK(ranks[std::size_t(rank)].how == (too_late ? ending::gave_up : ending::finished));
       came += rank >= first_members && !too_late;
@@ -589,7 +592,7 @@ TEST_CASE("elastic campaign: newcomers come while ranks are killed") {
       bool was_in = rank < first_members;
       for (int step = 0; step < seen.finished[rank]; ++step) {
         std::uint64_t const who = seen.who[rank][step];
-        if (who == 0) continue;  // before it came
+        if (who == 0) continue;  // before this rank joined
         REQUIRE(who == seen.who[other][step]);
         REQUIRE((who & bit) != 0);
         was_in = true;

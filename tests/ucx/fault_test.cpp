@@ -23,11 +23,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Where UCX notices by itself, the time limit must not be what ends the wait.
+/// For faults that UCX itself detects: the timeout must not be the end of the wait.
 options const patient{.timeout = 60s};
 double const noticed_seconds = 30;
 
-/// Where only the time limit helps. Upper bounds leave room for busy machines.
+/// For faults that only the timeout ends. Upper bounds leave room for busy machines.
 options const impatient{.timeout = 2s};
 double const room_seconds = 8;
 
@@ -43,7 +43,7 @@ bool says(outcome const& rank, std::string const& part) {
   return std::string(rank.text).find(part) != std::string::npos;
 }
 
-/// Go around until something happens; long enough for any fault, not for ever.
+/// Sends around the ring until a fault; long enough for any fault, not forever.
 void go_around(member& self, options const& how, std::size_t bytes) {
   transport ring(self.rank, self.size, self.exchange(), how);
   auto const out = pattern(bytes, 1);
@@ -87,7 +87,7 @@ TEST_CASE("ucx fault: a rank killed in the middle of a long message, receiving o
           std::vector<std::byte> out(8), in(8);
           shift(t, 1, out, in);
           self.step();
-          for (;;) {  // whenever the signal comes, it comes in the middle
+          for (;;) {  // the signal always arrives in the middle of a message
             auto it = self.rank == 0 ? t.isend(1, 2, long_message) : t.irecv(0, 2, long_message);
             t.wait(it);
           }
@@ -103,23 +103,23 @@ TEST_CASE("ucx fault: a rank killed in the middle of a long message, receiving o
   }
 }
 
-TEST_CASE("ucx fault: nobody waits for the rest of a message from a rank that was killed") {
-  // UCX never ends such a receive. Waiting for it would take a second each time, a busy machine takes
-  // one now and then.
+TEST_CASE("ucx fault: no rank waits for the rest of a message from a killed rank") {
+  // UCX never completes such a receive. A wait for it would take a second in every turn; a busy
+  // machine takes that long now and then.
   double least = hang_seconds;
   for (int turn = 0; turn < 4 && least >= 0.8; ++turn) {
     auto const ranks = run_ranks(
         2,
         [](member& self) {
           transport t(self.rank, self.size, self.exchange(), patient);
-          // too short to ask for permission, together more than sockets hold
+          // too short for the rendezvous protocol, together more than the sockets' buffers hold
           std::vector<std::vector<std::byte>> messages(8, std::vector<std::byte>(7 << 20));
           std::vector<transport::request> under_way;
           for (auto& message : messages)
             under_way.push_back(self.rank == 0 ? t.isend(1, 2, message) : t.irecv(0, 2, message));
           double const start = now();
           for (int step = 0; now() - start < hang_seconds; usleep(1000), ++step) {
-            // of what the sockets hold the receiver takes a little before the other is gone
+            // the receiver takes only a little from the sockets' buffers before the peer is killed
             if (self.rank == 0 || step < 50 || self.may_go()) t.test(under_way.back());
             self.step();
           }
@@ -136,7 +136,7 @@ TEST_CASE("ucx fault: nobody waits for the rest of a message from a rank that wa
   CHECK(least < 0.8);
 }
 
-TEST_CASE("ucx fault: a rank killed before it was ever spoken to") {
+TEST_CASE("ucx fault: a rank killed before any message to it") {
   for (bool receive : {false, true}) {
     CAPTURE(receive);
     auto const ranks = run_ranks(
@@ -175,7 +175,7 @@ TEST_CASE("ucx fault: a rank of a ring killed; every survivor names it") {
     }
 }
 
-TEST_CASE("ucx fault: a rank stopped, which nothing notices; the time limit ends the wait") {
+TEST_CASE("ucx fault: a rank stopped, which UCX does not detect; the timeout ends the wait") {
   for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
     CAPTURE(bytes);
     auto const ranks = run_ranks(
@@ -201,7 +201,7 @@ TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
   for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, room_seconds);
 }
 
-TEST_CASE("ucx fault: without watching the peers the time limit still ends the wait") {
+TEST_CASE("ucx fault: without keepalive the timeout still ends the wait") {
   for (char const* transports : {"tcp,self", "posix,sysv,self"}) {
     CAPTURE(transports);
     auto const ranks = run_ranks(
@@ -245,7 +245,7 @@ TEST_CASE("ucx fault: a rank killed while the others are in their destructors") 
   }
 }
 
-TEST_CASE("ucx fault: who computes while others give up names the dead rank, not who gave up") {
+TEST_CASE("ucx fault: a rank that was busy while other ranks gave up names the dead rank") {
   for (bool receive : {false, true})
     for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
       CAPTURE(receive);
@@ -259,7 +259,8 @@ TEST_CASE("ucx fault: who computes while others give up names the dead rank, not
             self.step();
             if (self.rank == 2) usleep(useconds_t(hang_seconds) * 1'000'000);
             if (self.rank == 0) usleep(2'000'000);
-            // A send that the network takes is no success; the next one finds the connection gone.
+            // A send that the network accepts may still fail; the next one finds the connection
+            // closed.
             for (int k = 0; k < 3 && self.rank == 0 && !receive; ++k, usleep(5'000))
               t.isend(1, 2, out);
             auto it = t.irecv(self.rank == 0 ? 1 : 2, 3, in);
@@ -275,7 +276,7 @@ TEST_CASE("ucx fault: who computes while others give up names the dead rank, not
     }
 }
 
-TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, within the limit") {
+TEST_CASE("ucx fault: ranks wait, within the timeout, for one that is late after the exchange") {
   for (bool too_late : {false, true}) {
     CAPTURE(too_late);
     auto const ranks = run_ranks(4, [&](member& self) {
@@ -302,7 +303,7 @@ TEST_CASE("ucx fault: a rank that comes late from the exchange is waited for, wi
   }
 }
 
-TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of them names it") {
+TEST_CASE("ucx fault: a rank killed while many exchanges are pending; each of them names it") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
@@ -340,7 +341,8 @@ TEST_CASE("ucx fault: a rank killed while many exchanges are under way; each of 
   }
 }
 
-TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; all of them end") {
+TEST_CASE(
+    "ucx fault: a rank killed while many hierarchical all-reduces are pending; all of them end") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     CAPTURE(mode == progress_mode::thread);
     auto const ranks = run_ranks(
@@ -369,7 +371,8 @@ TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; 
               must(false, "it ends by an error");
             } catch (transport_error const& error) {
               must(error.peer() == 2, "that names rank 2");
-            } catch (wire_error const& error) {  // of a rank that has heard of it from another
+              // of a rank that learned of the failure from another rank
+            } catch (wire_error const& error) {
               must(std::string(error.what()).find("rank 2") != std::string::npos, error.what());
             }
         },
@@ -386,7 +389,8 @@ TEST_CASE("ucx fault: a rank killed while many hierarchical sums are under way; 
   }
 }
 
-TEST_CASE("ucx fault: a rank that sends too much; all name it, whomever it waits for itself") {
+TEST_CASE(
+    "ucx fault: a rank that sends too much; all ranks name it, even those that wait for another") {
   auto const ranks = run_ranks(4, [](member& self) {
     transport t(self.rank, self.size, self.exchange(), patient);
     std::vector<std::byte> out(self.rank == 1 ? 16 : 8), in(8);
@@ -397,8 +401,8 @@ TEST_CASE("ucx fault: a rank that sends too much; all name it, whomever it waits
   CHECK(says(ranks[1], " gave up on this rank"));
 }
 
-TEST_CASE("ucx fault: a rank that revokes ends every wait, with its words, at once") {
-  for (bool pending : {false, true}) {  // whether it has something under way itself
+TEST_CASE("ucx fault: a rank that revokes ends every wait at once, with its text") {
+  for (bool pending : {false, true}) {  // does the rank have an operation pending itself?
     CAPTURE(pending);
     auto const ranks = run_ranks(6, [&](member& self) {
       transport t(self.rank, self.size, self.exchange(), patient);
@@ -408,7 +412,7 @@ TEST_CASE("ucx fault: a rank that revokes ends every wait, with its words, at on
         if (pending) t.irecv(5, 1, in);
         t.revoke("block 7 is damaged");
       }
-      auto coming = t.irecv((self.rank + 1) % 6, 1, in);  // one rank waits for rank 4
+      auto coming = t.irecv((self.rank + 1) % 6, 1, in);  // one of the ranks waits for rank 4
       t.wait(coming);
     });
     for (auto const& rank : ranks) {
@@ -421,7 +425,7 @@ TEST_CASE("ucx fault: a rank that revokes ends every wait, with its words, at on
   }
 }
 
-TEST_CASE("ucx fault: a rank of a ring killed, when nobody has spoken to all others") {
+TEST_CASE("ucx fault: a rank of a ring killed, when no rank has a connection to all ranks") {
   auto const ranks = run_ranks(
       7, [&](member& self) { go_around(self, patient, 64); },
       [](director& fate) {
@@ -430,12 +434,13 @@ TEST_CASE("ucx fault: a rank of a ring killed, when nobody has spoken to all oth
       });
   for (int rank : {0, 1, 2, 4, 5, 6}) {
     check_gave_up(ranks[std::size_t(rank)], 3, noticed_seconds);
-    CHECK(ranks[std::size_t(rank)].seconds < 5);  // no chain of time limits, no pause per rank
+    // timeouts do not add up, nor does a pause per rank
+    CHECK(ranks[std::size_t(rank)].seconds < 5);
   }
 }
 
 TEST_CASE(
-    "ucx fault: after a failure every call says so again, and what was through stays through") {
+    "ucx fault: after a failure every call repeats it, and completed requests stay complete") {
   auto const ranks = run_ranks(
       2,
       [](member& self) {

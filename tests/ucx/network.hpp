@@ -1,8 +1,7 @@
 #pragma once
-/// @file
-/// Networks of their own for ranks, with cables that can be pulled.
+/// @file Network namespaces for ranks, connected by cables that a test can pull.
 ///
-/// The namespaces are those of the processes and go with them.
+/// A namespace belongs to its process and ends with it.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -23,20 +22,20 @@ namespace hcomp::ucx::testing {
 
 inline bool shell(std::string const& command) { return std::system(command.c_str()) == 0; }
 
-/// A network of this process alone. UCX lists devices by /sys, which shows the network it was
-/// mounted in, so there is a new one of that as well.
+/// Enters a network namespace of this process. UCX lists devices from /sys, which shows the network
+/// of the mount; therefore mounts a new /sys, too.
 inline bool enter_own_network() {
   return unshare(CLONE_NEWNET | CLONE_NEWNS) == 0 &&
          mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("none", "/sys", "sysfs", 0, nullptr) == 0;
 }
 
-/// In a child process: `action` decides the answer.
+/// Runs `action` in a child process and returns its result.
 template <class Action> bool in_child(Action action) {
   return child_process([&] { return action() ? 0 : 1; }).wait() == 0;
 }
 
-/// With the right to, and the tools.
+/// Returns whether this process has the rights and the tools.
 inline bool may_make_networks() {
   return in_child([] {
     return enter_own_network() &&
@@ -46,23 +45,24 @@ inline bool may_make_networks() {
   });
 }
 
-/// Put this process, which ranks are forked from, into the network that joins them: a switch.
+/// Moves this process into a network that connects the ranks, as a switch. Ranks are its children.
 inline bool become_switch() {
   return enter_own_network() && shell("ip link add switch type bridge && ip link set switch up");
 }
 
-/// The end of a rank's cable at the switch, named after its process: old ones may go late.
+/// The switch's end of a rank's cable. Its name contains the process id, because old ends may
+/// disappear late.
 inline std::string port_of(pid_t rank) { return "port" + std::to_string(rank); }
 
-/// Called by the switch: whatever is sent to the rank or by it gets lost from now on.
+/// Called by the switch: from now on all packets from and to the rank are dropped.
 inline bool pull_cable(pid_t rank) {
   return shell("ip link set " + port_of(rank) + " down 2>/dev/null");
 }
 
-/// The network of some ranks: addresses that no ranks before had, since those that have ended may
-/// answer a little longer.
+/// The network of some ranks. Its addresses are new, because earlier ranks may answer for a while
+/// after their end.
 struct lan {
-  pid_t hub;   ///< the process that is the switch
+  pid_t hub;   ///< process of the switch
   int number;  ///< of this network
 
   std::string address_of(int rank) const {
@@ -76,7 +76,7 @@ inline lan next_lan() {
   return {getpid(), number++};
 }
 
-/// Called by all ranks: each has its address, a cable to the switch, and no other network.
+/// Called by all ranks: gives each an address and a cable to the switch, and no other network.
 inline void plug_in(member& self, lan const& joined) {
   int const network = open(("/proc/" + std::to_string(joined.hub) + "/ns/net").c_str(), O_RDONLY);
   must(network >= 0 && enter_own_network(), "a network namespace");
@@ -91,7 +91,7 @@ inline void plug_in(member& self, lan const& joined) {
   must(shell("ip address add " + joined.address_of(self.rank) +
              "/24 dev eth0 && ip link set eth0 up"),
        "an address on eth0");
-  // The kernel notices a little later that the other end is up too.
+  // The kernel detects a little later that the other end is up, too.
   bool running = false;
   for (double const start = now(); !running && now() - start < 20; usleep(5'000))
     running = shell("grep -qx up /sys/class/net/eth0/operstate");
@@ -101,7 +101,8 @@ inline void plug_in(member& self, lan const& joined) {
   self.meet();
 }
 
-/// Make the kernel learn where `rank` is: a packet to a port where nobody listens comes back.
+/// Makes the kernel learn the location of `rank`: sends a packet to a closed port, which is
+/// rejected.
 inline bool meet_neighbour(lan const& joined, int rank) {
   int const end = socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in to{};

@@ -24,13 +24,13 @@ void check_all_finished(std::vector<outcome> const& ranks) {
     INFO(ranks[rank].text);
     CHECK(ranks[rank].how == ending::finished);
     CHECK(ranks[rank].clean_exit);
-    CHECK(ranks[rank].seconds < 20);  // nobody sat out the 30 s of the goodbyes
+    CHECK(ranks[rank].seconds < 20);  // no rank waited for the 30 s timeout of closing
   }
 }
 
 std::size_t const sizes[] = {0, 1, 3, 1023, 8191, 65537, 1 << 20, 9 << 20};
 
-/// The text of the invalid_argument that `call` must throw.
+/// Returns the text of the invalid_argument that `call` must throw.
 template <class Call> std::string refusal(Call call) {
   try {
     call();
@@ -62,7 +62,7 @@ TEST_CASE("ucx: messages of all sizes arrive unchanged") {
   }));
 }
 
-TEST_CASE("ucx: the device's memory is reached by UCX's transports for it only") {
+TEST_CASE("ucx: device memory is reached by UCX's device transports only") {
   auto const is_loaded = [](char const* library) {
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);)
@@ -120,7 +120,7 @@ TEST_CASE("ucx: messages of one tag keep their order, however different their si
         under_way.push_back(t.irecv(0, 9, data.back()));
       }
     }
-    for (int i = messages - 1; i >= 0; --i)  // waiting in another order changes nothing
+    for (int i = messages - 1; i >= 0; --i)  // the order of waits changes nothing
       must(t.wait(under_way[std::size_t(i)]) == length(i),
            "length of message " + std::to_string(i));
     for (int i = 0; self.rank == 1 && i < messages; ++i) {
@@ -131,7 +131,7 @@ TEST_CASE("ucx: messages of one tag keep their order, however different their si
   }));
 }
 
-TEST_CASE("ucx: a receive takes the message of its tag and its source only") {
+TEST_CASE("ucx: a receive matches only a message of its tag and its source") {
   check_all_finished(run_ranks(3, [](member& self) {
     transport t(self.rank, self.size, self.exchange());
     tag_t const tags[] = {0, 1, 0x8000'0000u, ~tag_t{0}};
@@ -154,7 +154,7 @@ TEST_CASE("ucx: a receive takes the message of its tag and its source only") {
   }));
 }
 
-TEST_CASE("ucx: a message may be shorter than the receive offers") {
+TEST_CASE("ucx: a message may be shorter than its receive buffer") {
   check_all_finished(run_ranks(2, [](member& self) {
     transport t(self.rank, self.size, self.exchange());
     for (std::size_t bytes : sizes) {
@@ -187,7 +187,7 @@ TEST_CASE("ucx: a rank may send to itself") {
   }));
 }
 
-TEST_CASE("ucx: a message longer than the receive offers is a transport_error") {
+TEST_CASE("ucx: a message longer than its receive buffer is a transport_error") {
   for (std::size_t bytes : {std::size_t{65}, std::size_t{100'000}, std::size_t{9} << 20}) {
     CAPTURE(bytes);
     for (bool early : {false, true}) {
@@ -220,7 +220,7 @@ TEST_CASE("ucx: a message longer than the receive offers is a transport_error") 
   }
 }
 
-TEST_CASE("ucx: a peer that does not exist is refused, and nothing is broken by it") {
+TEST_CASE("ucx: a peer that does not exist is refused, and the transport still works") {
   check_all_finished(run_ranks(2, [](member& self) {
     transport t(self.rank, self.size, self.exchange());
     std::vector<std::byte> bytes(8);
@@ -236,7 +236,7 @@ TEST_CASE("ucx: a peer that does not exist is refused, and nothing is broken by 
   }));
 }
 
-TEST_CASE("ucx: impossible ranks and sizes are refused before anybody is asked") {
+TEST_CASE("ucx: impossible ranks and sizes are refused before the exchange") {
   auto const never = [](std::span<std::byte const>) -> std::vector<std::vector<std::byte>> {
     throw std::logic_error("the exchange was called");
   };

@@ -21,7 +21,7 @@ void check_all_finished(std::vector<outcome> const& ranks) {
     INFO(ranks[rank].text);
     CHECK(ranks[rank].how == ending::finished);
     CHECK(ranks[rank].clean_exit);
-    CHECK(ranks[rank].seconds < 20);  // nobody sat out the 30 s of the goodbyes
+    CHECK(ranks[rank].seconds < 20);  // no rank waited for the 30 s timeout of closing
   }
 }
 
@@ -41,7 +41,7 @@ void move_around(member& self, options const& how, int rounds, std::size_t bytes
 
 }  // namespace
 
-TEST_CASE("ucx ring: bytes come around 1000 times unchanged") {
+TEST_CASE("ucx ring: bytes pass 1000 times around the ring unchanged") {
   check_all_finished(run_ranks(4, [](member& self) { move_around(self, {}, 1000, 4096); }));
 }
 
@@ -49,7 +49,7 @@ TEST_CASE("ucx ring: long messages as well") {
   check_all_finished(run_ranks(3, [](member& self) { move_around(self, {}, 10, 2'000'003); }));
 }
 
-TEST_CASE("ucx ring: without watching the peers, over shared memory too") {
+TEST_CASE("ucx ring: without keepalive, also over shared memory") {
   for (char const* transports : {"tcp,self", "posix,sysv,self"}) {
     CAPTURE(transports);
     check_all_finished(run_ranks(4, [&](member& self) {
@@ -61,7 +61,7 @@ TEST_CASE("ucx ring: without watching the peers, over shared memory too") {
   }
 }
 
-TEST_CASE("ucx: the environment of another UCX user does not matter, ours does") {
+TEST_CASE("ucx: HCOMP_UCX_... applies, the environment of another UCX user does not") {
   auto const ranks = run_ranks(1, [](member& self) {
     setenv("UCX_TLS", "nonsense", 1);
     { transport fallback(self.rank, self.size, self.exchange()); }
@@ -72,7 +72,7 @@ TEST_CASE("ucx: the environment of another UCX user does not matter, ours does")
   CHECK(ranks[0].how == ending::gave_up);
 }
 
-TEST_CASE("ucx teardown: transports come and go, with and without use") {
+TEST_CASE("ucx teardown: repeated construction and destruction, with and without messages") {
   check_all_finished(run_ranks(5, [](member& self) {
     for (int life = 0; life < 10; ++life) {
       transport t(self.rank, self.size, self.exchange());
@@ -82,7 +82,7 @@ TEST_CASE("ucx teardown: transports come and go, with and without use") {
   }));
 }
 
-TEST_CASE("ucx teardown: ranks of many runs come to their end, early or late") {
+TEST_CASE("ucx teardown: ranks of many runs end, early or late") {
   for (int run = 0; run < 20; ++run) {
     CAPTURE(run);
     check_all_finished(run_ranks(4 + run % 2, [&](member& self) {
@@ -95,7 +95,7 @@ TEST_CASE("ucx teardown: ranks of many runs come to their end, early or late") {
   }
 }
 
-TEST_CASE("ucx teardown: a message still under way to a late rank arrives") {
+TEST_CASE("ucx teardown: a pending message to a late rank arrives") {
   check_all_finished(run_ranks(2, [](member& self) {
     transport t(self.rank, self.size, self.exchange());
     auto const out = pattern(5000, 3);
@@ -111,13 +111,13 @@ TEST_CASE("ucx teardown: a message still under way to a late rank arrives") {
   }));
 }
 
-TEST_CASE("ucx teardown: with an operation not waited for, the peers get a transport_error") {
+TEST_CASE("ucx teardown: a pending operation without a wait gives the peers a transport_error") {
   auto const ranks = run_ranks(3, [](member& self) {
     transport t(self.rank, self.size, self.exchange());
     std::vector<std::byte> out(100), in(100);
     shift(t, 1, out, in);
     if (self.rank == 1) {
-      t.irecv(0, 2, in);  // and never waited for
+      t.irecv(0, 2, in);  // never waited for
       return;
     }
     shift(t, 2, out, in);

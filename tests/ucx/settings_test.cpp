@@ -21,11 +21,11 @@ using namespace hcomp::ucx::testing;
 namespace {
 
 struct listener {
-  std::string address;  ///< as the kernel writes it: hexadecimal, 0100007F is 127.0.0.1
+  std::string address;  ///< in the kernel's format: hexadecimal, 0100007F is 127.0.0.1
   int port;
 };
 
-/// Where this process accepts connections over IPv4.
+/// The addresses at which this process accepts IPv4 connections.
 std::vector<listener> listeners() {
   std::vector<std::string> own;  // "socket:[12345]"
   for (auto const& it : std::filesystem::directory_iterator("/proc/self/fd")) {
@@ -35,7 +35,7 @@ std::vector<listener> listeners() {
   std::vector<listener> found;
   std::ifstream table("/proc/self/net/tcp");
   std::string line;
-  std::getline(table, line);  // the head
+  std::getline(table, line);  // the header line
   while (std::getline(table, line)) {
     std::istringstream words(line);
     std::string number, local, remote, state, queues, timer, retries, user, timeout, inode;
@@ -47,7 +47,7 @@ std::vector<listener> listeners() {
   return found;
 }
 
-/// In a process of its own, since UCX keeps what it has read.
+/// Runs in a process of its own, because UCX reads its settings only once.
 void check_rank(rank_body const& body) {
   auto const ranks = run_ranks(1, body);
   INFO(ranks[0].text);
@@ -57,7 +57,7 @@ void check_rank(rank_body const& body) {
 
 }  // namespace
 
-TEST_CASE("ucx settings: HCOMP_UCX_TCP_... reaches the interface, and only hcomp's") {
+TEST_CASE("ucx settings: HCOMP_UCX_TCP_... reaches the interface, UCX_TCP_... does not") {
   check_rank([](member& self) {
     setenv("HCOMP_UCX_TCP_PORT_RANGE", "41000-41100", 1);
     setenv("UCX_TCP_PORT_RANGE", "42000-42100", 1);
@@ -70,7 +70,7 @@ TEST_CASE("ucx settings: HCOMP_UCX_TCP_... reaches the interface, and only hcomp
   });
 }
 
-TEST_CASE("ucx settings: UCX_... counts where HCOMP_UCX_... is not set") {
+TEST_CASE("ucx settings: UCX_... applies where HCOMP_UCX_... is not set") {
   check_rank([](member& self) {
     setenv("UCX_TCP_PORT_RANGE", "42000-42100", 1);
     transport ours(self.rank, self.size, self.exchange());
@@ -88,7 +88,8 @@ TEST_CASE("ucx settings: UCX_... counts where HCOMP_UCX_... is not set") {
   CHECK(refused[0].how == ending::gave_up);
 }
 
-TEST_CASE("ucx settings: the option devices says where UCX listens, before the environment") {
+TEST_CASE(
+    "ucx settings: the option devices selects the listening address, before the environment") {
   check_rank([](member& self) {
     setenv("HCOMP_UCX_NET_DEVICES", "nonsense", 1);
     transport ours(self.rank, self.size, self.exchange(), {.devices = "lo"});
@@ -106,7 +107,7 @@ TEST_CASE("ucx settings: shared memory alone opens no port") {
   });
 }
 
-TEST_CASE("ucx settings: TCP is allowed as UCX reads its list of transports") {
+TEST_CASE("ucx settings: TCP is allowed as in UCX's own reading of its transport list") {
   for (char const* yes : {"tcp", "tcp,self", "self,tcp", "all", "^posix", "^posix,sysv"})
     CHECK(allows_tcp(yes));
   for (char const* no : {"self", "posix,sysv,self", "^tcp", "^posix,tcp", "tcpx"})
@@ -116,12 +117,12 @@ TEST_CASE("ucx settings: TCP is allowed as UCX reads its list of transports") {
     CHECK_FALSE(allows_only_tcp(no));
 }
 
-TEST_CASE("ucx settings: over TCP long messages need no permission of their receiver") {
-  // Permissions would wait behind the receiver's own messages. Eager: a message whose receive is
-  // posted only after a later one has come.
+TEST_CASE("ucx settings: over TCP long messages use the eager protocol") {
+  // A rendezvous would wait behind the receiver's own messages. Eager: the receiver posts the
+  // receive of the message only after a later message has arrived.
   auto const ranks_end = [](char const* threshold) {
     return run_ranks(2, [&](member& self) {
-      setenv("HCOMP_UCX_TLS", "tcp,self", 1);  // also where there are RDMA devices
+      setenv("HCOMP_UCX_TLS", "tcp,self", 1);  // also on nodes with RDMA devices
       if (threshold) setenv("HCOMP_UCX_RNDV_THRESH", threshold, 1);
       transport t(self.rank, self.size, self.exchange(), {.timeout = std::chrono::seconds(2)});
       auto const long_one = pattern(1 << 18, 1), later = pattern(8, 2);

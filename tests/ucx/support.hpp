@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// Ranks as forked processes, and what became of them. The first process never starts UCX itself.
+/// @file Ranks as forked processes, and their outcomes. The first process never starts UCX itself.
 
 #include <sched.h>
 #include <signal.h>
@@ -25,12 +24,13 @@
 #include <support/process.hpp>
 #include <vector>
 
-extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();  // in builds with sanitizers
+// defined in builds with sanitizers
+extern "C" __attribute__((weak)) void __sanitizer_print_stack_trace();
 
 namespace hcomp::ucx::testing {
 
 inline constexpr int max_ranks = 8;
-/// A test that takes longer hangs.
+/// A test that takes longer counts as hanging.
 inline constexpr double hang_seconds = 100;
 
 using hcomp::testing::child_process;
@@ -38,16 +38,16 @@ using hcomp::testing::ending;
 using hcomp::testing::must;
 using hcomp::testing::now;
 
-/// What became of one rank.
+/// Outcome of one rank.
 struct outcome {
   ending how = ending::none;
-  int peer = -1;            ///< whom the transport_error names
+  int peer = -1;            ///< rank named by the transport_error
   double seconds = 0;       ///< from the fault (else from the start) to the end of the body
-  bool clean_exit = false;  ///< ended by itself with status 0; sanitizers use others
+  bool clean_exit = false;  ///< exit with status 0; sanitizers use another status
   char text[400] = "";
 };
 
-/// Memory that all ranks share.
+/// Memory shared by all ranks.
 struct store {
   struct place {
     std::atomic<int> steps{0};
@@ -70,17 +70,17 @@ struct store {
   }
 };
 
-/// One rank, inside its process.
+/// One rank, used inside its process.
 class member {
  public:
   member(int rank, int size, store& shared) : rank(rank), size(size), shared_(shared) {}
 
   int const rank, size;
 
-  /// The process of a rank, once all have met.
+  /// Process id of a rank, valid after the first meeting.
   pid_t id(int of) const { return shared_.places[of].id; }
 
-  /// All ranks, by shared memory and not by UCX.
+  /// Barrier of all ranks, through shared memory and not UCX.
   void meet() {
     shared_.places[rank].id = getpid();
     int const all = ++meetings_ * size;
@@ -92,12 +92,13 @@ class member {
   address_exchange exchange() {
     return [this](std::span<std::byte const> mine) {
       auto all = exchange_once()(mine);
-      meet();  // nobody overwrites what somebody still reads
+      meet();  // no rank overwrites a slot that another rank still reads
       return all;
     };
   }
 
-  /// For one transport only. Ranks that are ready need no other one any more.
+  /// An exchange for one transport only. A rank that has returned from it no longer needs the other
+  /// ranks.
   address_exchange exchange_once() {
     return [this](std::span<std::byte const> mine) {
       auto& own = shared_.places[rank];
@@ -114,10 +115,10 @@ class member {
     };
   }
 
-  /// Whether the director has said so.
+  /// Returns whether the director has called let_go().
   bool may_go() const { return shared_.may_go; }
 
-  /// Tell the director that this rank got further.
+  /// Counts a step of this rank for the director.
   void step() { ++shared_.places[rank].steps; }
 
  private:
@@ -125,7 +126,7 @@ class member {
   int meetings_ = 0;
 };
 
-/// Where faults come from: runs in the first process while the ranks run.
+/// Injects faults: runs in the first process while the ranks run.
 class director {
  public:
   director(store& shared, std::vector<pid_t> const& ids)
@@ -141,7 +142,7 @@ class director {
       }
   }
 
-  /// Until all ranks have come to so many meetings; exact to microseconds.
+  /// Waits until all ranks have reached that number of meetings; exact to microseconds.
   void await_meetings(int meetings) {
     int const all = meetings * int(ids_.size());
     for (double const start = now(); shared_.arrived < all; sched_yield())
@@ -152,12 +153,12 @@ class director {
                                    (place.ended ? place.result.text : "hangs"));
   }
 
-  /// Where it does not hold, no fault happened and no outcome counts.
+  /// If `holds` is false, no fault is injected and no outcome counts.
   void expect(bool holds, std::string const& what) {
     if (!holds && failure.empty()) failure = "expected: " + what;
   }
 
-  /// `signal` is SIGKILL or SIGSTOP: the rank counts as lost from now on.
+  /// `signal` is SIGKILL or SIGSTOP: the rank counts as failed from now on.
   void lose(int rank, int signal) {
     lost[std::size_t(rank)] = true;
     mark_fault();
@@ -166,7 +167,7 @@ class director {
 
   void mark_fault() { shared_.fault_at = now(); }
 
-  /// Ranks that wait for it go on.
+  /// Releases ranks that wait for may_go().
   void let_go() { shared_.may_go = true; }
 
   pid_t id(int rank) const { return ids_[std::size_t(rank)]; }
@@ -185,7 +186,7 @@ using rank_body = std::function<void(member&)>;
 using fault_script = std::function<void(director&)>;
 
 [[noreturn]] inline void be_rank(int rank, int size, store& shared, rank_body const& body) {
-  std::signal(SIGABRT, [](int) {  // it hangs
+  std::signal(SIGABRT, [](int) {  // the test hangs
     if (__sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
     _exit(EXIT_FAILURE);
   });
@@ -210,10 +211,11 @@ using fault_script = std::function<void(director&)>;
   result.seconds = now() - (fault_at > 0 ? fault_at : start);
   shared.places[rank].result = result;
   shared.places[rank].ended = true;
-  std::exit(0);  // not _exit: leak checkers look at the end
+  std::exit(0);  // not _exit: leak checkers run at exit
 }
 
-/// Run `body` on `size` processes; those that `script` did not lose must end by themselves.
+/// Runs `body` in `size` processes. Ranks that `script` did not kill or stop must end by
+/// themselves.
 inline std::vector<outcome> run_ranks(int size, rank_body const& body,
                                       fault_script const& script = {}) {
   store& shared = *store::create();
@@ -227,14 +229,14 @@ inline std::vector<outcome> run_ranks(int size, rank_body const& body,
   if (script) script(directing);
 
   std::vector<outcome> results(ids.size());
-  double const start = now();  // of all: a hang of many ranks is not to be waited for many times
+  double const start = now();  // common to all ranks: ranks that hang must not add up their waits
   for (std::size_t rank = 0; rank < ids.size(); ++rank) {
     if (directing.lost[rank]) continue;
     auto const status =
         ranks[rank].wait_for(std::chrono::duration<double>(hang_seconds - (now() - start)));
     results[rank] = shared.places[rank].result;
     results[rank].clean_exit = status == 0;
-    if (!status) {  // it may say where
+    if (!status) {  // it may print a stack trace
       ranks[rank].send(SIGABRT);
       usleep(1'000'000);
     }
@@ -254,9 +256,9 @@ inline std::vector<outcome> run_ranks(int size, rank_body const& body,
   return results;
 }
 
-// ---- What tests move --------------------------------------------------------------------------
+// ---- Payloads ---------------------------------------------------------------------------------
 
-/// The same bytes for the same seed.
+/// Returns the same bytes for the same seed.
 inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
   std::vector<std::byte> data(bytes);
   std::uint32_t x = seed * 2654435761u + 12345u;
@@ -267,7 +269,7 @@ inline std::vector<std::byte> pattern(std::size_t bytes, std::uint32_t seed) {
   return data;
 }
 
-/// Send to the next rank and receive from the previous one, once around.
+/// Sends to the next rank and receives from the previous one, once around.
 inline std::size_t shift(transport& ring, tag_t tag, std::span<std::byte const> out,
                          std::span<std::byte> in) {
   int const size = ring.size();

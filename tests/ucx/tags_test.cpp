@@ -9,7 +9,7 @@
 using namespace hcomp;
 using namespace hcomp::ucx;
 
-TEST_CASE("tags: the transport's own messages never match a caller's, nor each other") {
+TEST_CASE("tags: the transport's own messages match neither a caller's nor each other") {
   int const last_rank = std::numeric_limits<int>::max();
   for (int source : {0, 1, last_rank})
     for (tag_t tag : {tag_t{0}, tag_t{0x8000'0000u}, ~tag_t{0}}) {
@@ -23,7 +23,7 @@ TEST_CASE("tags: the transport's own messages never match a caller's, nor each o
   }
 }
 
-TEST_CASE("tags: a notice says what it is, and at which hop") {
+TEST_CASE("tags: a notice contains its kind and its hop") {
   int const last_rank = std::numeric_limits<int>::max();
   for (int source : {0, 3, last_rank}) {
     for (notice what : {notice::goodbye, notice::hello}) {
@@ -38,7 +38,7 @@ TEST_CASE("tags: a notice says what it is, and at which hop") {
   }
 }
 
-TEST_CASE("tags: an abort says who accuses whom") {
+TEST_CASE("tags: an abort contains the accuser and the accused") {
   int const last_source = std::numeric_limits<int>::max(), last_culprit = (1 << 30) - 1;
   for (int source : {0, 3, last_source})
     for (int culprit : {0, 5, last_culprit})
@@ -60,7 +60,7 @@ TEST_CASE("accusations: the end of the chain is the culprit, its last link the r
   CHECK(heard.follow(2) == accusations::verdict{2, 0});
 }
 
-TEST_CASE("accusations: who did wrong for certain cannot pass on the blame") {
+TEST_CASE("accusations: a rank that certainly failed cannot pass on the blame") {
   accusations heard(/*rank=*/0, /*size=*/4);
   heard.add(1, 2);
   heard.add(2, 3);
@@ -69,7 +69,7 @@ TEST_CASE("accusations: who did wrong for certain cannot pass on the blame") {
   CHECK(heard.follow(1) == accusations::verdict{2, 1});
 }
 
-TEST_CASE("accusations: nobody is blamed for blaming this rank, nor for blaming itself") {
+TEST_CASE("accusations: accusing this rank or oneself blames nobody") {
   accusations heard(/*rank=*/0, /*size=*/3);
   heard.add(1, 0);
   heard.add(2, 2);
@@ -77,7 +77,7 @@ TEST_CASE("accusations: nobody is blamed for blaming this rank, nor for blaming 
   CHECK(heard.follow(2) == accusations::verdict{2, 0});
 }
 
-TEST_CASE("accusations: ranks that accuse in a circle are not followed for ever") {
+TEST_CASE("accusations: a cycle of accusations ends") {
   accusations heard(/*rank=*/0, /*size=*/4);
   heard.add(1, 2);
   heard.add(2, 3);
@@ -85,14 +85,14 @@ TEST_CASE("accusations: ranks that accuse in a circle are not followed for ever"
   CHECK(heard.follow(1).culprit > 0);
 }
 
-TEST_CASE("accusations: who accuses whom, as others see it") {
+TEST_CASE("accusations: accuser and accused, as seen by other ranks") {
   accusations heard(/*rank=*/1, /*size=*/4);
   CHECK(heard.first_accuser() == accusations::nobody);
-  heard.add(1, 3);  // this rank's own
+  heard.add(1, 3);  // made by this rank
   CHECK(heard.made_by(1) == 3);
   CHECK(heard.first_accuser() == accusations::nobody);
   CHECK(heard.accuser_of(3) == accusations::nobody);
-  heard.add(3, 3);  // of itself
+  heard.add(3, 3);  // a self-accusation
   CHECK(heard.first_accuser() == 3);
   CHECK(heard.accuser_of(3) == accusations::nobody);
   heard.add(2, 3);
@@ -100,7 +100,7 @@ TEST_CASE("accusations: who accuses whom, as others see it") {
   CHECK(heard.accuser_of(3) == 2);
 }
 
-TEST_CASE("accusations: the words of a rank that revoked are the first that came") {
+TEST_CASE("accusations: the first text of a revoking rank counts") {
   accusations heard(/*rank=*/0, /*size=*/3);
   CHECK(heard.words_of(2).empty());
   heard.add(1, 2, "block 7 is damaged");
