@@ -40,7 +40,7 @@ class running_server {
   ~running_server() { stop(); }
 
   std::string address() const { return server_.local(); }
-  /// From now on nobody answers.
+  /// Stops the server: no datagram is answered any more.
   void stop() {
     is_over_ = true;
     if (thread_.joinable()) thread_.join();
@@ -62,7 +62,7 @@ std::vector<std::vector<float>> vectors(int ranks, std::size_t values, std::uint
   return x;
 }
 
-/// A plan of four values with a server that has `options`, and one call of it.
+/// Makes a plan of four values with a server that has `options`, and calls it once.
 std::vector<outcome> outcomes_with(udp::server_options const& options) {
   running_server server(options);
   return outcomes_on(3, [&](in_process& transport) {
@@ -74,8 +74,8 @@ std::vector<outcome> outcomes_with(udp::server_options const& options) {
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by bit", C, thc<float>,
-                   uniform_thc<float>) {
+TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit for bit", C,
+                   thc<float>, uniform_thc<float>) {
   running_server one, two;
   for (int const ranks : {1, 4})  // P times a mean is exact
     for (std::size_t const values : {0, 1, 1000, 20'000}) {
@@ -102,9 +102,10 @@ TEST_CASE_TEMPLATE("aggregated_plan: sums and means are the codec's own, bit by 
 }
 
 TEST_CASE(
-    "udp::predict: a sum takes as long as its packets of sums on one link, however many ranks") {
-  // A second per byte and nothing else; a packet has a frame of 24 bytes, a header of 32, 1024 sums of
-  // 8 bits or 512 of 16, and the members.
+    "udp::predict: an all-reduce takes the time of its packets on one link, for any number of "
+    "ranks") {
+  // A second per byte and no other cost. A packet has 24 bytes of frame, 32 of header, the
+  // members, and 1024 results of 8 bits or 512 of 16.
   link_cost const link{.seconds_per_byte = 1};
   std::size_t const values = 1 << 20;
   for (int const ranks : {2, 8}) {
@@ -118,8 +119,9 @@ TEST_CASE(
   CHECK_THROWS_AS(udp::predict(2, values, size_of(identity<float>{}), link), std::invalid_argument);
 }
 
-TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {
-  // Of 40 steps the means, and what is left, are the inputs: P float roundings of a step near 1.
+TEST_CASE("aggregated_plan: error feedback keeps the residual of sending") {
+  // The means of 40 steps plus the final residual equal the inputs: P float roundings of a step
+  // near 1.
   running_server server;
   constexpr int ranks = 2, steps = 40;
   constexpr std::size_t values = 300;
@@ -146,11 +148,11 @@ TEST_CASE("aggregated_plan: feedback keeps what was lost by sending") {
   }
 }
 
-TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to all ranks alike") {
+TEST_CASE("aggregated_plan: an unreachable or refusing aggregator is one error on all ranks") {
   auto const start = std::chrono::steady_clock::now();
   std::string silent;
   {
-    running_server server;  // its port is free again
+    running_server server;  // the port of `server` is free again
     silent = server.address();
   }
   auto const unreached = outcomes_on(3, [&](in_process& transport) {
@@ -163,7 +165,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   CHECK(unreached[0].text.find(" within 150 ms") != std::string::npos);
   CHECK(std::chrono::steady_clock::now() - start < 10s);
 
-  // Who has answered is told that nobody comes: its job ends at once.
+  // An aggregator that was joined learns that no other worker comes: its job ends at once.
   running_server answers;
   auto const half = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(4, thc<float>(), transport,
@@ -183,7 +185,7 @@ TEST_CASE("aggregated_plan: who cannot be reached or refuses the job is told to 
   CHECK(unknown[0].text == "rank 0: udp: address 'nowhere'; it is HOST:PORT");
 }
 
-TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
+TEST_CASE("aggregated_plan: ranks with different arguments all get an error") {
   running_server server;
   auto const sizes = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(transport.rank() == 2 ? 5 : 4, thc<float>(), transport,
@@ -192,7 +194,7 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
   CHECK_MESSAGE(all_ended_alike(sizes, "disagreement_error"), to_text(sizes));
   CHECK(sizes[0].text ==
         "all_reduce: ranks disagree on the number of values: rank 0 has 4, rank 2 has 5");
-  // Levels and packets of these are the same.
+  // These have the same levels and packets.
   auto const codecs = outcomes_on(3, [&](in_process& transport) {
     uniform_thc<float> const codec({.truncation = transport.rank() == 1 ? 0.25 : 0.125});
     udp::aggregated_plan plan(4, codec, transport, {.aggregators = {server.address()}});
@@ -220,15 +222,14 @@ TEST_CASE("aggregated_plan: ranks that want different things all hear of it") {
     auto bad = four;
     if (me == 1) bad[2] = std::numeric_limits<float>::infinity();
     fails("nonfinite_error", bad, {});
-    auto good = four;  // and the plan can go on
+    auto good = four;  // the plan still works
     plan.all_reduce(std::span(good));
     CHECK(std::abs(good[0] - 3) < 0.5);
   });
   CHECK_MESSAGE(all_ended_alike(calls, "returned"), to_text(calls));
 }
 
-TEST_CASE(
-    "aggregated_plan: with a deadline and without checks nobody waits for a rank that is late") {
+TEST_CASE("aggregated_plan: with a deadline and without checks no rank waits for a late one") {
   running_server server;
   constexpr std::size_t values = 3000;
   auto const x = vectors(3, values, 8);
@@ -255,7 +256,7 @@ TEST_CASE(
   for (auto const& own : got) CHECK(first_difference(own, two) == nowhere);
 }
 
-TEST_CASE("aggregated_plan: an aggregator that vanishes ends a call within the timeouts") {
+TEST_CASE("aggregated_plan: a call ends within the timeouts when its aggregator disappears") {
   running_server server;
   auto const ends = outcomes_on(3, [&](in_process& transport) {
     udp::aggregated_plan plan(3000, thc<float>(), transport,

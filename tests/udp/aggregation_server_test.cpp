@@ -36,7 +36,7 @@ aggregator_options small_options() {
   return o;
 }
 
-/// A sender of single datagrams to a server in the same thread.
+/// Sends single datagrams to a server in the same thread.
 class raw_worker {
  public:
   raw_worker(udp::aggregation_server& server, std::uint32_t job, std::uint16_t rank,
@@ -62,7 +62,7 @@ class raw_worker {
   void join(aggregator_options const& options) {
     send(udp::frame_kind::join, udp::to_terms(options));
   }
-  /// What has come: the frame, and what is behind it in `body`.
+  /// Receives an answer: returns its frame and stores its payload in `body`.
   std::optional<udp::frame> answer() {
     std::vector<std::byte> room(2000);
     udp::address from;
@@ -73,7 +73,7 @@ class raw_worker {
     body.assign(room.begin() + udp::frame_bytes, room.begin() + static_cast<long>(*bytes));
     return header;
   }
-  /// Joins; why it was refused, 0 if it was not.
+  /// Joins; returns the reason of the refusal, 0 if there is none.
   int refusal_of(aggregator_options const& options) {
     join(options);
     auto const header = answer();
@@ -112,8 +112,7 @@ constexpr std::size_t at(packet_fault fault) { return static_cast<std::size_t>(f
 
 }  // namespace
 
-TEST_CASE(
-    "udp terms: what a worker says about its aggregator arrives as it was, and has its bytes") {
+TEST_CASE("udp terms: a worker's terms arrive unchanged and have the documented bytes") {
   aggregator_options o = small_options();
   o.bits = 3;
   o.levels = even_levels(3, 14);
@@ -144,12 +143,12 @@ TEST_CASE(
     CHECK_FALSE(udp::from_terms(std::span(terms).first(bytes)));
 }
 
-TEST_CASE("udp server: adds what joined workers send, answers all, and ends when they leave") {
+TEST_CASE("udp server: adds the packets of joined workers, answers all, and ends when they leave") {
   udp::aggregation_server server(free_port, {});
   raw_worker first(server, 7, 0, 11), second(server, 7, 1, 12);
   CHECK(first.refusal_of(small_options()) == 0);
   CHECK(second.refusal_of(small_options()) == 0);
-  CHECK(second.refusal_of(small_options()) == 0);  // once more, as when the answer got lost
+  CHECK(second.refusal_of(small_options()) == 0);  // repeated, as after a lost answer
   first.send(udp::frame_kind::packet, contribution(0, 0, 1));
   CHECK_FALSE(first.answer());
   second.send(udp::frame_kind::packet, contribution(1, 0, 15));
@@ -174,21 +173,21 @@ TEST_CASE("udp server: adds what joined workers send, answers all, and ends when
   CHECK(server.stats().unknown_job == 1);
 }
 
-TEST_CASE("udp server: a packet counts only from its rank's sender, and only as that rank") {
+TEST_CASE("udp server: a packet counts only from its rank's sender, and only for that rank") {
   udp::aggregation_server server(free_port, {});
   raw_worker first(server, 7, 0, 11), second(server, 7, 1, 12), stranger(server, 7, 0, 11);
   CHECK(first.refusal_of(small_options()) == 0);
   CHECK(second.refusal_of(small_options()) == 0);
-  stranger.send(udp::frame_kind::packet, contribution(0));  // another address
+  stranger.send(udp::frame_kind::packet, contribution(0));  // wrong address
   stranger.send(udp::frame_kind::packet, leave());
   first.frame().session = 13;
-  first.send(udp::frame_kind::packet, contribution(0));  // another session
+  first.send(udp::frame_kind::packet, contribution(0));  // wrong session
   first.frame().session = 11;
   first.frame().rank = 1;
-  first.send(udp::frame_kind::packet, contribution(1));  // another rank, in the frame
+  first.send(udp::frame_kind::packet, contribution(1));  // wrong rank in the frame
   first.frame().rank = 0;
   CHECK(server.stats().foreign == 4);
-  first.send(udp::frame_kind::packet, contribution(1));  // another rank, in the packet
+  first.send(udp::frame_kind::packet, contribution(1));  // wrong rank in the packet
   first.send(udp::frame_kind::packet, contribution(0));
   first.send(udp::frame_kind::packet, contribution(0, 2000));  // a round far ahead
   first.send(udp::frame_kind::packet, contribution(0));        // a duplicate
@@ -205,7 +204,7 @@ TEST_CASE("udp server: a packet counts only from its rank's sender, and only as 
   CHECK_FALSE(stranger.answer());
 }
 
-TEST_CASE("udp server: jobs beyond its limits, and other or impossible terms, are refused") {
+TEST_CASE("udp server: jobs beyond its limits, and different or impossible terms, are refused") {
   udp::aggregation_server server(free_port, {.jobs = 2, .memory_bytes = 1 << 20, .idle = 50ms});
   auto const refusal = [&](std::uint32_t job, std::uint16_t rank, auto const& change) {
     auto options = small_options();
@@ -217,7 +216,7 @@ TEST_CASE("udp server: jobs beyond its limits, and other or impossible terms, ar
   CHECK(server.jobs().empty());
   CHECK(refusal(1, 0, [](auto& o) { o.workers = 0; }) == reason(udp::refusal_reason::terms));
   CHECK(refusal(1, 0, [](auto& o) { o.levels[1] = 31; }) == reason(udp::refusal_reason::terms));
-  CHECK(refusal(1, 0, [](auto& o) { o.chunk_values = 2000; }) ==  // longer than a datagram
+  CHECK(refusal(1, 0, [](auto& o) { o.chunk_values = 2000; }) ==  // exceeds a datagram
         reason(udp::refusal_reason::terms));
   CHECK(refusal(1, 0, [](auto& o) { o.chunks = 5000; }) == reason(udp::refusal_reason::limits));
   CHECK(refusal(1, 0, [](auto& o) {
@@ -238,7 +237,7 @@ TEST_CASE("udp server: jobs beyond its limits, and other or impossible terms, ar
   CHECK(refusal(3, 0, nothing) == 0);
 }
 
-TEST_CASE("udp server: at the deadline a sum goes out with what has come, and late ones are told") {
+TEST_CASE("udp server: at the deadline partial sums go out, and late workers are told") {
   for (bool const own : {false, true}) {
     CAPTURE(own);
     udp::server_options limits;
@@ -261,7 +260,7 @@ TEST_CASE("udp server: at the deadline a sum goes out with what has come, and la
   }
 }
 
-TEST_CASE("udp server: who asks is told its statistics, with as many bytes as it has sent") {
+TEST_CASE("udp server: statistics are sent on request, in an answer no longer than the question") {
   udp::aggregation_server server(free_port, {.jobs = 1});
   raw_worker one(server, 7, 0, 11), other(server, 8, 0, 12), asker(server, 0, 0, 99);
   CHECK(one.refusal_of(small_options()) == 0);
@@ -294,7 +293,7 @@ TEST_CASE("udp server: who asks is told its statistics, with as many bytes as it
   CHECK(seen.whole == 0);
 }
 
-TEST_CASE("udp server: 100,000 random and damaged datagrams do no harm to a job") {
+TEST_CASE("udp server: a job survives 100,000 random and damaged datagrams") {
   udp::aggregation_server server(free_port, {.jobs = 8, .memory_bytes = 1 << 22});
   raw_worker first(server, 7, 0, 11), second(server, 7, 1, 12), stranger(server, 7, 0, 99);
   CHECK(first.refusal_of(small_options()) == 0);
@@ -335,7 +334,7 @@ TEST_CASE("udp server: 100,000 random and damaged datagrams do no harm to a job"
   CHECK(numbers_in(second.body) == std::vector<std::uint32_t>(64, 14));
 }
 
-TEST_CASE("udp server: several jobs at once, each with the codec's own mean, bit by bit") {
+TEST_CASE("udp server: concurrent jobs, each with the codec's own mean, bit for bit") {
   udp::aggregation_server server(free_port, {});
   auto const to = server.local();
   std::atomic<bool> stop = false;
@@ -359,7 +358,7 @@ TEST_CASE("udp server: several jobs at once, each with the codec's own mean, bit
                              .workers = workers,
                              .aggregators = {to},
                              .job = static_cast<std::uint32_t>(job)});
-          // 8-bit codes have sums of 16 bits, for which 1024 values are too many.
+          // Adding 8-bit levels takes 16 bits, so 1024 values do not fit.
           aggregated_mean mean(values, codec, link,
                                {.share = {workers, 512}, .norm_timeout = 30s, .timeout = 30s});
           link.set_terms(mean.layout().aggregator());

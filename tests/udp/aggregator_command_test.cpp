@@ -1,4 +1,5 @@
-// hcomp-aggregator as a process, with workers that are processes: some are killed, and so is it.
+// hcomp-aggregator as a process, and workers as processes: the test kills workers and the
+// aggregator.
 #include <doctest/doctest.h>
 
 #include <signal.h>
@@ -33,7 +34,7 @@ namespace {
 
 constexpr int workers = worker_processes::count;
 
-/// Malformed and foreign datagrams, in turn of eight kinds; `sent` counts each kind.
+/// Malformed and foreign datagrams of eight kinds in turn; `sent` counts each kind.
 class flood {
  public:
   explicit flood(std::string const& aggregator) : to_(aggregator), draws_(21) {}
@@ -70,7 +71,8 @@ class flood {
         case 7: pass(udp::frame_kind::join, 5, 9, good); break;
       }
       ++sent[kind];
-      // Every eighth has an answer; without waiting for it the aggregator's buffer would overflow.
+      // Every eighth datagram gets an answer. Waiting for it keeps the aggregator's receive buffer
+      // from overflowing.
       if (kind == 7) await_refusal(udp::refusal_reason::rank);
     }
   }
@@ -114,7 +116,7 @@ nlohmann::json read_json(files::path const& file) {
 }  // namespace
 
 TEST_CASE(
-    "hcomp-aggregator: a worker is killed and 10,000 hostile datagrams come, and no sum is wrong") {
+    "hcomp-aggregator: a worker is killed and 10,000 hostile datagrams arrive; no sum is wrong") {
   auto const folder =
       files::temp_directory_path() / ("hcomp_aggregator_test_" + std::to_string(::getpid()));
   files::create_directories(folder);
@@ -158,7 +160,7 @@ TEST_CASE(
   files::remove_all(folder);
 }
 
-TEST_CASE("hcomp-aggregator: killed and started anew, and the workers go on within the deadlines") {
+TEST_CASE("hcomp-aggregator: killed and restarted; the workers continue within the deadlines") {
   auto first =
       std::make_unique<aggregator_process>(std::vector<std::string>{"--listen", "127.0.0.1:0"});
   auto const address = first->address;
@@ -185,13 +187,14 @@ TEST_CASE("hcomp-aggregator: killed and started anew, and the workers go on with
       CHECK(one.ms < 2 * (worker_processes::deadline / 1ms) + 1000);
       if (round > killed_in + 5) CHECK(one.members == workers);
     }
-    CHECK(other <= 3);  // the round of the kill, and neighbours if workers came apart there
+    // the round of the kill, and adjacent rounds if workers were in different ones
+    CHECK(other <= 3);
   }
   auto const said = second.rest();
   CHECK_MESSAGE(said.find("1 jobs begun, 1 left, 0 idle") != std::string::npos, said);
 }
 
-TEST_CASE("hcomp-aggregator: what cannot be is refused with its values") {
+TEST_CASE("hcomp-aggregator: invalid options are refused with their values") {
   auto const run = [](std::string const& options) {
     child_process command(
         [&] {

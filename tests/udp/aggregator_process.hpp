@@ -10,10 +10,10 @@
 
 namespace hcomp::testing {
 
-/// hcomp-aggregator, until this ends.
+/// Runs hcomp-aggregator until the destructor.
 class aggregator_process : public child_process {
  public:
-  /// @param prepare  called in the process before the command takes its place
+  /// @param prepare  runs in the child process before exec
   explicit aggregator_process(std::vector<std::string> options,
                               std::function<void()> const& prepare = {})
       : child_process(

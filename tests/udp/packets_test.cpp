@@ -55,10 +55,10 @@ std::vector<std::byte> bytes_of(std::size_t count, std::uint64_t seed) {
 struct run_result {
   std::vector<outcome> ends;  ///< by rank
   std::size_t resent = 0;     ///< packets
-  std::size_t wrong = 0;      ///< means that are not the codec's own, bit by bit
+  std::size_t wrong = 0;      ///< means that differ from the codec's own in any bit
 };
 
-/// Workers by udp::packets average `rounds` times.
+/// Workers with udp::packets average for `rounds` rounds.
 /// @param peers  addresses of the aggregators
 run_result run_workers(int workers, std::vector<std::string> const& peers, std::size_t values,
                        std::uint64_t rounds) {
@@ -99,7 +99,7 @@ bool all_returned(std::vector<outcome> const& ends) {
   return true;
 }
 
-/// An aggregator on a thread, until its workers have left.
+/// An aggregator in a thread, until its workers have left.
 class served {
  public:
   served(udp::options const& how, std::size_t values, std::chrono::nanoseconds idle)
@@ -112,7 +112,7 @@ class served {
   ~served() {
     if (thread_.joinable()) thread_.join();
   }
-  int workers() const { return link_.rank(); }  // the only aggregator
+  int workers() const { return link_.rank(); }  // the rank of the only aggregator
   void join() { thread_.join(); }
   udp::aggregator_packets& link() { return link_; }
 
@@ -154,19 +154,19 @@ TEST_CASE("udp frame: its bytes, and every damaged bit is found") {
   CHECK(udp::read_frame(datagram, header) == udp::frame_fault::checksum);
 }
 
-TEST_CASE("udp packets: they arrive whole, in both directions, from the rank that sent them") {
+TEST_CASE("udp packets: arrive complete, in both directions, from the rank that sent them") {
   for (std::string const host : {"127.0.0.1", "[::1]"}) {
     CAPTURE(host);
     auto how = aggregator_of(2);
     how.aggregators = {host + ":0"};
     std::unique_ptr<udp::aggregator_packets> made;
     auto const end = outcome_of([&] { made = std::make_unique<udp::aggregator_packets>(how); });
-    if (host == "[::1]" && end.what == "transport_error") continue;  // this host has no IPv6
+    if (host == "[::1]" && end.what == "transport_error") continue;  // this node has no IPv6
     REQUIRE(end.what == "returned");
     auto& aggregator = *made;
     std::thread thread([&] {
       std::vector<std::byte> room(2000);
-      for (int n = 0; n < 40; ++n) {  // back to who sent it
+      for (int n = 0; n < 40; ++n) {  // back to the sender
         auto const got = aggregator.receive(room, 20s);
         if (got.from < 0) return;
         aggregator.send(got.from, std::span(room).first(got.bytes));
@@ -192,12 +192,12 @@ TEST_CASE("udp packets: they arrive whole, in both directions, from the rank tha
   }
 }
 
-TEST_CASE("udp packets: of a packet longer than the room comes what fits, and how long it was") {
+TEST_CASE("udp packets: a packet longer than the buffer is truncated, and its length is returned") {
   udp::aggregator_packets aggregator(aggregator_of(1));
   udp::packets link(worker(0, 1, aggregator.local()));
   link.send(1, std::vector<std::byte>(100, std::byte{7}));
   std::vector<std::byte> room(11, std::byte{1});
-  CHECK(aggregator.receive({}, 1ms).from == -1);  // the join; then the packet leaves
+  CHECK(aggregator.receive({}, 1ms).from == -1);  // the join; after it the packet leaves
   CHECK(link.receive({}, 1ms).from == -1);
   auto const got = aggregator.receive(std::span(room).first(10), 20s);
   CHECK(got.from == 0);
@@ -206,7 +206,7 @@ TEST_CASE("udp packets: of a packet longer than the room comes what fits, and ho
   CHECK(room[10] == std::byte{1});
 }
 
-TEST_CASE("udp packets: receive gives up in time, join does with the address") {
+TEST_CASE("udp packets: receive returns at its timeout, join fails with the address") {
   udp::packets link(worker(0, 1, "127.0.0.1:9"));
   auto const start = link.now();
   CHECK(link.receive({}, 20ms).from == -1);
@@ -217,7 +217,7 @@ TEST_CASE("udp packets: receive gives up in time, join does with the address") {
   CHECK(end.text == "udp: aggregator 127.0.0.1:9 did not answer rank 0 of job 0 within 30 ms");
 }
 
-TEST_CASE("udp packets: no more than a window leaves without an answer") {
+TEST_CASE("udp packets: at most a window leaves without an answer") {
   auto how = worker(0, 1, "");
   how.window = 5;
   how.window_timeout = 1h;
@@ -232,14 +232,13 @@ TEST_CASE("udp packets: no more than a window leaves without an answer") {
     for (int n = answers == 0 ? 0 : 4; n < 5; ++n) CHECK(aggregator.receive(room, 20s).from == 0);
     CHECK(aggregator.receive(room, 1ms).from == -1);
     aggregator.send(0, room);
-    CHECK(link.receive(room, 20s).from == 1);  // and what the answer lets go leaves
+    CHECK(link.receive(room, 20s).from == 1);  // and the packets that the answer releases
     CHECK(link.receive(room, 0ns).from == -1);
   }
   CHECK(aggregator.receive({}, 20s).from == 0);
 }
 
-TEST_CASE(
-    "udp packets: a window without an answer opens anew, and what waits is not queued twice") {
+TEST_CASE("udp packets: an unanswered window opens anew, and waiting packets are queued once") {
   auto how = worker(0, 1, "");
   how.window = 5;
   udp::aggregator_packets aggregator(aggregator_of(1));
@@ -254,27 +253,26 @@ TEST_CASE(
   for (std::size_t n = 0; n < 20; ++n) {
     std::vector<std::byte> room(50);
     CHECK(aggregator.receive(room, 20s).from == 0);
-    CHECK(room == bytes_of(50, n));  // loopback keeps the order
+    CHECK(room == bytes_of(50, n));  // the loopback interface keeps the order
   }
   CHECK(aggregator.receive({}, 1ms).from == -1);
 }
 
-TEST_CASE("udp packets: a worker sends no faster than it was told") {
+TEST_CASE("udp packets: a worker sends no faster than its rate") {
   auto how = worker(0, 1, "");
   how.window = 1000;
   how.bytes_per_second = 1'000'000;
   udp::aggregator_packets aggregator(aggregator_of(1));
   how.aggregators = {aggregator.local()};
   udp::packets link(how);
-  for (std::size_t n = 0; n < 100; ++n)
-    link.send(1, bytes_of(976, n));               // of 1000 bytes with frames
-  CHECK(aggregator.receive({}, 1ms).from == -1);  // the join
+  for (std::size_t n = 0; n < 100; ++n) link.send(1, bytes_of(976, n));  // 1000 bytes with frames
+  CHECK(aggregator.receive({}, 1ms).from == -1);                         // the join
   auto const start = link.now();
   while (link.stats().sent - link.stats().joins < 100) link.receive({}, 1ms);
-  CHECK(link.now() - start >= 98ms);  // 100 ms but for a burst of 1 ms, and the last one's own time
+  CHECK(link.now() - start >= 98ms);  // 100 ms minus a burst of 1 ms and the last packet's own time
 }
 
-TEST_CASE("udp packets: what cannot be is refused with its values") {
+TEST_CASE("udp packets: invalid options are refused with their values") {
   auto const refused = [](std::string const& text, auto const& body) {
     auto const end = outcome_of(body);
     CHECK(end.what == "invalid_argument");
@@ -314,7 +312,7 @@ TEST_CASE("udp packets: what cannot be is refused with its values") {
       end.text);
 }
 
-TEST_CASE("udp packets: the first sender of a rank has it, and others are told or not heard") {
+TEST_CASE("udp packets: the first sender of a rank owns it; later ones are refused or ignored") {
   udp::aggregator_packets aggregator(aggregator_of(1));
   udp::packets link(worker(0, 1, aggregator.local()));
   std::vector<std::byte> room(100);
@@ -338,7 +336,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   CHECK(end.text == "udp: aggregator " + aggregator.local() +
                         " refuses rank 1 of job 0: the job has no worker of this rank");
 
-  // As a stranger: a packet of rank 0 with another session, of another job, damaged, too long.
+  // As a stranger: packets of rank 0 with another session, of another job, damaged, and too long.
   udp::socket stranger(udp::address{free_port});
   udp::address const to(aggregator.local());
   auto const before = aggregator.stats();
@@ -364,7 +362,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   CHECK(refused(udp::frame_fault::length) == 1);
   CHECK(refused(udp::frame_fault::magic) == 1);
 
-  // And workers hear only their aggregator.
+  // Workers accept packets from their aggregator only.
   auto how = worker(0, 1, aggregator.local());
   how.listen = free_port;
   udp::packets listens(how);
@@ -374,7 +372,7 @@ TEST_CASE("udp packets: the first sender of a rank has it, and others are told o
   CHECK(listens.stats().foreign == 1);
 }
 
-TEST_CASE("udp packets: a rank's packets need its address and its session, both") {
+TEST_CASE("udp packets: a rank's packets need both its address and its session") {
   udp::aggregator_packets aggregator(aggregator_of(1));
   udp::address const to(aggregator.local());
   udp::socket joined(udp::address{free_port}), stranger(udp::address{free_port});
@@ -384,7 +382,7 @@ TEST_CASE("udp packets: a rank's packets need its address and its session, both"
     from.send(to, datagram);
     return aggregator.receive({}, 1ms).from == 0;
   };
-  CHECK_FALSE(takes(joined, 7, udp::frame_kind::packet));  // before it has joined
+  CHECK_FALSE(takes(joined, 7, udp::frame_kind::packet));  // before it joins
   takes(joined, 7, udp::frame_kind::join);
   CHECK(takes(joined, 7, udp::frame_kind::packet));
   CHECK_FALSE(takes(joined, 8, udp::frame_kind::packet));
@@ -392,7 +390,7 @@ TEST_CASE("udp packets: a rank's packets need its address and its session, both"
   CHECK(aggregator.stats().foreign == 3);
 }
 
-TEST_CASE("udp packets: workers and aggregators give the codec's own mean, bit by bit") {
+TEST_CASE("udp packets: workers and aggregators give the codec's own mean, bit for bit") {
   constexpr std::size_t values = 200'000;  // 196 chunks: several windows
   served aggregator(aggregator_of(3), values, 20s);
   auto const got = run_workers(3, {aggregator.link().local()}, values, 2);
@@ -418,12 +416,11 @@ TEST_CASE("udp packets: with datagrams lost, repeated, late and damaged the bits
   CHECK(between.harmed() > 50);
   CHECK(aggregator.stats.partial == 0);
   CHECK(aggregator.stats.duplicates > 0);
-  CHECK(aggregator.stats.all_refused() == 0);  // what was damaged came no further than the frame
+  CHECK(aggregator.stats.all_refused() == 0);  // the frame's checksum stops damaged datagrams
   CHECK(all(aggregator.link().stats()) > 0);
 }
 
-TEST_CASE(
-    "udp packets: a lossy_packets around the link loses by a seed, and the bits are the same") {
+TEST_CASE("udp packets: lossy_packets around the link drops by a seed, and the bits are the same") {
   constexpr std::size_t values = 30'000;
   constexpr int workers = 2;
   thc<float> const codec;

@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// A relay of datagrams that loses, repeats, delays and damages them, by a seed.
+/// @file A datagram relay that drops, repeats, delays and damages datagrams, by a seed.
 
 #include <atomic>
 #include <chrono>
@@ -18,12 +17,12 @@
 
 namespace hcomp::testing {
 
-/// Shares of all datagrams, in percent, both ways.
+/// Shares of all datagrams in percent, in both directions.
 struct relay_harm {
   int lost = 0, repeated = 0, delayed = 0, damaged = 0;
 };
 
-/// Stands between workers and one aggregator, which sees every worker by an address of its own.
+/// Relays between workers and one aggregator, which sees a separate address for every worker.
 class relay {
  public:
   relay(std::string const& target, relay_harm const& harm, std::uint64_t seed)
@@ -38,7 +37,7 @@ class relay {
   }
 
   std::string local() const { return front_.local().text(); }
-  std::uint64_t harmed() const { return harmed_; }  ///< lost or damaged
+  std::uint64_t harmed() const { return harmed_; }  ///< dropped or damaged
 
  private:
   struct strategy {

@@ -25,7 +25,7 @@
 
 namespace hcomp::testing {
 
-/// Until `is_done()`, a minute at most.
+/// Waits until `is_done()`. Returns false after a minute.
 inline bool wait_until(std::function<bool()> const& is_done) {
   for (int n = 0; n < 60'000; ++n) {
     if (is_done()) return true;
@@ -34,19 +34,22 @@ inline bool wait_until(std::function<bool()> const& is_done) {
   return false;
 }
 
-/// Four processes, job 5: each averages its vector in round after round, with a pause after each, until it
-/// is told to end. They end with this object.
+/// Four processes of job 5. Each averages its vector in every round, with a pause after each round,
+/// until the test ends them. They end with this object.
 class worker_processes {
  public:
   static constexpr int count = 4;
-  static constexpr std::size_t values = 5000;                       // in five packets
-  static constexpr auto deadline = std::chrono::milliseconds(400);  // of norms, and again of sums
+  static constexpr std::size_t values = 5000;  // in five packets
+  // for the norms, and again for the values
+  static constexpr auto deadline = std::chrono::milliseconds(400);
 
-  /// What a worker tells of a round.
+  /// A worker's result of a round.
   struct round_result {
-    std::atomic<int> members;  ///< of all sums, if it is the same of all and none was lost; else 0
-    std::atomic<bool> is_right;  ///< then: the mean of the first so many ranks, bit by bit
-    std::atomic<int> ms;         ///< it took
+    /// equal for all packets of the round; 0 if they differ or a packet failed
+    std::atomic<int> members;
+    /// if members > 0: the mean of that number of first ranks, bit for bit
+    std::atomic<bool> is_right;
+    std::atomic<int> ms;  ///< duration
   };
 
   explicit worker_processes(std::string const& aggregator) : all_(make_board()) {
@@ -63,7 +66,7 @@ class worker_processes {
     ::munmap(&all_, sizeof(board));
   }
 
-  /// What the workers ask the aggregator for.
+  /// The terms of the workers' job.
   static aggregator_options terms() {
     aggregation_layout const layout(values, thc<float>(), count + 1, {count});
     aggregator_options wanted;
@@ -81,16 +84,17 @@ class worker_processes {
   bool has_ended_well(int rank) { return workers_[static_cast<std::size_t>(rank)].wait() == 0; }
   void kill(int rank) { workers_[static_cast<std::size_t>(rank)].kill(SIGKILL); }
 
-  /// Kills the last worker; the others end after three more rounds, whose sums wait for their deadlines.
-  /// @return the round in which it was killed
+  /// Kills the last worker. The other workers end after three more rounds, whose sums wait for
+  /// their deadlines.
+  /// @return the round of the kill
   int kill_last() {
     kill(count - 1);
     int const last = rounds(count - 1);
     end_after(last + 4);
     return last;
   }
-  /// What became of the others: no sum is wrong, and those after round `last` are without the one that
-  /// was killed.
+  /// Checks the other workers: no sum is wrong, and sums of rounds after `last` exclude the killed
+  /// worker.
   void check_without_last(int last) {
     int whole = 0;
     for (int rank = 0; rank < count - 1; ++rank) {
@@ -112,10 +116,10 @@ class worker_processes {
 
  private:
   static constexpr int room = 400;  ///< rounds
-  /// In memory that the processes share.
+  /// Memory shared by the processes.
   struct board {
-    std::atomic<int> end = room;                 ///< of rounds; the test lowers it
-    std::array<std::atomic<int>, count> rounds;  ///< done by each
+    std::atomic<int> end = room;                 ///< number of rounds; the test lowers it
+    std::array<std::atomic<int>, count> rounds;  ///< completed by each worker
     std::array<std::array<round_result, room>, count> results;
   };
   static board& make_board() {
@@ -150,7 +154,7 @@ class worker_processes {
               first_difference(own, mean_of_blocks(codec.fitted(count), some, key)) == nowhere;
           result.members = static_cast<int>(members);
         }
-      } catch (transport_error const&) {  // not one sum came: the round is lost
+      } catch (transport_error const&) {  // no sum arrived: the round failed
       }
       result.ms = static_cast<int>((link.now() - start) / 1ms);
       all_.rounds[me] = round + 1;

@@ -1,4 +1,5 @@
-// hcomp-aggregator --mode xdp, in a network namespace that this test makes, against --mode process.
+// Compares hcomp-aggregator --mode xdp with --mode process, in a network namespace that the test
+// creates.
 #include <doctest/doctest.h>
 
 #include <fcntl.h>
@@ -59,8 +60,8 @@ namespace {
   std::_Exit(77);
 }
 
-/// Two network namespaces and a link between them: this thread's is `w0`, the aggregator's `a0`. Both end
-/// with this object.
+/// Two network namespaces and a link between them: interface `w0` for this thread, `a0` for the
+/// aggregator. Both end with this object.
 class two_nodes {
  public:
   two_nodes() : before_(open_mine()) {
@@ -83,7 +84,7 @@ class two_nodes {
     for (int const handle : {before_, theirs_, mine_}) ::close(handle);
   }
 
-  /// Calls `body` on the aggregator's host.
+  /// Calls `body` on the aggregator's node.
   void there(std::function<void()> const& body) const {
     enter();
     body();
@@ -91,8 +92,8 @@ class two_nodes {
   }
   void enter() const { REQUIRE(::setns(theirs_, CLONE_NEWNET) == 0); }
 
-  /// Who makes the checksums of UDP packets that leave by this thread's interface `name`: the interface,
-  /// which a veth does by leaving them out, or Linux before it.
+  /// Selects where the checksums of UDP packets that leave by this thread's interface `name` are
+  /// made: in the interface (a veth leaves them out), or in Linux before it.
   static void let_interface_make_checksums(char const* name, bool it_does) {
     ethtool_value what{.cmd = ETHTOOL_STXCSUM, .data = it_does};
     ifreq request{};
@@ -103,7 +104,8 @@ class two_nodes {
     ::close(any);
   }
 
-  /// Is a program of XDP, or one of tc by a link, on the aggregator's interface?
+  /// Returns whether an XDP program, or a tc program attached by a link, is on the aggregator's
+  /// interface.
   bool has_programs() const {
     bool found = false;
     there([&] {
@@ -129,7 +131,7 @@ std::string name_of(mode how) {
   return how == mode::process ? "process" : how == mode::xdp ? "xdp" : "generic xdp";
 }
 
-/// hcomp-aggregator on the other host, in one of its modes.
+/// hcomp-aggregator on the other node, in one of its modes.
 class aggregator_there {
  public:
   aggregator_there(two_nodes const& nodes, mode how)
@@ -145,16 +147,16 @@ class aggregator_there {
     process = std::make_unique<aggregator_process>(options_, [&] { nodes.enter(); });
   }
   ~aggregator_there() {
-    process.reset();  // which writes into the folder
+    process.reset();  // writes into the folder
     files::remove_all(folder_);
   }
 
-  /// Ends it; what it has counted.
+  /// Ends the aggregator and returns its report.
   nlohmann::json end() {
     CHECK(process->kill(SIGTERM) == 0);
     return read();
   }
-  /// Until `is_so` of what it has counted.
+  /// Waits until `is_so` holds for its report.
   void await(std::function<bool(nlohmann::json const&)> const& is_so) {
     for (int n = 0; n < 2000; ++n) {
       process->send(SIGUSR1);
@@ -175,10 +177,10 @@ class aggregator_there {
   std::vector<std::string> options_;
 };
 
-/// Skips the test where the kernel or this build of the command cannot do it.
+/// Skips the test if the kernel or this build of the command lacks support.
 two_nodes const& nodes() {
   static two_nodes const* const made = [] {
-    auto const* const some = new two_nodes;  // to the end of the process
+    auto const* const some = new two_nodes;  // lives until the process ends
     auto const said =
         files::temp_directory_path() / ("hcomp_xdp_try_" + std::to_string(::getpid()));
     int status = 0;
@@ -200,7 +202,7 @@ two_nodes const& nodes() {
   return *made;
 }
 
-/// A worker that sends datagrams of the test's choice.
+/// A worker that sends datagrams chosen by the test.
 class raw_worker {
  public:
   raw_worker(std::uint32_t job, int rank)
@@ -220,7 +222,7 @@ class raw_worker {
     udp::seal(datagram, header);
     return datagram;
   }
-  /// The next datagram, or nothing within the time.
+  /// Returns the next datagram, empty at the timeout.
   packet receive(std::chrono::nanoseconds timeout) {
     packet room(2000);
     udp::address from;
@@ -291,14 +293,14 @@ packet contribution(aggregator_options const& o, std::uint32_t round, std::uint3
 
 using sum_map = std::map<std::pair<std::uint32_t, std::uint32_t>, packet>;
 
-/// What all workers were answered, and what the aggregator counted.
+/// The answers of all workers, and the aggregator's report.
 struct result {
   sum_map sums;
   nlohmann::json report;
   std::uint64_t sent = 0;  ///< contributions
 };
 
-/// A job whose contributions are lost, doubled, and shuffled, by draws of a seed.
+/// Runs a job whose contributions are dropped, duplicated and shuffled, by a seed.
 result run_job(mode how, job_shape const& shape) {
   aggregator_there aggregator(nodes(), how);
   auto const terms = terms_of(shape);
@@ -330,7 +332,7 @@ result run_job(mode how, job_shape const& shape) {
           if (h.round == round) answered[rank][h.chunk] = 1;
         }
     };
-    for (int turn = 0; turn < 5000;  // which takes 10 s
+    for (int turn = 0; turn < 5000;  // takes 10 s
          ++turn) {
       std::vector<std::pair<int, std::uint32_t>> wanted;
       for (int rank = 0; rank < workers; ++rank)
@@ -352,7 +354,7 @@ result run_job(mode how, job_shape const& shape) {
         ++seen.sent;
         if (++count % 16 == 0) drain(0ns);
       }
-      if (round >= 2) {  // one of a round whose place a newer one has taken
+      if (round >= 2) {  // one of a round whose slot a newer round has taken
         all[0]->send(udp::frame_kind::packet, contribution(terms, round - 2, wanted[0].second, 0,
                                                            values_of(wanted[0].second)));
         ++seen.sent;
@@ -366,20 +368,20 @@ result run_job(mode how, job_shape const& shape) {
   return seen;
 }
 
-/// Workers whose contributions get lost, come twice, late, and in any order, with malformed and foreign
-/// datagrams among them. Every answer is compared with the sum of what its members sent.
+/// Workers whose contributions are dropped, duplicated, delayed and reordered, mixed with malformed
+/// and foreign datagrams. Compares every answer with the sum of its members' contributions.
 class campaign {
  public:
   explicit campaign(mode how) : aggregator_(nodes(), how), terms_(terms_of({"", 4, 30, 1024, 0})) {
-    terms_.deadline = 1s;  // a round with all workers takes less, on a machine that is busy, too
+    terms_.deadline = 1s;  // longer than a round with all workers, also on a busy machine
     for (int rank = 0; rank < workers; ++rank)
       all_.push_back(std::make_unique<raw_worker>(5, rank));
     join();
   }
 
-  /// One round.
-  /// @param alive          workers, the first ones
-  /// @param then_is_killed  the aggregator, once the workers have sent for the first time
+  /// Runs one round.
+  /// @param alive          number of live workers, the first ones
+  /// @param then_is_killed  kills the aggregator after the workers have sent for the first time
   void run(std::uint32_t round, std::size_t alive, bool then_is_killed = false) {
     round_ = round;
     sums_.erase(sums_.begin(), sums_.lower_bound({std::max(round, 1u) - 1, 0}));
@@ -411,7 +413,7 @@ class campaign {
     drain(0ns);
   }
 
-  /// Somebody else, as the last rank: so it is for who was killed and comes back.
+  /// A stranger joins as the last rank, like a killed worker that returns.
   void refuse_newcomer() {
     raw_worker other(5, workers - 1);
     other.frame().session += 1;
@@ -424,7 +426,7 @@ class campaign {
     CHECK(header.kind == udp::frame_kind::refusal);
   }
 
-  /// All that was sent was counted, as what it was; since the aggregator's start.
+  /// Checks that the counters cover every datagram sent since the aggregator's start, by kind.
   void check_counts() {
     sync();
     aggregator_.await([&](auto const& report) { return report["received"] == sent_; });
@@ -477,7 +479,7 @@ class campaign {
     }
     sync();
   }
-  /// Waits until the aggregator has seen all that was sent: no buffer overflows.
+  /// Waits until the aggregator has received every datagram, so that no buffer overflows.
   void sync() {
     udp::ask_for_statistics(udp::address("10.9.0.1:7475"), 10s);
     ++sent_;
@@ -526,7 +528,7 @@ class campaign {
     if (junk_[kind] % 8 == 0) sync();
   }
 
-  /// SIGKILL, and a new one at the same address, at which workers join again as udp::packets does.
+  /// SIGKILL, then a new aggregator at the same address. Workers join again, as udp::packets does.
   void restart() {
     check_counts();
     all_contributions_ = all_contributions();
@@ -557,7 +559,7 @@ class campaign {
     h.flags = static_cast<std::uint16_t>(h.flags & ~packet_comes_late);
     store(sum.data(), 0, h);
     auto const [it, is_first] = sums_.try_emplace({h.round, h.chunk}, sum);
-    if (!is_first && it->second != sum) {  // of the aggregator that was started anew
+    if (!is_first && it->second != sum) {  // from the restarted aggregator
       REQUIRE(all_contributions_ > 0);
       it->second = sum;
       compare(sum);
@@ -592,17 +594,18 @@ class campaign {
   random_numbers draws_{77};
   std::vector<std::unique_ptr<raw_worker>> all_;
   std::uint32_t round_ = 0;
-  bool is_whole_ = true;                     ///< all workers live
-  std::vector<std::vector<char>> answered_;  ///< of this round: by rank and chunk
-  sum_map sums_;                             ///< of this round and the one before
+  bool is_whole_ = true;                     ///< all workers are alive
+  std::vector<std::vector<char>> answered_;  ///< in this round: by rank and chunk
+  sum_map sums_;                             ///< of this round and the previous one
   std::array<std::uint64_t, 9> junk_{};
-  std::uint64_t sent_ = 0, contributions_ = 0;          ///< to the aggregator that runs
-  std::uint64_t all_contributions_ = 0, all_junk_ = 0;  ///< to the one before
+  std::uint64_t sent_ = 0, contributions_ = 0;          ///< to the current aggregator
+  std::uint64_t all_contributions_ = 0, all_junk_ = 0;  ///< to the previous ones
 };
 
 }  // namespace
 
-TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sums in every mode") {
+TEST_CASE(
+    "xdp: a campaign of harmed and hostile packets and kills gives right sums in every mode") {
   nodes();
   auto const* const asked = std::getenv("HCOMP_AGGREGATION_PACKETS");
   auto const packets = asked ? std::strtoull(asked, nullptr, 10) : 4000;
@@ -617,7 +620,7 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
     CHECK(all.compared >= rounds * chunks);
     all.refuse_newcomer();
     auto const before = all.partial;
-    // The last worker sends no more, as one that was killed.
+    // The last worker stops sending, like a killed one.
     for (std::uint32_t round = rounds; round < rounds + 2; ++round) all.run(round, workers - 1);
     CHECK(all.partial == before + 2 * chunks);
     all.check_counts();
@@ -637,8 +640,7 @@ TEST_CASE("xdp: a campaign of harmed and hostile packets and kills has right sum
   }
 }
 
-TEST_CASE(
-    "xdp: sums are those of the process, bit by bit, of 10,000 packets lost, doubled, shuffled") {
+TEST_CASE("xdp: the process's sums, bit for bit, from 10,000 packets lost, duplicated, shuffled") {
   nodes();
   for (job_shape const& shape : {job_shape{"THC, 8 bits", 4, 30, 1024, 80},
                                  {"THC, 16 bits", 4, 255, 512, 6},
@@ -649,7 +651,7 @@ TEST_CASE(
     auto const expected = run_job(mode::process, shape);
     if (shape.rounds == 80) CHECK(expected.sent > 10'000);
     CHECK(expected.sums.size() == shape.rounds * chunks);
-    // The process's sums are right, too.
+    // The process's sums are also right.
     auto const terms = terms_of(shape);
     for (std::uint32_t round : {0u, shape.rounds - 1}) {
       std::vector<std::uint32_t> sum(shape.chunk_values);
@@ -667,19 +669,19 @@ TEST_CASE(
       auto const& b = found.report["jobs"][0]["sums"];
       for (auto const* const count : {"added", "whole", "partial", "abandoned", "refused"})
         CHECK(a[count] == b[count]);
-      // All that was sent was counted once; how often a resent packet crosses its answer, differs.
+      // Every datagram counts once. How often a resend crosses its answer may differ.
       for (auto const* const one : {&expected, &found}) {
         auto const& sums = one->report["jobs"][0]["sums"];
         CHECK(sums["added"].get<std::uint64_t>() + sums["duplicates"].get<std::uint64_t>() +
                   sums["stale"].get<std::uint64_t>() + workers ==
               one->report["received"]);
       }
-      CHECK(found.report["received"] == found.sent + workers);  // no buffer overflows in the kernel
+      CHECK(found.report["received"] == found.sent + workers);  // no receive buffer overflowed
     }
   }
 }
 
-TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
+TEST_CASE("xdp: quota, late workers and deadlines behave as in the process") {
   nodes();
   std::vector<std::vector<packet>> answers;
   std::vector<nlohmann::json> reports;
@@ -706,7 +708,7 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
       seen.push_back(datagram);
       return datagram;
     };
-    // The fourth has sent nothing by this interface, so that the kernel cannot answer it by itself.
+    // The fourth worker has sent nothing through this interface, so the kernel cannot answer it.
     for (std::size_t rank = 0; rank < 3; ++rank) send(rank, 1, 2);
     for (std::size_t rank = 0; rank < 4; ++rank) {
       auto const sum = await(rank, 2s);
@@ -717,18 +719,18 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
     auto const late = await(3, 2s);
     REQUIRE(!late.empty());
     CHECK((header_of(late).flags & packet_comes_late) != 0);
-    // Now it can.
+    // Now the kernel can answer.
     for (std::size_t const rank : {3u, 1u, 0u}) send(rank, 1, 5);
     for (std::size_t rank = 0; rank < 4; ++rank)
       CHECK(members_in(await(rank, 2s)) == std::vector{0, 1, 3});
-    // Two of four, until the deadline.
+    // Two of four contributions, until the deadline.
     auto const start = std::chrono::steady_clock::now();
     send(1, 2, 0);
     send(2, 2, 0);
     for (std::size_t rank = 0; rank < 4; ++rank)
       CHECK(members_in(await(rank, 2s)) == std::vector{1, 2});
     CHECK(std::chrono::steady_clock::now() - start >= 200ms);
-    // Refused: other values, another rank's packet, a round too far ahead, a chunk outside.
+    // Refused: other values, another rank's packet, a round too far ahead, a chunk out of range.
     send(1, 3, 0);
     send(2, 3, 0, 63);
     all[0]->send(udp::frame_kind::packet, contribution(terms, 3, 0, 2, 64));
@@ -740,12 +742,12 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
     all[0]->send(udp::frame_kind::packet, longer);
     for (std::size_t rank = 0; rank < 4; ++rank)
       CHECK(members_in(await(rank, 2s)) == std::vector{1});
-    // Round 4 takes the place of a round under way.
+    // Round 4 takes the slot of a pending round.
     send(0, 5, 7);
     send(0, 7, 7);
     for (std::size_t rank = 0; rank < 4; ++rank)
       CHECK(members_in(await(rank, 2s)) == std::vector{0});
-    // Who has left gets nothing; when all have, the job ends.
+    // A worker that has left gets nothing; when all have left, the job ends.
     all[3]->leave();
     aggregator.await([](auto const& report) {
       return report.value(nlohmann::json::json_pointer("/jobs/0/left"), 0) == 1;
@@ -767,7 +769,7 @@ TEST_CASE("xdp: quota, late workers and deadlines are those of the process") {
   CHECK(reports[0]["ended"]["refused"].dump().find("1,") != std::string::npos);
 }
 
-TEST_CASE("xdp: a mean over the kernel is that of the workers' blocks") {
+TEST_CASE("xdp: a mean through the kernel equals that of the workers' blocks") {
   nodes();
   constexpr std::size_t values = 100'000;
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
@@ -819,7 +821,7 @@ TEST_CASE("xdp: a worker is killed, and sums go out without it, none wrong") {
   }
 }
 
-TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged ones are counted") {
+TEST_CASE("xdp: packets that are no contributions pass unchanged, damaged ones are counted") {
   nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
@@ -847,8 +849,8 @@ TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged o
       REQUIRE(got);
       CHECK(packet(room.begin(), room.begin() + static_cast<long>(*got)) == sent);
     }
-    // To the aggregator's port: noise, a damaged contribution, one of an unknown job, one of a stranger,
-    // and one in two fragments.
+    // To the aggregator's port: noise, a damaged contribution, one of an unknown job, one of a
+    // stranger, and one in two fragments.
     for (int n = 0; n < 200; ++n) {
       packet noise(draws.next() % 1400);
       for (auto& byte : noise) byte = static_cast<std::byte>(draws.next());
@@ -868,7 +870,7 @@ TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged o
     packet fragments = good;
     fragments.resize(4000);
     one.send(fragments);
-    // Words are the process's.
+    // The process handles words.
     aggregation_packet h;
     h.kind = packet_kind::words;
     h.bits = 32;
@@ -886,7 +888,7 @@ TEST_CASE("xdp: packets that are no contributions arrive as they were, damaged o
   }
 }
 
-TEST_CASE("xdp: answers arrive whoever makes checksums, on the way there and on the way back") {
+TEST_CASE("xdp: answers arrive wherever checksums are made, in both directions") {
   nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp})
     for (bool const there : {false, true})
@@ -914,14 +916,14 @@ TEST_CASE("xdp: answers arrive whoever makes checksums, on the way there and on 
   nodes().there([] { two_nodes::let_interface_make_checksums("a0", true); });
 }
 
-TEST_CASE("xdp: nothing stays attached, also after SIGKILL, and the next one starts") {
+TEST_CASE("xdp: no program stays attached, also after SIGKILL, and the next aggregator starts") {
   for (mode const how : {mode::xdp, mode::generic_xdp})
     for (int const signal : {SIGTERM, SIGKILL}) {
       CAPTURE(name_of(how));
       CHECK_FALSE(nodes().has_programs());
       aggregator_there aggregator(nodes(), how);
       CHECK(nodes().has_programs());
-      // A second one is refused, and harms nothing.
+      // A second aggregator is refused, and the first one continues.
       nodes().there([] {
         CHECK(std::system(HCOMP_AGGREGATOR
                           " --mode xdp --interface a0 --listen 10.9.0.1:7476 2>&1 | "
@@ -929,7 +931,7 @@ TEST_CASE("xdp: nothing stays attached, also after SIGKILL, and the next one sta
       });
       CHECK(nodes().has_programs());
       CHECK(aggregator.process->kill(signal) == (signal == SIGTERM ? 0 : -SIGKILL));
-      // The kernel frees the links of a process that was killed a little later.
+      // The kernel frees the links of a killed process a little later.
       for (int n = 0; n < 100 && nodes().has_programs(); ++n) std::this_thread::sleep_for(10ms);
       CHECK_FALSE(nodes().has_programs());
     }
