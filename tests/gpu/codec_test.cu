@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-// all of it: what device code cannot compile must be kept from it
+// includes everything: host-only code must not be compiled for the device
 #include <hcomp/aggregation.hpp>
 #include <hcomp/extend.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
@@ -17,7 +17,7 @@ namespace {
 using namespace hcomp;
 using namespace hcomp::testing;
 
-/// Narrow blocks where wide ones would be.
+/// Narrow blocks at the positions of wide ones.
 struct place_blocks {
   std::size_t* places;
   std::size_t stride;
@@ -46,8 +46,8 @@ struct convert_by_halves {
   }
 };
 
-/// What `executor` makes of two vectors: what they agree on, their codes, the merged code, what is
-/// left of it after it was narrow, and the decoded sum.
+/// Results of `executor` for two vectors: the shared statistics, the encoded vectors, the merged
+/// vector, the vector restored from its narrow form, and the decoded sum.
 template <class C, class E> struct pipeline {
   C codec;
   E& executor;
@@ -109,7 +109,7 @@ template <class C, class E> struct pipeline {
   }
 };
 
-/// What `work` gives to a stream, as a graph.
+/// Captures the work that `work` enqueues on a stream, as a graph.
 class captured {
  public:
   template <class F> captured(cudaStream_t stream, F const& work) {
@@ -130,7 +130,7 @@ class captured {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-/// The same values to both.
+/// The same values for both.
 template <class OnHost, class OnDevice>
 void give_values(OnHost& host, OnDevice& device, std::size_t values) {
   auto* const x = reinterpret_cast<float*>(host.x.data());
@@ -151,7 +151,8 @@ std::vector<std::byte> copy_of(host_buffer const& buffer) {
   return {buffer.data(), buffer.data() + buffer.size()};
 }
 
-/// Blocks of the sum that are not the sum of three ranks (weights 1 and 2): those that were not merged.
+/// Returns the number of blocks that are not the sum of three ranks (weights 1 and 2), hence not
+/// merged.
 template <class P> std::size_t unmerged_blocks(P const& of) {
   std::size_t count = 0;
   for (std::size_t b = 0; b < of.layout.blocks(); ++b) {
@@ -194,12 +195,13 @@ TEST_CASE("gpu: THC's transforms of all sizes give the CPU's bytes") {
   std::vector const all{64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384},
       few{64, 256, 1024, 16384};
   for (int const transform : all_or_few(all, few)) {
-    for (bool const checksum : {false, true}) {  // in pieces, and not
+    for (bool const checksum : {false, true}) {  // with and without pieces
       CAPTURE(transform);
       CAPTURE(checksum);
-      std::uint32_t const ranks = transform < 1024 ? 9 : 40;  // lanes of 8 bits and of 16
+      std::uint32_t const ranks = transform < 1024 ? 9 : 40;  // lanes of 8 bits, and of 16
       auto const codec = thc<>({.granularity = 21, .transform = transform}).fitted(ranks);
-      auto const values = static_cast<std::size_t>(transform + 65);  // one whole, and one of 128
+      // one full transform, and one of 128
+      auto const values = static_cast<std::size_t>(transform + 65);
       reference_executor cpu;
       gpu::stream_executor device;
       pipeline<thc<>, reference_executor> expected(codec, cpu, values);
@@ -213,7 +215,7 @@ TEST_CASE("gpu: THC's transforms of all sizes give the CPU's bytes") {
   }
 }
 
-TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
+TEST_CASE("gpu: sums that are rounded on every hop have the CPU's bytes") {
   auto const codec = thc<>({.hop_bits = 4}).fitted(40);
   for (std::size_t const values : {1, 65, all_or_few(100001, 20001)})
     for (bool const checksum : {false, true}) {
@@ -244,9 +246,10 @@ TEST_CASE("gpu: sums that are rounded on their way have the CPU's bytes") {
     }
 }
 
-TEST_CASE("gpu: halves and floats become each other as on CPUs") {
+TEST_CASE("gpu: conversions between halves and floats equal those on CPUs") {
   std::vector<float> x;
-  for (std::uint32_t half = 0; half < 65536; ++half) {  // each, and what is just beside the middle
+  // each half, and values next to the midpoints
+  for (std::uint32_t half = 0; half < 65536; ++half) {
     float const value = float16::to_float(static_cast<std::uint16_t>(half));
     auto const bits = same_bits<std::uint32_t>(value);
     for (std::uint32_t const other : {bits, bits + 0x0fff, bits + 0x1000, bits + 0x1001})
@@ -283,7 +286,7 @@ TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direc
     for (auto const* const vector : {&direct.x, &direct.y})
       HCOMP_CUDA_TRY(cudaMemset(vector->data(), 0, vector->size()));
     HCOMP_CUDA_TRY(cudaDeviceSynchronize());
-    direct.run(true);  // kernels are loaded when they run first: not during the capture
+    direct.run(true);  // the first run loads the kernels, which must not happen during the capture
     captured const graph(stream, [&] { replayed.give(true); });
     std::vector<float> x(values);
     for (std::uint64_t round = 0; round < 3; ++round) {
@@ -303,7 +306,7 @@ TEST_CASE("gpu: encode, merge and decode in a CUDA graph give the bytes of direc
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
 }
 
-TEST_CASE("gpu: a failed call says which one, where and why") {
+TEST_CASE("gpu: a failed call reports its name, location and cause") {
   CHECK_THROWS_AS(HCOMP_CUDA_TRY(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost)),
                   gpu::cuda_error);
 }

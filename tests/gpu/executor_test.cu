@@ -31,10 +31,10 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Cases that see who is still at work: not for tools that wait after everything.
+/// Cases that check which work is still running: not for tools that wait after every call.
 doctest::test_suite const at_once("at once");
 
-/// A stream that waits for no other.
+/// A stream that does not synchronize with other streams.
 class own_stream {
  public:
   own_stream() { HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
@@ -62,7 +62,7 @@ struct count_up {
   }
 };
 
-/// What core/bits.hpp finds in word i, as one number.
+/// Results of the functions of core/bits.hpp for word i, as one number.
 struct look_at_bits {
   std::uint64_t const* words;
   std::uint64_t* found;
@@ -82,7 +82,7 @@ struct look_at_bits {
   }
 };
 
-/// What block `i` finds that the blocks before it have.
+/// Block i stores the exclusive prefix sum of the blocks before it.
 struct add_up {
   detail::block_order order;
   std::size_t i;
@@ -94,7 +94,7 @@ struct add_up {
     if (group.worker() == 0) *found = before;
   }
 };
-/// Every block adds up what the ones before it have, which is their numbers.
+/// Every block adds the numbers of the blocks before it.
 struct add_up_all {
   detail::block_order order;
   std::uint64_t* found;
@@ -106,8 +106,8 @@ struct add_up_all {
   }
 };
 
-/// Adds 1 to the number of every piece, and to that of every block, or 11 where a piece has met something:
-/// one piece of every third block.
+/// Adds 1 to the number of every piece. Adds 1 to the number of every block, or 11 if one of its
+/// pieces reported a hit: one piece of every third block.
 struct count_pieces {
   static constexpr int piece_workers = 96, of_each = 7;
 
@@ -129,7 +129,7 @@ struct count_pieces {
   }
 };
 
-/// Some tenths of a second of nothing.
+/// Keeps the GPU busy for some tenths of a second.
 struct take_time {
   template <class Group> HCOMP_HD void operator()(Group, std::size_t) const {
 #if defined(__CUDA_ARCH__)
@@ -144,8 +144,8 @@ std::uint32_t* numbers_in(std::byte* memory) { return reinterpret_cast<std::uint
 
 }  // namespace
 
-TEST_CASE("gpu: copies and work happen in the order in which they were given") {
-  std::size_t const count = all_or_few(300000, 70000);  // more blocks than one launch has
+TEST_CASE("gpu: copies and work happen in the order of the calls") {
+  std::size_t const count = all_or_few(300000, 70000);  // exceeds the blocks of one launch
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(count * sizeof(std::uint32_t));
@@ -183,7 +183,8 @@ TEST_CASE("gpu: bits are counted as on the host") {
 }
 
 TEST_CASE(
-    "gpu: every piece of every block is done once, and the block closed once, by what they met") {
+    "gpu: every piece of every block runs once, and the block is closed once, with its pieces' "
+    "hits") {
   gpu::stream_executor device;
   for (std::size_t const blocks : {1, 2, 16, 1000}) {
     CAPTURE(blocks);
@@ -202,8 +203,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("gpu: a block adds up those before it, however far back the last sum is") {
-  // what others have said: their own values, and one of them the sum up to itself
+TEST_CASE("gpu: a block sums its predecessors, at any distance of the last inclusive sum") {
+  // published by earlier blocks: own values, and for one block the inclusive prefix sum
   constexpr std::uint64_t own = std::uint64_t{1} << 62, whole = own << 1;
   gpu::stream_executor device;
   for (std::size_t const i : {1, 31, 32, 33, 64, 97})
@@ -228,7 +229,7 @@ TEST_CASE("gpu: a block adds up those before it, however far back the last sum i
     }
 }
 
-TEST_CASE("gpu: all blocks add up those before them while they run") {
+TEST_CASE("gpu: all blocks sum their predecessors while they run") {
   std::size_t const blocks = all_or_few(100'000, 300);
   gpu::stream_executor device;
   std::vector<std::uint64_t> words(detail::block_order::words_for(blocks));
@@ -268,7 +269,7 @@ TEST_CASE("gpu: copies return at once, and a mark waits for no work after its co
   moved.wait(gpu::stream_executor::mark{});
 }
 
-TEST_CASE("gpu: marks that nobody waits for do no harm, nor do copies of nothing") {
+TEST_CASE("gpu: marks without a wait do no harm, nor do empty copies") {
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(sizeof(std::uint32_t));
@@ -282,8 +283,9 @@ TEST_CASE("gpu: marks that nobody waits for do no harm, nor do copies of nothing
   CHECK(*numbers_in(out.data()) == 9999);
 }
 
-TEST_CASE("gpu: a read beside the work is of what was given before, and nothing waits for it" *
-          at_once) {
+TEST_CASE(
+    "gpu: a concurrent read returns earlier work's data, and later work does not wait for it" *
+    at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(sizeof(std::uint32_t)), other(memory.size());
@@ -305,7 +307,7 @@ TEST_CASE("gpu: a read beside the work is of what was given before, and nothing 
   CHECK(stream.is_idle());
 }
 
-TEST_CASE("gpu: a write beside the work waits until its place is free, and work waits for it" *
+TEST_CASE("gpu: a concurrent write waits for its destination, and work waits for the write" *
           at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
@@ -317,7 +319,7 @@ TEST_CASE("gpu: a write beside the work waits until its place is free, and work 
   device.for_each_block(1, count_up{numbers_in(memory.data())});
   device.read(first.data(), memory.data(), memory.size());
   auto const free = device.now();
-  device.for_each_block(1, take_time{});  // which the copy does not wait for
+  device.for_each_block(1, take_time{});  // the copy does not wait for it
   *numbers_in(in.data()) = 20;
   auto const there = device.write_beside(memory.data(), in.data(), in.size(), free);
   device.for_each_block(1, count_up{numbers_in(memory.data())});
@@ -331,7 +333,7 @@ TEST_CASE("gpu: a write beside the work waits until its place is free, and work 
                        "stream_executor: the mark of another executor", std::invalid_argument);
 }
 
-TEST_CASE("gpu: a message that has come is there before those that leave are copied" * at_once) {
+TEST_CASE("gpu: a received message is on the device before messages to send are copied" * at_once) {
   own_stream const stream;
   gpu::stream_executor device(stream);
   in_process_world world(2);
@@ -354,7 +356,7 @@ TEST_CASE("gpu: a message that has come is there before those that leave are cop
   peer.wait(theirs);
 }
 
-TEST_CASE("gpu: device and managed memory are the device's, all other is the host's") {
+TEST_CASE("gpu: device and managed memory are on the device, all other memory on the host") {
   gpu::device_buffer memory(1000);
   gpu::pinned_buffer pinned(1000);
   auto const plain = std::make_unique<std::byte[]>(1000);
@@ -372,7 +374,7 @@ TEST_CASE("gpu: device and managed memory are the device's, all other is the hos
   HCOMP_CUDA_TRY(cudaFree(managed));
 }
 
-TEST_CASE("gpu: buffers move, and one that cannot be had names its size") {
+TEST_CASE("gpu: buffers can be moved, and a failed allocation names its size") {
   gpu::device_buffer a(100), b(std::move(a));
   CHECK(a.data() == nullptr);
   CHECK(a.size() == 0);
@@ -390,7 +392,7 @@ TEST_CASE("gpu: buffers move, and one that cannot be had names its size") {
   CHECK(text.find("device_buffer: 1125899906842624 bytes asked for: ") == 0);
 }
 
-TEST_CASE("gpu: a launch is not blamed for what another call did wrong before") {
+TEST_CASE("gpu: a launch does not report the error of an earlier call") {
   gpu::stream_executor device;
   REQUIRE(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost) != cudaSuccess);
   device.for_each_block(1, take_time{});

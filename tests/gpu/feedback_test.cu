@@ -1,5 +1,5 @@
-/// @file
-/// Compensation in device memory: the bits and the saved states of the host's, with every codec.
+/// @file Error feedback in device memory: results and saved states have the host's bits, with every
+///   codec.
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@ static_assert(Feedback<gpu::global_compensation<float>, float>);
 static_assert(Feedback<gpu::global_compensation<float>::flushing, float>);
 static_assert(std::is_same_v<gpu::error_feedback<float16>::residual_type, float>);
 
-constexpr std::size_t values = 40001;  // more than a block of any codec, and a short one
+constexpr std::size_t values = 40001;  // exceeds a block of any codec, plus a short block
 
 void copy(reference_executor&, void* to, void const* from) {
   std::memcpy(to, from, values * sizeof(float));
@@ -40,14 +40,14 @@ void copy(gpu::stream_executor& device, void* to, void const* from) {
                  : device.read(to, from, values * sizeof(float)));
 }
 
-/// What a rank has after some steps: its last decoded vector and its state.
+/// State of a rank after some steps: its last decoded vector and its residual state.
 struct progress {
   std::vector<float> x;
   std::vector<std::byte> state;
 };
 
-/// Steps `first` to `first` + 3 of a rank alone, from a state that was saved before, if any. The
-/// last step is made by what `last(feedback)` gives.
+/// Runs steps `first` to `first` + 3 of a single rank, from a saved state if there is one. The
+/// object that `last(feedback)` returns makes the last step.
 template <class F, class C, class E, class Last>
 progress steps(E& executor, C const& codec, std::vector<std::byte> const& saved,
                std::uint64_t first, Last const& last) {
@@ -79,7 +79,7 @@ progress steps(E& executor, C const& codec, std::vector<std::byte> const& saved,
   return result;
 }
 
-/// Host and device give the same, from the beginning and from each other's states.
+/// Host and device give the same results, from the start and from each other's states.
 template <class OnHost, class OnDevice, class C, class Last>
 void check_same_bits(C const& codec, Last const& last) {
   CAPTURE(std::string(C::name));
@@ -114,7 +114,7 @@ TEST_CASE("gpu: global compensation gives the host's bits, and each continues th
       identity<>{}, [](auto& state) { return state.flushed(0.25f); });
 }
 
-TEST_CASE("gpu: reset() forgets, and a state of another size or class is refused") {
+TEST_CASE("gpu: reset() clears the state, and a state of another size or class is refused") {
   gpu::stream_executor device;
   auto const saved =
       steps<gpu::error_feedback<float>>(device, float_cast<bfloat16>{}, {}, 0, as_before).state;

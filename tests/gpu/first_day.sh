@@ -1,27 +1,30 @@
 #!/usr/bin/env bash
-# For the first minutes on a machine with a GPU, which may have no compiler, no network and little time.
+# For the first minutes on a machine with a GPU, which may have no compiler, no network and little
+# time.
 #
 #   tests/gpu/first_day.sh prepare FOLDER [NAME=FLAG,FLAG...]...   here, with nvcc
-#   tests/gpu/first_day.sh run FOLDER RESULTS [STEP...]            there
+#   tests/gpu/first_day.sh run FOLDER RESULTS [STEP...]            on the GPU machine
 #
-# prepare compiles the programs of tests/gpu and bench_gpu for sm_80 and sm_90, with all libraries but
-# libc inside, and bench_gpu.NAME with other flags of nvcc, such as registers=-maxrregcount=64. FOLDER is
-# at most 64 MiB, a program at most 25 MB.
+# prepare compiles the programs of tests/gpu and bench_gpu for sm_80 and sm_90, with all libraries
+# but libc linked statically. It also compiles bench_gpu.NAME with other flags of nvcc, for example
+# registers=-maxrregcount=64. FOLDER takes at most 64 MiB, a program at most 25 MB.
 #
-# run takes what it finds in FOLDER. The steps, the most valuable first, all unless some are named:
+# run uses the programs in FOLDER. It makes the named steps, by default all, the most valuable
+# first:
 #
-#   facts       the driver, the chip, the tools that are there
-#   tests       all programs of tests/gpu, side by side
-#   bench       bench_gpu with 1, 16 and 64 M values, beside the rate of a copy
-#   sanitizers  four tools of compute-sanitizer on the short tests, side by side
+#   facts       the driver, the chip, the available tools
+#   tests       all programs of tests/gpu, in parallel
+#   bench       bench_gpu with 1, 16 and 64 M values, with the rate of a copy
+#   sanitizers  four tools of compute-sanitizer on the short tests, in parallel
 #   profile     sections of Nsight Compute, of one launch of each kernel
 #   variants    each bench_gpu.NAME between two runs of bench_gpu
 #
-# RESULTS has what each command said, and results.tsv a line for each, from when it ended; first_day.json
-# and report.md are made after every step. Run again with other steps, it goes on with the same RESULTS.
-# A call ends after HCOMP_FIRST_DAY_SECONDS, 480. Its status is 1 if a command failed, 77 without a GPU.
+# RESULTS receives the output of each command, and results.tsv one line per command as soon as it
+# ends. Every step updates first_day.json and report.md. A second run with other steps continues in
+# the same RESULTS. A call ends after HCOMP_FIRST_DAY_SECONDS, default 480. Its status is 1 if a
+# command failed, 77 without a GPU.
 #
-# HCOMP_FIRST_DAY_VALUES, _BENCH, _TESTS: sizes, more arguments for bench_gpu, and for tests.
+# HCOMP_FIRST_DAY_VALUES, _BENCH, _TESTS: sizes, further arguments of bench_gpu, and of the tests.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
@@ -30,7 +33,7 @@ usage() {
   exit 2
 }
 
-# ---- Here -------------------------------------------------------------------------------------------
+# ---- On this machine -----------------------------------------------------------------------------
 
 # compile FOLDER NAME FLAG-OR-FILE...
 compile() {
@@ -78,7 +81,7 @@ prepare() {
   fi
 }
 
-# ---- There ------------------------------------------------------------------------------------------
+# ---- On the GPU machine --------------------------------------------------------------------------
 
 # record WHAT WORD SECONDS
 record() {
@@ -86,7 +89,7 @@ record() {
   printf '%-44s %5s s  %s\n' "$1" "$3" "$2"
 }
 
-# attempt SECONDS WHAT COMMAND...: what it says is in RESULTS/WHAT.txt.
+# attempt SECONDS WHAT COMMAND...: writes the command's output to RESULTS/WHAT.txt.
 attempt() {
   local limit=$1 what=$2 status=0 begin=$SECONDS word
   shift 2
@@ -152,10 +155,10 @@ step_sanitizers() {
   fi
   for tool in memcheck racecheck synccheck initcheck; do
     options=(--tool "$tool" --error-exitcode 9)
-    # tests make mistakes in calls, to see that they are noticed
+    # some tests make wrong calls on purpose
     [[ $tool == memcheck ]] && options+=(--report-api-errors no)
     left_out=(-tce="*plans*,*INCEPTIONN's codes have*")
-    [[ $tool == initcheck ]] && left_out+=(-tse="at once")  # it waits after every copy
+    [[ $tool == initcheck ]] && left_out+=(-tse="at once")  # this tool waits after every copy
     for test in codec executor feedback sparse inceptionn; do
       attempt 280 "$tool.$test" compute-sanitizer "${options[@]}" "$folder/test_gpu.$test" \
         "${left_out[@]}" &
@@ -189,7 +192,7 @@ step_variants() {
   ((found)) || record variants "skipped: none was prepared" 0
 }
 
-# All that is known by now, as JSON and as a table of Markdown.
+# Writes all results so far as JSON and as a Markdown table.
 conclude() {
   local files=("$results"/bench_gpu.*.json)
   [[ -e ${files[0]} ]] || files=()

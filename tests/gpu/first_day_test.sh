@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # first_day_test.sh MACHINE PROGRAM...
 #
-# Tries `first_day.sh run` on the PTX machine, which says nothing about rates: a sound folder, and one with
-# programs that fail, that take too long and that are skipped. NVIDIA's tools need a GPU: programs in their
-# place say how they are called.
+# Tests `first_day.sh run` on the PTX machine, without conclusions about rates: with a valid folder,
+# and with programs that fail, exceed the time or are skipped. NVIDIA's tools need a GPU: stand-ins
+# print their arguments.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 machine=$1
@@ -62,4 +62,4 @@ expect "$scratch/found/first_day.json" '{"what": "memcheck.sparse", "result": "o
 expect "$scratch/found/memcheck.codec.txt" "--error-exitcode 9 --report-api-errors no $scratch/wrong/test_gpu.codec"
 expect "$scratch/found/profile.txt" "--launch-count 1"
 expect "$scratch/said" "skipped: none was prepared"
-expect "$scratch/said" "FAILED, status 3"  # of the call before
+expect "$scratch/said" "FAILED, status 3"  # from the previous call

@@ -1,6 +1,5 @@
-/// @file
-/// INCEPTIONN's codes on a GPU, and those of error_bounded, error_bounded_fallback and lossless:
-/// the host's bytes, values and complaints.
+/// @file Codecs inceptionn, error_bounded, error_bounded_fallback and lossless on a GPU: the host's
+///   bytes, values and errors.
 
 #include <doctest/doctest.h>
 
@@ -38,7 +37,7 @@ namespace {
 using namespace hcomp;
 using namespace hcomp::testing;
 
-/// On the device.
+/// An array on the device.
 template <class T> class array {
  public:
   explicit array(std::vector<T> const& values)
@@ -117,7 +116,7 @@ TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
       }
 }
 
-TEST_CASE("gpu: damage to INCEPTIONN's codes is told as on the host") {
+TEST_CASE("gpu: damage to INCEPTIONN's encoded data is reported as on the host") {
   constexpr std::size_t n = 5000;
   auto const codec = codec_of({});
   auto const whole = encoded(codec, inceptionn::mixed(n, {.seed = 3}));
@@ -147,7 +146,7 @@ TEST_CASE("gpu: INCEPTIONN's encoding and decoding can be captured in a CUDA gra
       coder.encode(codec, x.span(), code.span());
       coder.decode(codec, code.span(), y.span());
     };
-    give();  // kernels are loaded when they run first: not during the capture
+    give();  // the first run loads the kernels, which must not happen during the capture
     executor.synchronize();
     cudaGraph_t graph = nullptr;
     cudaGraphExec_t replay = nullptr;
@@ -179,7 +178,7 @@ namespace {
 using hcomp::detail::error_bounded::block_kind;
 using hcomp::detail::error_bounded::block_values;
 
-/// Two blocks of every kind, in turn: small numbers, numbers whose differences are small, few numbers,
+/// Two blocks of every kind, in turn: small numbers, numbers with small differences, few numbers,
 /// and numbers beyond the integers' limit.
 floats of_all_kinds(double step, std::size_t n, std::uint64_t seed) {
   floats x(n);
@@ -200,7 +199,7 @@ floats of_all_kinds(double step, std::size_t n, std::uint64_t seed) {
   return x;
 }
 
-/// How many blocks of `x` are of each kind, if all are in one chunk.
+/// Returns the number of blocks of `x` of each kind, if all are in one chunk.
 std::vector<std::size_t> kinds_of(error_bounded<> const& codec, floats const& x) {
   using namespace hcomp::detail::error_bounded;
   step_grid const grid = grid_of(codec.options());
@@ -224,7 +223,7 @@ std::vector<std::size_t> kinds_of(error_bounded<> const& codec, floats const& x)
   return counts;
 }
 
-/// Everything that a variable_rate_coder does with codes that can be merged.
+/// Runs every operation of a variable_rate_coder on encoded vectors that can be merged.
 template <class C> void check_coder(C const& codec, std::vector<typename C::value_type> const& x) {
   using T = typename C::value_type;
   std::size_t const n = x.size();
@@ -296,10 +295,10 @@ TEST_CASE("gpu: error_bounded_fallback has the CPU's bytes and values") {
     CAPTURE(n);
     check_coder(codec, inceptionn::mixed(n, {.seed = n}));
     check_coder(codec, of_all_kinds(codec.step(), n, n));
-    auto const x = of_all_kinds(1e9 * codec.step(), n, n);  // more bits than floats have
+    auto const x = of_all_kinds(1e9 * codec.step(), n, n);  // exceeds the bits of floats
     check_coder(error_bounded_fallback<double>(codec.options()), {x.begin(), x.end()});
   }
-  check_coder(codec, inceptionn::mixed(70'001, {.seed = 1}));  // notes of many chunks
+  check_coder(codec, inceptionn::mixed(70'001, {.seed = 1}));  // metadata of many chunks
 }
 
 TEST_CASE("gpu: lossless has the CPU's bytes and values") {

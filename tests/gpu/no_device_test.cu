@@ -1,5 +1,4 @@
-/// @file
-/// What a program gets where there is no GPU or no driver; and what needs neither to be tested.
+/// @file Behaviour without a GPU or a driver, and parts that can be tested without either.
 
 #include <doctest/doctest.h>
 
@@ -26,14 +25,14 @@ namespace {
 
 using namespace hcomp;
 
-/// CUDA's words of why there is no GPU here.
+/// CUDA's text for the missing GPU.
 std::string cause() {
   int devices = 0;
   cudaError_t const code = cudaGetDeviceCount(&devices);
   return std::string(cudaGetErrorName(code)) + ": " + cudaGetErrorString(code);
 }
 
-/// What `f` throws.
+/// Returns the text of the exception that `f` throws.
 template <class F> std::string error_of(F const& f) {
   std::string text = "nothing";
   try {
@@ -44,13 +43,13 @@ template <class F> std::string error_of(F const& f) {
   return text;
 }
 
-/// A stream on which nothing happens by itself: its work is done as far as `done` says.
+/// A stream that makes no progress by itself: its work is complete up to `done`.
 struct hand_stream {
   std::uint64_t given = 0, done = 0;
   std::vector<std::uint64_t> waited_for;
 };
 
-/// An event of it, as gpu::detail::event.
+/// An event of that stream, with the interface of gpu::detail::event.
 struct hand_event {
   void record(hand_stream* stream) {
     stream_ = stream;
@@ -69,11 +68,11 @@ struct hand_event {
 
 }  // namespace
 
-TEST_CASE("no gpu: there are 0 devices, and asking is no error") {
+TEST_CASE("no gpu: the device count is 0, and asking for it is no error") {
   CHECK(gpu::device_count() == 0);
 }
 
-TEST_CASE("no gpu: whatever needs one says so once, with CUDA's words and what works instead") {
+TEST_CASE("no gpu: every operation that needs one reports CUDA's text once, and an alternative") {
   std::string const why =
       ": no usable GPU (values in host memory need none, with hcomp::host_executor): " + cause();
   CHECK(error_of([] { gpu::stream_executor executor; }) == "stream_executor" + why);
@@ -81,7 +80,7 @@ TEST_CASE("no gpu: whatever needs one says so once, with CUDA's words and what w
   CHECK(error_of([] { gpu::pinned_buffer memory(1); }) == "pinned_buffer" + why);
 }
 
-TEST_CASE("no gpu: every pointer is the host's, and empty buffers are no reason to complain") {
+TEST_CASE("no gpu: every pointer is the host's, and empty buffers cause no error") {
   int value = 0;
   CHECK(gpu::space_of(&value) == memory_space::host);
   CHECK(gpu::space_of(nullptr) == memory_space::host);
@@ -128,20 +127,21 @@ TEST_CASE("no gpu: the same program encodes, merges and decodes in host memory, 
   });
 }
 
-TEST_CASE("marks: waiting waits for the mark's own work, however many marks are pending") {
+TEST_CASE("marks: a wait ends with the mark's own work, however many marks are pending") {
   hand_stream stream;
   gpu::detail::mark_ring<hand_event> marks;
   marks.wait(0);  // nobody's
   for (std::uint64_t number = 1; number <= 100; ++number) CHECK(marks.record(&stream) == number);
   CHECK(marks.events() == 100);
   for (std::uint64_t const number : {40, 7, 40, 41, 100, 1}) marks.wait(number);
-  CHECK(stream.waited_for == std::vector<std::uint64_t>{40, 41, 100});  // others were done already
+  // the other marks were complete
+  CHECK(stream.waited_for == std::vector<std::uint64_t>{40, 41, 100});
   CHECK_THROWS_WITH_AS(marks.wait(101),
                        "stream_executor: wait for mark 101, but this executor has made 100",
                        std::invalid_argument);
 }
 
-TEST_CASE("marks: who asks does not wait, and learns of those before") {
+TEST_CASE("marks: a query does not wait, and completes earlier marks") {
   hand_stream stream;
   gpu::detail::mark_ring<hand_event> marks;
   CHECK(marks.is_done(0));
@@ -155,8 +155,8 @@ TEST_CASE("marks: who asks does not wait, and learns of those before") {
   CHECK_THROWS_AS(marks.is_done(6), std::invalid_argument);
 }
 
-TEST_CASE("marks: events are used again as soon as their work is done, and only then") {
-  // by a written seed: up to 9 marks pending, waited for in any order or never
+TEST_CASE("marks: events are reused as soon as their work is complete, and only then") {
+  // from a fixed seed: up to 9 pending marks, waited for in any order or never
   for (bool const waits : {true, false}) {
     CAPTURE(waits);
     hand_stream stream;

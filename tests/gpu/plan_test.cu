@@ -22,7 +22,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Sums of all ranks' vectors, twice; every rank is a thread with a stream of its own.
+/// All-reduces the vectors of all ranks twice; every rank is a thread with a stream of its own.
 /// @param make  (values, transport, executor) -> a plan
 template <class T = in_process&, class Make>
 std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> const& x,
@@ -44,7 +44,7 @@ std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> cons
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
   });
 }
-/// Waits for no stream of the ranks.
+/// Does not wait for any stream of the ranks.
 struct move_by_cuda {
   void operator()(std::byte* to, std::byte const* from, std::size_t bytes) const {
     HCOMP_CUDA_TRY(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
@@ -55,7 +55,7 @@ template <class Make>
 std::vector<std::vector<float>> sums_on_nodes(std::vector<std::vector<float>> const& x,
                                               Make const& make) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
-    reference_executor executor;  // host_executor would take nvcc longer
+    reference_executor executor;  // host_executor would make nvcc slower
     auto sum = make(mine.size(), transport, executor);
     for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(std::span(mine), {.step = step});
   });
@@ -97,7 +97,8 @@ TEST_CASE("gpu: plans of ranks that share a GPU give the bits of plans on CPUs")
   });
 }
 
-TEST_CASE("gpu: a transport that reaches the device gets messages when the work before is done") {
+TEST_CASE(
+    "gpu: a transport that reaches the device gets messages after the earlier work is complete") {
   for (char const* const name : {"ring", "direct"}) {
     CAPTURE(name);
     plan_options const options{.algorithm = algorithm::from(name), .segment_bytes = 10'000};

@@ -17,7 +17,7 @@ using namespace hcomp::testing;
 
 namespace {
 
-/// Twice what a plan can do; of shards by direct.
+/// Each operation of a plan, twice; shards with algorithm direct.
 template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
   for (std::uint64_t step = 0; step < 2; ++step) {
     sum.all_reduce(x, {.step = step});
@@ -27,7 +27,7 @@ template <class Sum> void sum_up(Sum& sum, std::span<float> x) {
   }
 }
 
-/// @param few_values  of vectors on the PTX machine
+/// @param few_values  size of vectors on the PTX machine
 void check_sums(sparse::settings options, char const* how = "ring", int few_values = 12'001) {
   using over_staging = host_staged<in_process, gpu::stream_executor>;
   options.plan = {.algorithm = algorithm::from(how)};
@@ -70,13 +70,11 @@ void check_sums(sparse::settings options, char const* how = "ring", int few_valu
 }  // namespace
 
 TEST_CASE(
-    "gpu: sparse sums of ranks that share a GPU have the bits and the choice of those on CPUs") {
+    "gpu: sparse all-reduces of ranks that share a GPU have the bits and the choices of CPUs") {
   check_sums({});
 }
-TEST_CASE("gpu: and so have sums by shards, and shards that are gathered") {
-  check_sums({}, "direct");
-}
-TEST_CASE("gpu: and so have sums by sketches that peel, that leave values beside, or all") {
+TEST_CASE("gpu: the same for sparse reduce-scatter and all-gather") { check_sums({}, "direct"); }
+TEST_CASE("gpu: the same for sketches that decode all values, some or none") {
   for (double const cells_per_value : {0.0, 1.21, 1.0}) {
     CAPTURE(cells_per_value);
     check_sums({.strategies = {.dense = false, .packed = false},
