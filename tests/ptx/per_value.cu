@@ -1,10 +1,9 @@
-/// @file
-/// What kernels do per value, counted by the PTX machine, beside what kernels/README.md says.
+/// @file Work of kernels per value, counted by the PTX machine and compared with kernels/README.md.
 ///
 ///     test_ptx.per_value <page>
 ///
-/// Prints the table. Fails where the page's table has other rows, where a kernel does more than it
-/// says, and where one does so much less that the page is out of date.
+/// Prints the table. Fails if the page's table has other rows, if a kernel does more work than the
+/// page states, or so much less that the page is out of date.
 
 #include <dlfcn.h>
 
@@ -22,7 +21,7 @@ namespace {
 using namespace hcomp;
 using namespace hcomp::testing;
 
-/// Prints what is wrong with one figure of the page. Returns whether nothing is.
+/// Checks one count of the page and prints the error. Returns true if there is none.
 /// @param least  a difference that is rounding
 bool check(std::string const& work, char const* what, double found, double said, double least) {
   bool const is_more = found > said * 1.03 + least, is_less = found < said * 0.9 - least;
@@ -62,9 +61,9 @@ auto* take_stats() {
   return found;
 }
 
-/// Counts work on vectors of `values`, and prints it.
+/// Counts the work on vectors of `values`, and prints it.
 work_table counted() {
-  constexpr std::size_t values = 65536;  // two blocks of signs, more of all others
+  constexpr std::size_t values = 65536;  // two blocks of signs, more of the other codecs
   gpu::stream_executor executor;
   work_table found;
   auto const add = [&](auto const& work) {

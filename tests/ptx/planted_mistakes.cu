@@ -1,6 +1,6 @@
-/// @file
-/// Does the PTX machine find what it is there for? Tiny kernels with a mistake each, which it has to
-/// name, or whose result has to be wrong; and right ones that look alike, of which it must say nothing.
+/// @file Tests the PTX machine with tiny kernels. Each kernel has one mistake, which the machine
+///   must name or which must give a wrong result. A correct twin of each kernel must cause no
+///   message.
 
 #include <dlfcn.h>
 
@@ -42,7 +42,7 @@ template <class T> class zeros {
   std::size_t count_;
 };
 
-// ---- Barriers and scratch ---------------------------------------------------------------------------
+// ---- Barriers and scratch -----------------------------------------------------------------------
 
 template <bool is_right> __global__ void reverse(int* out) {
   __shared__ int scratch[threads];
@@ -66,7 +66,7 @@ template <bool is_right> bool check_wait_for_some() {
   return out.host()[threads - 1] == 1;
 }
 
-/// Each half of the threads reverses its own part, and waits for itself alone.
+/// Each half of the threads reverses its own part, and synchronizes only with itself.
 template <bool is_right> __global__ void reverse_halves(int* out) {
   __shared__ int scratch[threads];
   auto const i = threadIdx.x, last = i < 64 ? 63u : threads + 63u;
@@ -103,10 +103,10 @@ template <bool is_right> bool check_add_scratch() {
   zeros<int> const out(threads);
   add_scratch<is_right><<<1, threads>>>(out.data());
   static_cast<void>(out.host());
-  return true;  // whatever the sum is
+  return true;  // for any sum
 }
 
-// ---- Warps ------------------------------------------------------------------------------------------
+// ---- Warps --------------------------------------------------------------------------------------
 
 template <bool is_right> __global__ void exchange(int* out) {
   int value = static_cast<int>(threadIdx.x);
@@ -119,8 +119,8 @@ template <bool is_right> bool check_exchange() {
   return out.host()[6] == 7;
 }
 
-/// The sum of a warp's numbers, for which the lanes have to take turns: as they were thought to do by
-/// themselves once.
+/// The sum of a warp's numbers, for which the lanes must synchronize. Before Volta, lanes of a warp
+/// ran in lockstep.
 template <bool is_right> __global__ void fold(int* out) {
   __shared__ int scratch[32];
   auto const lane = threadIdx.x;
@@ -139,7 +139,7 @@ template <bool is_right> bool check_fold() {
   return !is_right || out.host()[0] == 32;
 }
 
-// ---- Addresses --------------------------------------------------------------------------------------
+// ---- Addresses ----------------------------------------------------------------------------------
 
 template <bool is_right> __global__ void fill(int* out, std::size_t count) {
   std::size_t const i = blockIdx.x * std::size_t{threads} + threadIdx.x;
@@ -180,7 +180,7 @@ template <bool is_right> bool check_load_four() {
   return out.host()[0] == 0;
 }
 
-/// 16 bits of every index are lost where a place in bytes has 32.
+/// A byte address of 16 bits loses 16 bits of an index of 32 bits.
 template <class Index> __global__ void write_rows(std::uint32_t* out, std::uint32_t rows) {
   std::uint32_t const i = blockIdx.x * threads + threadIdx.x;
   constexpr Index row = 65536;
@@ -193,7 +193,7 @@ template <class Index> bool check_write_rows() {
   return sizeof(Index) == 4 || out.host()[rows - 1] == rows - 1;
 }
 
-// ---- Blocks and streams -----------------------------------------------------------------------------
+// ---- Blocks and streams -------------------------------------------------------------------------
 
 template <bool is_right> __global__ void count_blocks(unsigned* out) {
   if (threadIdx.x > 0) return;
@@ -208,7 +208,7 @@ template <bool is_right> bool check_count_blocks() {
   return out.host()[0] == 9;
 }
 
-/// Shared memory, too, is counted in by all.
+/// All threads also count in shared memory.
 __global__ void count_threads(unsigned* out) {
   __shared__ unsigned count;
   if (threadIdx.x == 0) count = 0;
@@ -229,7 +229,7 @@ template <bool is_right> bool check_wait() {
   auto const* const found = reinterpret_cast<int const volatile*>(there.data());
   cudaStream_t stream = nullptr;
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-  HCOMP_CUDA_TRY(cudaDeviceSynchronize());  // the zeros
+  HCOMP_CUDA_TRY(cudaDeviceSynchronize());  // until the zeros are written
   fill<true><<<1, threads, 0, stream>>>(out.data(), threads);
   HCOMP_CUDA_TRY(
       cudaMemcpyAsync(there.data(), out.data(), there.size(), cudaMemcpyDeviceToHost, stream));
@@ -249,7 +249,7 @@ bool check_wait_for_ever() {
   return flag.host()[0] != 0;
 }
 
-// ---- What nvcc makes of functions of the host -------------------------------------------------------
+// ---- Functions of the host as compiled by nvcc --------------------------------------------------
 
 template <bool is_right> __global__ void find_lowest(std::uint32_t const* x, int* out) {
   *out = is_right ? __ffs(static_cast<int>(*x)) - 1 : std::countr_zero(*x);
@@ -263,7 +263,7 @@ template <bool is_right> bool check_find_lowest() {
   return out.host()[0] == 3;
 }
 
-// ---- What is counted --------------------------------------------------------------------------------
+// ---- Counters -----------------------------------------------------------------------------------
 
 __global__ void copy_bytes_of(std::uint8_t const* x, std::uint8_t* out) {
   for (unsigned i = 0; i < 4; ++i) out[4 * threadIdx.x + i] = x[4 * threadIdx.x + i];
@@ -271,7 +271,7 @@ __global__ void copy_bytes_of(std::uint8_t const* x, std::uint8_t* out) {
 __global__ void copy_words(std::uint32_t const* x, std::uint32_t* out, unsigned stride) {
   out[threadIdx.x] = x[threadIdx.x * stride];
 }
-/// Lane 0 alone, or all.
+/// Lane 0 alone, or all lanes.
 __global__ void multiply(std::uint32_t* out, bool alone) {
   if (alone && threadIdx.x > 0) return;
   std::uint32_t product = 1;
@@ -309,13 +309,13 @@ bool check_sectors() {
 }
 bool check_issued() {
   zeros<std::uint32_t> const out(1 + 32);
-  HCOMP_CUDA_TRY(cudaMemset(out.data(), 1, 2));  // 257 turns
+  HCOMP_CUDA_TRY(cudaMemset(out.data(), 1, 2));  // 257 iterations
   auto const all = stats_of([&] { multiply<<<1, 32>>>(out.data(), false); });
   auto const one = stats_of([&] { multiply<<<1, 32>>>(out.data(), true); });
   return all.issued == all.instructions && one.issued > 0.9 * static_cast<double>(all.issued) &&
          one.instructions < one.issued / 16;
 }
-/// Accesses of four values may be one.
+/// The compiler may combine four accesses into one.
 bool check_local() {
   zeros<std::uint32_t> const x(threads), out(1);
   auto const local = stats_of([&] { look_up<<<1, 1>>>(x.data(), out.data()); }).local;
@@ -323,15 +323,14 @@ bool check_local() {
   return local >= threads / 4 + 2 && local <= threads + 2 && none == 0;
 }
 
-// ---- What has to come of them -----------------------------------------------------------------------
+// ---- Expected outcomes --------------------------------------------------------------------------
 
 constexpr char const* wrong = "the result is wrong";
 
 struct trial {
   char const* name;
-  bool (*run)();  ///< whether the result is right
-  char const*
-      expected;  ///< in what the program says; null: it says nothing, and the result is right
+  bool (*run)();         ///< returns whether the result is right
+  char const* expected;  ///< part of the output; null: no output, and the result is right
 };
 constexpr trial trials[] = {
     {"barrier", check_reverse<true>, nullptr},
@@ -373,13 +372,13 @@ constexpr trial trials[] = {
     {"local memory", check_local, nullptr},
 };
 
-/// Runs one in a process of its own. What that says is the result; its exit status goes into `failed`.
+/// Runs one kernel in a process of its own. Returns its output; sets `failed` by its exit status.
 std::string outcome_of(trial const& one, bool& failed) {
   hcomp::testing::child_process child(
       [&]() -> int {
         bool const is_right = one.run();
         if (!is_right) std::fprintf(stderr, "%s\n", wrong);
-        std::exit(is_right ? 0 : 1);  // not _exit: the machine checks at the end
+        std::exit(is_right ? 0 : 1);  // not _exit: the machine makes its final checks at exit
       },
       STDERR_FILENO);
   auto const text = child.rest();

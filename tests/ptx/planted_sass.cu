@@ -1,12 +1,11 @@
-/// @file
-/// Kernels whose machine code is as it should be and as it should not, for sass_planted.py. Never run.
+/// @file Kernels with good and with bad machine code, for sass_planted.py. Never run.
 
 #include <cstddef>
 #include <hcomp/gpu/stream_executor.hpp>
 
 namespace {
 
-/// Eight loads that wait for nothing.
+/// Eight independent loads.
 struct loads_together {
   float const* x;
   float* y;
@@ -18,7 +17,7 @@ struct loads_together {
   }
 };
 
-/// Each load has its address from the one before.
+/// The address of each load comes from the load before it.
 struct loads_in_a_chain {
   unsigned const* x;
   unsigned* y;
@@ -30,7 +29,7 @@ struct loads_in_a_chain {
   }
 };
 
-/// An array of each thread's own, at places that are known when it runs.
+/// A per-thread array with indices known only at run time.
 struct array_at_run_time {
   unsigned const* x;
   unsigned* y;

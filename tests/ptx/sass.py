@@ -1,9 +1,9 @@
-"""The machine code that ptxas makes of kernels, beside what kernels/README.md says of it.
+"""Compares the machine code that ptxas generates for kernels with kernels/README.md.
 
-    sass.py check <program> <page> <ptxas> <nvdisasm>   prints the table; fails where a kernel is worse than the page
-    sass.py write <program> <page> <ptxas> <nvdisasm>   puts the table on the page
+    sass.py check <program> <page> <ptxas> <nvdisasm>   prints the table; fails if a kernel is worse
+    sass.py write <program> <page> <ptxas> <nvdisasm>   writes the table to the page
 
-Exit status 77: skipped, because this ptxas is not the one of which the page speaks.
+Exit status 77: skipped, because the page is for another version of ptxas.
 """
 
 from __future__ import annotations
@@ -24,21 +24,22 @@ ARCHITECTURE = "sm_90"
 
 @dataclass
 class Figures:
-    """Of one kernel."""
+    """Counts of one kernel."""
 
     registers: int = 0
-    loads: int = 0  # from global memory, at an address of each lane's own, before one of them is needed
-    bytes: int = 0  # what these loads take to one lane
-    local: int = 0  # instructions that read or write the lane's own memory
+    # from global memory, at addresses that differ per lane, before the first use of one
+    loads: int = 0
+    bytes: int = 0  # total bytes of these loads per lane
+    local: int = 0  # instructions that access the lane's local memory
 
     def reaches_what_is_asked(self) -> bool:
-        """4 loads in flight, or as many bytes as 4 loads of a word."""
+        """Returns true with 4 loads in flight, or with the bytes of 4 loads of a word."""
         return self.loads == 0 or self.loads >= ASKED_LOADS or self.bytes >= ASKED_BYTES
 
 
 @dataclass
 class Instruction:
-    guard: str  # a predicate, or nothing
+    guard: str  # a predicate, or empty
     operation: str
     written: list[str]
     needed: list[str]
@@ -53,7 +54,7 @@ LEAVES = re.compile(r"(BRA|BRX|JMP|JMX|RET|EXIT|BREAK|CALL)\b")
 
 
 def width(operation: str, number: int) -> int:
-    """How many registers the operand of that number has, at least."""
+    """Returns the minimum number of registers of operand `number`."""
     if ".128" in operation:
         return 4
     if ".WIDE" in operation:
@@ -62,7 +63,7 @@ def width(operation: str, number: int) -> int:
 
 
 def parse(line: str) -> Instruction | None:
-    """None if the line has no instruction."""
+    """Returns None if the line has no instruction."""
     match = INSTRUCTION.match(line)
     if not match:
         return None
@@ -70,7 +71,7 @@ def parse(line: str) -> Instruction | None:
     written: list[str] = []
     needed: list[str] = [guard] if guard else []
     is_result = not WRITES_NOTHING.match(operation)
-    number = 0  # of the operand, without predicates that come first
+    number = 0  # index of the operand, without leading predicates
     for operand in re.split(r",\s*", rest):
         is_predicate = re.fullmatch(r"!?U?P[T\d]", operand) is not None
         names: list[str] = []
@@ -93,11 +94,11 @@ def parse(line: str) -> Instruction | None:
 
 @dataclass
 class Walk:
-    """Through the instructions of one kernel, in the order in which they stand.
+    """Counts over the instructions of one kernel, in program order.
 
-    A load counts if its address depends on the lane: headers, which all lanes read at one address, do not.
-    Loads stop to count together at the first need of one of them, and where control flow leaves or comes in, so
-    that two that never happen in one pass are not added.
+    A load counts if its address depends on the lane: headers, which all lanes read at one address,
+    do not count. A group of loads ends at the first use of one of them, and where control flow
+    leaves or joins. Loads that never happen in one pass are therefore not added.
     """
 
     found: Figures = field(default_factory=Figures)
@@ -135,7 +136,7 @@ def loaded_bytes(operation: str) -> int:
 
 
 def measure(sass: Iterable[str]) -> dict[str, Figures]:
-    """By the names that the linker knows; without registers."""
+    """Returns counts by the linker's names, without registers."""
     found: dict[str, Figures] = {}
     walk: Walk | None = None
     for line in sass:
@@ -198,7 +199,7 @@ WORK = {
 
 
 def functor(demangled: str) -> str:
-    """The type of the work of `run_blocks`, in short."""
+    """Returns the short type of the functor of `run_blocks`."""
     short = re.sub(r"\bhcomp::|\bdetail::", "", demangled).replace(" >", ">").replace(" >", ">")
     match = re.match(r"void gpu::run_blocks<(.*)>\(unsigned long, ", short)
     inside = match[1] if match else short
@@ -207,7 +208,7 @@ def functor(demangled: str) -> str:
 
 
 def named(found: dict[str, Figures], demangled: dict[str, str]) -> dict[str, Figures]:
-    """By the names of kernels/README.md; kernels that have none there, by their functors."""
+    """Returns counts by the names of kernels/README.md; other kernels by their functors."""
     short = {name: functor(demangled[name]) for name in found}
     return {WORK.get(short[name], short[name]): figures for name, figures in found.items()}
 
@@ -229,7 +230,7 @@ def table(found: dict[str, Figures]) -> list[str]:
 
 
 def rows_of(page: str) -> list[str]:
-    """The lines of the table, with its head."""
+    """Returns the lines of the table, with its head."""
     lines = page.splitlines()
     if HEAD not in lines:
         raise ValueError(f"the page has no table '{HEAD}'")
@@ -248,10 +249,11 @@ def read_table(page: str) -> dict[str, Figures]:
 
 
 def mistakes(found: dict[str, Figures], said: dict[str, Figures]) -> Iterator[str]:
-    """What is worse than the page says, and what is so much better that the page is out of date."""
+    """Returns errors: counts worse than the page's, and counts so much better that the page is out
+    of date."""
 
     def eights(count: int) -> int:
-        return (count + 7) // 8  # as registers are given out
+        return (count + 7) // 8  # the unit in which registers are allocated
 
     for name, it in found.items():
         if name not in said:
@@ -274,7 +276,7 @@ def mistakes(found: dict[str, Figures], said: dict[str, Figures]) -> Iterator[st
 
 
 def ptx_of(program: bytes) -> bytes:
-    """The PTX that nvcc put into it, not compressed."""
+    """Returns the PTX that nvcc embedded, uncompressed."""
     begin = program.find(b".version ")
     if begin < 0:
         raise ValueError("the program has no PTX that is not compressed")

@@ -1,6 +1,6 @@
-"""sass.py sees what ptxas makes of planted_sass.cu.
+"""Checks the counts of sass.py for the machine code of planted_sass.cu.
 
-sass_planted.py <program> <ptxas> <nvdisasm>
+    sass_planted.py <program> <ptxas> <nvdisasm>
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What sass.py finds in machine code that was written by hand."""
+"""Checks the counts of sass.py for machine code written by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ADDRESS = "IMAD.WIDE R2, R0, 0x4, R2"
 
 
 def sass(*lines: str) -> list[str]:
-    """A kernel called k; lines that begin with a dot are labels."""
+    """Returns a kernel called k; lines that begin with a dot are labels."""
     return [".text.k:"] + [line if line.startswith(".") else f"        /*0000*/    {line} ;" for line in lines]
 
 
