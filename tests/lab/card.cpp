@@ -1,6 +1,5 @@
-/// @file
-/// INCEPTIONN's engine as a shared library, for the lab's switch: the models of its two directions as
-/// Verilator has compiled them, with one packet at a time.
+/// @file INCEPTIONN's engine as a shared library, for the lab's switch: Verilator's models of both
+///   directions, with one packet at a time.
 
 #include "card.h"
 
@@ -29,7 +28,7 @@ template <class Model> class direction {
     model_.m_axis_tready = 1;
   }
 
-  /// Cycles count from the first beat that is offered to the last one that comes.
+  /// Counts cycles from the first beat offered to the last beat received.
   long pass(unsigned char const* packet, std::size_t bytes, unsigned char* out, std::size_t room,
             unsigned long* cycles) {
     std::size_t at = 0, came = 0;

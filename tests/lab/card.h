@@ -1,5 +1,6 @@
 #pragma once
-/* What the lab's switch finds in libhcomp_lab_card.so: a network card with INCEPTIONN's engine. */
+/* Interface of libhcomp_lab_card.so for the lab's switch: a network card with INCEPTIONN's
+   engine. */
 
 #ifdef __cplusplus
 extern "C" {
@@ -10,10 +11,10 @@ typedef struct lab_card lab_card;
 /* @param bound_exponent  E, 1 to 14: values below 2^-E become 0 */
 lab_card* lab_card_make(unsigned bound_exponent);
 
-/* Passes one packet through the compressor (leaves: not 0) or the decompressor, as
-   plugins/inceptionn_engine/README.md has them: two beats of header, then values or bursts.
-   @param cycles  those of the clock are added
-   @return bytes in `out`; -1: a damaged packet, or one longer than the room */
+/* Passes one packet through the compressor (leaves: not 0) or the decompressor, in the format of
+   plugins/inceptionn_engine/README.md: two beats of header, then values or bursts.
+   @param cycles  the clock cycles are added to it
+   @return bytes in `out`; -1: a damaged packet, or one that exceeds the room */
 long lab_card_pass(lab_card* card, int leaves, unsigned char const* packet, unsigned long bytes,
                    unsigned char* out, unsigned long room, unsigned long* cycles);
 

@@ -11,10 +11,11 @@
 #
 # WA: one node adds and answers; INC: a ring; +C: the cards compress gradients. Programs send
 # floats over TCP; with +C their sockets have the type of service 0x28. Every result is compared
-# bit for bit with the result of the software codec applied at the same places. The columns are
-# milliseconds, packets, bits per compressed value, and clock cycles per 8 values in the
-# compressor and in the decompressor. The simulation is slower than a link of 100 Mbit/s: choose a
-# RATE that it reaches.
+# bit for bit with the result of the software codec applied at the same places.
+#
+# The columns are milliseconds, packets, bits per compressed value, and clock cycles per 8 values
+# in the compressor and in the decompressor. The simulation is slower than a link of 100 Mbit/s:
+# choose a RATE that it reaches.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 (($# == 2)) || {

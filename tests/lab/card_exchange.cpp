@@ -1,12 +1,13 @@
-/// @file
-/// The systems of INCEPTIONN's paper between hosts of the lab, by plain TCP: floats and nothing else, in
-/// sockets whose packets carry the type of service that makes a card compress them.
+/// @file The systems of INCEPTIONN's paper between nodes of the lab, over plain TCP. Messages
+///   contain only floats. The type of service of a socket's packets tells the card to compress
+///   them.
 ///
 ///   card_exchange --rank R --hosts P --way wa|inc --bound E --values N --rounds K
 ///
-/// wa: rank 0 adds what all send, and answers; inc: a ring. With a bound, gradients have the type of service;
-/// 0: nothing has. Answers of wa never have it, as in the paper. Prints, on rank 0, the milliseconds of a round.
-/// Status 1: the result is not that of the software's codec in the same places, bit for bit.
+/// wa: rank 0 adds the vectors of all ranks, and answers; inc: a ring. With a bound, packets of
+/// gradients have the type of service; with bound 0 none have it. Answers of wa never have it, as
+/// in the paper. Rank 0 prints the milliseconds of a round. Status 1: the result differs in a bit
+/// from that of the software codec applied at the same places.
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -44,7 +45,7 @@ class connection {
   explicit connection(int handle) : handle_(handle) {
     int const yes = 1;
     setsockopt(handle_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-    timeval const timeout{60, 0};  // for a card that damages packets
+    timeval const timeout{60, 0};  // in case a card damages packets
     setsockopt(handle_, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
   }
   void mark() {
@@ -80,7 +81,7 @@ sockaddr_in address_of(int rank) {
   address.sin_addr.s_addr = htonl(0x0a4d0000u + static_cast<unsigned>(rank) + 1);  // 10.77.0.r+1
   return address;
 }
-/// Of some rank that connects; it says first which.
+/// Accepts connections; each rank first sends its number.
 std::map<int, connection> accept_from(int count, int rank) {
   std::map<int, connection> all;
   int const door = socket(AF_INET, SOCK_STREAM, 0), yes = 1;
@@ -119,12 +120,12 @@ floats input_of(int rank, int hosts, std::size_t values) {
     double const draw =
         static_cast<double>(hcomp::mix(static_cast<std::uint64_t>(rank) << 40 | i) >> 11) * 0x1p-53;
     double const two = 2 * draw - 1;
-    x[i] = static_cast<float>(two * two * two / hosts);  // most are small
+    x[i] = static_cast<float>(two * two * two / hosts);  // most values are small
   }
   return x;
 }
 
-/// What the software's codec makes of a vector on one way.
+/// A vector encoded and decoded once by the software codec.
 floats through(floats const& x, int bound_exponent) {
   if (bound_exponent == 0) return x;
   hcomp::inceptionn_bursts const codec({.bound_exponent = bound_exponent});
@@ -149,7 +150,7 @@ struct parts {
   }
 };
 
-/// All ranks' results, by the software.
+/// The results of all ranks, computed in software.
 std::vector<floats> expected(bool is_ring, int hosts, std::size_t values, int bound) {
   std::vector<floats> all;
   for (int rank = 0; rank < hosts; ++rank) all.push_back(input_of(rank, hosts, values));
@@ -191,7 +192,7 @@ int run(std::map<std::string, std::string> const& options) {
   hcomp::ring const me{rank, hosts};
   parts const cut{hosts, values};
 
-  // Who listens does so before it connects.
+  // Ranks that listen do so before they connect.
   std::map<int, connection> from;
   std::jthread listener([&] {
     if (is_ring || rank == 0) from = accept_from(is_ring ? 1 : hosts - 1, rank);
@@ -203,7 +204,7 @@ int run(std::map<std::string, std::string> const& options) {
 
   floats x, came;
   auto start = clock_type::now();
-  for (int round = 0; round <= rounds; ++round) {  // the first does not count
+  for (int round = 0; round <= rounds; ++round) {  // the first round does not count
     if (round == 1) start = clock_type::now();
     x = input_of(rank, hosts, values);
     if (is_ring) {

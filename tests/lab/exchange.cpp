@@ -1,6 +1,5 @@
-/// @file
-/// exchange mpi|ucx BYTES: every rank sends so many bytes to the next one, over one of hcomp's
-/// transports, and says on which host it is. What the links of a lab carried can be compared.
+/// @file exchange mpi|ucx BYTES: every rank sends BYTES bytes to the next rank, over one of hcomp's
+///   transports, and prints its node. Tests compare BYTES with the byte counters of the links.
 
 #include <mpi.h>
 #include <unistd.h>

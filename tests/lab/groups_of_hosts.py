@@ -1,4 +1,7 @@
-"""A rank of groups_of_hosts_test.sh: groups_of_hosts.py sums|codecs|blocks|death RANK RANKS DIRECTORY"""
+"""A rank of groups_of_hosts_test.sh.
+
+    groups_of_hosts.py sums|codecs|blocks|death RANK RANKS DIRECTORY
+"""
 
 import os
 import signal
@@ -18,7 +21,7 @@ def all_reduce(group, x, mean=False):
 
 
 def sums(group):
-    carriers = ranks // 2  # of each of both hosts: the one with fewer ranks has so many
+    carriers = ranks // 2  # per node: the number of ranks on the node with fewer ranks
     for dtype in (np.float32, np.float64, np.int64):
         for n in (0, 1, 1000, 4097, 100_003, 1_000_000):
             x = (np.arange(n) % 17 * (rank + 1)).astype(dtype)
@@ -27,7 +30,7 @@ def sums(group):
             assert np.array_equal(x, exact), (rank, dtype, n)
             if x.nbytes < 1 << 20:
                 continue
-            # Of two ranks that carry a share each sends half of it twice; there are call records, too.
+            # Each of two ranks that carry a share sends half of it twice, plus call records.
             wanted = x.nbytes / carriers if rank < 2 * carriers else 0
             assert abs(report.bytes_sent - wanted) < 4096, (rank, report.bytes_sent, wanted)
     x = np.full(100_000, float(rank), np.float32)
@@ -36,14 +39,14 @@ def sums(group):
 
 
 def codecs(group):
-    """Those between hosts: 300,000 values are two shares, and their sums are the same on all ranks."""
+    """Ranks on two nodes: 300,000 values are two shares, and results are equal on all ranks."""
     n = 300_000
     x = np.random.default_rng(rank).uniform(-1, 1, n).astype(np.float32)
     all_x = np.stack([np.random.default_rng(r).uniform(-1, 1, n).astype(np.float32) for r in range(ranks)])
     exact = all_x.sum(axis=0, dtype=np.float64)
     for codec, most, bits in (
         ("error_bounded 1e-3 algorithm=hierarchical", 1.0001e-3, None),
-        # sums of 5 values are below 8: two hosts' halves and their sum are rounded by half a unit each
+        # sums are below 8: both nodes' halves and the total are rounded by half a unit each
         ("fp16 algorithm=hierarchical:direct", 3 * 8 * 2**-11, 16),
         ("thc bits=8 algorithm=hierarchical", 1, None),
     ):
@@ -57,8 +60,8 @@ def codecs(group):
             everywhere = np.empty((ranks, n), np.float32)
             group.all_gather_at(y.ctypes.data, y.nbytes, everywhere.ctypes.data)
             assert (everywhere == y).all(), codec
-            if codec.startswith("thc"):  # only the carriers of this share have lost something of it
-                share = 150_016  # whole words
+            if codec.startswith("thc"):  # only the carriers of this share have a residual for it
+                share = 150_016  # full words
                 lost = total.residual
                 mine = slice(0, share) if rank < 2 else slice(share, n) if rank < 4 else slice(0, 0)
                 assert np.count_nonzero(lost) == np.count_nonzero(lost[mine])
@@ -72,19 +75,20 @@ def codecs(group):
             padded[total.shard] = z[total.shard]
             group.all_gather_at(padded.ctypes.data, padded.nbytes, everywhere.ctypes.data)
             parts = ~np.isnan(everywhere)
-            assert (parts.sum(axis=0) == 1).all(), codec  # every value has one owner
+            assert (parts.sum(axis=0) == 1).all(), codec  # every value is in exactly one shard
             assert np.abs(np.nansum(everywhere, axis=0) - exact).max() <= most, codec
 
 
 def blocks(group):
-    """Ranks 0 and 1 are on one host, 2 and 3 on another: a host's link carries what one rank's would."""
+    """Ranks 0 and 1 are on one node, 2 and 3 on another: a node's link carries the bytes of one
+    rank."""
     n = 100_000
     x = (np.arange(ranks * n) % 17 * (rank + 1)).astype(np.float32)
     exact = (np.arange(ranks * n) % 17 * (ranks * (ranks + 1) // 2)).astype(np.float32)
     part = np.empty(n, np.float32)
     report = group.reduce_scatter_at(x.ctypes.data, part.ctypes.data, n, "float32")
     assert np.array_equal(part, exact[rank * n : (rank + 1) * n]), rank
-    # one part to the rank's peer on the other host; round all ranks it would be three
+    # one shard to the rank's peer on the other node; a ring of all ranks would send three
     assert abs(report.bytes_sent - part.nbytes) < 4096, report.bytes_sent
     everywhere = np.empty(ranks * n, np.float32)
     group.all_gather_at(part.ctypes.data, part.nbytes, everywhere.ctypes.data)
@@ -92,7 +96,7 @@ def blocks(group):
 
 
 def death(group):
-    """On both hosts all ranks hear of it, at once, and not only when their time is up."""
+    """All ranks on both nodes get the error at once, and not only at the timeout."""
     x = np.ones(300_000, np.float32)
     begin = time.monotonic()
     try:
@@ -108,7 +112,7 @@ def death(group):
     raise AssertionError("no error")
 
 
-# The one that dies is a child, so that lab.sh's status is that of this program.
+# A child process dies, so that the status of lab.sh is that of this program.
 if what == "death" and rank == 3:
     child = os.fork()
     if child > 0:
@@ -117,5 +121,5 @@ if what == "death" and rank == 3:
 try:
     with hcomp.Group.from_directory(directory, rank, ranks, timeout=20) as group:
         {"sums": sums, "codecs": codecs, "blocks": blocks, "death": death}[what](group)
-except hcomp.HcompError as error:  # of the goodbyes, without rank 3
+except hcomp.HcompError as error:  # closing fails without rank 3
     assert what == "death", error

@@ -1,7 +1,6 @@
 #pragma once
-/// @file
-/// The card of one host of the lab: frames whose packets have the type of service of INCEPTIONN's paper
-/// leave with compressed payloads, and arrive with floats.
+/// @file The card of one node of the lab. Frames whose packets have the type of service of
+///   INCEPTIONN's paper leave with compressed payloads, and arrive with floats.
 
 #include <dlfcn.h>
 
@@ -23,14 +22,14 @@ using frame = std::vector<unsigned char>;
 class host_card {
  public:
   struct stats {
-    std::uint64_t packets = 0, values = 0;  ///< that have left with compressed payloads
+    std::uint64_t packets = 0, values = 0;  ///< sent with compressed payloads
     std::uint64_t bytes = 0;                ///< of their payloads
-    std::uint64_t damaged = 0;              ///< that have arrived, and were dropped
+    std::uint64_t damaged = 0;              ///< arrived damaged, and dropped
     unsigned long compress_cycles = 0, decompress_cycles = 0;
   };
 
   /// @param library  libhcomp_lab_card.so, or empty: nothing is compressed
-  /// @throws std::runtime_error  it does not load
+  /// @throws std::runtime_error  it cannot be loaded
   host_card(std::string const& library, unsigned bound_exponent) {
     if (library.empty()) return;
     void* const loaded = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -43,11 +42,11 @@ class host_card {
 
   stats const& counted() const { return stats_; }
 
-  /// A frame from the host, as it is on the link.
+  /// Returns a frame from the node as it appears on the link.
   frame leave(frame it) {
     auto const [header, values] = coded_part(it);
     if (values == 0 || it.size() < header + 4 * values) return it;
-    it.resize(header + 4 * values);  // without what pads short frames
+    it.resize(header + 4 * values);  // removes the padding of short frames
     auto coded = pass(true, it, header, values, stats_.compress_cycles);
     if (coded.empty())
       throw std::runtime_error("the card's compressor gives nothing back of " +
@@ -57,7 +56,7 @@ class host_card {
     stats_.bytes += coded.size() - header;
     return coded;
   }
-  /// And back; empty if it was damaged.
+  /// The inverse of leave(); returns an empty frame if it was damaged.
   frame arrive(frame it) {
     auto const [header, values] = coded_part(it);
     if (values == 0) return it;
@@ -74,12 +73,13 @@ class host_card {
   static constexpr unsigned char tcp = 6, udp = 17, type_of_service = 0x28;
 
   struct part {
-    std::size_t header = 0, values = 0;  ///< bytes before, and floats; none: nothing is coded
+    /// header bytes, and number of floats; 0: nothing is encoded
+    std::size_t header = 0, values = 0;
   };
   static unsigned two_bytes(unsigned char const* at) {
     return static_cast<unsigned>(at[0] << 8 | at[1]);
   }
-  /// By what the packet was before the compressor: the header stays as it is.
+  /// Uses the packet's state before the compressor: the header stays as it is.
   part coded_part(frame const& it) const {
     if (!card_ || it.size() < ethernet + ip || two_bytes(&it[12]) != 0x0800 || it[14] != 0x45 ||
         it[15] != type_of_service || (two_bytes(&it[20]) & 0x3fff) != 0)
@@ -95,7 +95,8 @@ class host_card {
     return {ethernet + before, (total - before) / 4};
   }
 
-  /// The engine's headers fill two beats and count 40 bytes; those of a frame are longer or shorter.
+  /// The engine's headers fill two beats and count 40 bytes; those of a frame may be longer or
+  /// shorter.
   frame pass(bool leaves, frame const& it, std::size_t header, std::size_t values,
              unsigned long& cycles) {
     frame in(engine_header);
@@ -112,7 +113,7 @@ class host_card {
     return made;
   }
 
-  /// Of TCP or UDP: floats have lost bits.
+  /// Recomputes the checksum of TCP or UDP, because floats have changed.
   static void complete_checksum(frame& it) {
     unsigned char* const transport = it.data() + ethernet + ip;
     unsigned char* const check = transport + (it[23] == tcp ? 16 : 6);

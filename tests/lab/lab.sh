@@ -5,24 +5,29 @@
 #   lab.sh exec HOST COMMAND...     run a command on a node: host0, host1, ... (or 0, 1, ...)
 #   lab.sh run openmpi|mpich [-n RANKS] PROGRAM...
 #                                   mpirun over all nodes, ranks assigned round-robin
+#
 #   lab.sh bytes                    print bytes sent, bytes received and frames lost per node, and
 #                                   the counters of the cards
 #   lab.sh rate R                   change the rate of all links at run time; not in a lab with
 #                                   delay, loss or cards; keeps the congestion control
+#
 #   lab.sh down                     remove the lab and end all its processes
 #   lab.sh with [OPTIONS] -- COMMAND...
 #                                   up, COMMAND, down; down also after Ctrl-C or a failure. COMMAND
 #                                   is openmpi|mpich ... as for run, exec HOST ..., or any program;
 #                                   it finds the name of the lab in HCOMP_LAB
+#
 # Options of up and with (defaults in brackets):
 #   --hosts N       number of nodes, 1 to 200 (4)
 #   --rate R        rate of every link, per direction: 100mbit, 2.5gbit, 500kbit, none (100mbit)
 #   --delay D       one-way delay between nodes, added to the time of sending: 1ms, 250us (none)
 #   --loss P        share of frames lost between nodes: 0.1% (none)
+#
 #   --card E        a simulated network card with INCEPTIONN's engine on every node: compresses the
 #                   floats of packets with type of service 0x28, with error bound 2^-E (none)
 #   --seed N        seed of the losses; equal seeds lose equal frames (1)
 #   --tcp NAME      congestion control: reno, bbr, ... (the best one measured for the rate)
+#
 # Options of all commands:
 #   --name NAME     name of the lab, for several labs at a time (HCOMP_LAB, or else lab)
 #   --tools FOLDER  build folder with the switch and the library for MPICH
@@ -50,10 +55,11 @@
 set -euo pipefail
 
 # Design. A lab is the PID namespace of one process, the keeper, which also has a network and a
-# mount namespace. Every node adds a network, a mount, a UTS and an IPC namespace. No namespace is
-# named outside of the lab: when the keeper ends, for any reason, the kernel ends all processes of
-# the lab and frees its namespaces. Until `up` has finished, and during `with`, the keeper ends
-# when a pipe from the calling process closes. Only the state folder can remain.
+# mount namespace. Every node adds a network, a mount, a UTS and an IPC namespace.
+#
+# No namespace is named outside of the lab. When the keeper ends, for any reason, the kernel ends
+# all processes of the lab and frees its namespaces. Until `up` has finished, and during `with`,
+# the keeper ends when a pipe from the calling process closes. Only the state folder can remain.
 
 self=$(readlink -f "${BASH_SOURCE[0]}")
 PATH+=:/usr/sbin:/sbin

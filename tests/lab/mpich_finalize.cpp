@@ -1,10 +1,9 @@
-/// @file
-/// Preloaded into programs on MPICH in a lab: let MPI_Finalize end over TCP.
+/// @file Preloaded into MPICH programs in a lab, so that MPI_Finalize returns over TCP.
 ///
-/// MPICH 4.0 closes its connections in MPI_Finalize one by one and waits for each, and UCX over TCP
-/// answers only while the other side still asks for progress; the rank that is through first leaves
-/// the others waiting for ever. Nothing is under way after a barrier, so the connections can just
-/// as well end with the processes.
+/// MPICH 4.0 closes its connections in MPI_Finalize one by one and waits for each. UCX over TCP
+/// answers only while the peer still makes progress. The first rank to finish leaves the other
+/// ranks waiting forever. After a barrier no message is in flight, so the connections can end with
+/// the processes.
 
 #include <dlfcn.h>
 #include <mpi.h>
@@ -19,7 +18,7 @@ extern "C" int MPI_Finalize() {
   return PMPI_Finalize();
 }
 
-/// @return null, which is UCX's word for "done", instead of a request to wait for
+/// @return null, UCX's value for "done", instead of a request to wait for
 extern "C" void* ucp_disconnect_nb(void* endpoint) {
   using disconnect_function = void* (*)(void*);
   static auto const original =

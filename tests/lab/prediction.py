@@ -1,4 +1,4 @@
-"""Figures of prediction.sh: a row as JSON, and the table of all rows."""
+"""Results of prediction.sh: a row as JSON, and the table of all rows."""
 
 import json
 import sys
@@ -7,7 +7,7 @@ from statistics import median
 
 
 def figures_of(report):
-    """Of the shadow mode: seconds of a call by MPI and by the rule."""
+    """Reads the shadow mode's report: seconds of a call by MPI and by the rule."""
     sites = json.loads(report.read_text())["sites"]
     calls, own, plain = (sum(one["later"][key] for one in sites) for key in ("calls", "own", "plain"))
     if calls == 0:
@@ -17,7 +17,7 @@ def figures_of(report):
 
 
 def row(network, mpi, rule, folder):
-    """The medians of all runs."""
+    """Returns the medians over all runs."""
     folder = Path(folder)
     said = [figures_of(one) for one in folder.glob("report*.json")]
     seconds = [[float(word) for word in (folder / name).read_text().split()] for name in ("off", "on")]

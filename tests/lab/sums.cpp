@@ -1,6 +1,6 @@
-/// @file
-/// sums TYPE VALUES CALLS: a program that knows nothing of hcomp and sums vectors of `double`, `float` or
-/// `int64` over all ranks, so many times. Rank 0 prints the seconds they took, after the first.
+/// @file sums TYPE VALUES CALLS: a program that does not use hcomp. It makes CALLS all-reduces of
+///   vectors of `double`, `float` or `int64` over all ranks. Rank 0 prints their seconds, without
+///   the first call.
 
 #include <mpi.h>
 
@@ -14,7 +14,7 @@
 
 namespace {
 
-/// Values of a smooth field with noise on it; counts of integers.
+/// Values of a smooth field plus noise; counts for integers.
 template <class V> void fill(std::vector<V>& x, int rank, int call) {
   std::uint64_t random = static_cast<std::uint64_t>(1000 * rank + call + 1);
   for (std::size_t i = 0; i < x.size(); ++i) {

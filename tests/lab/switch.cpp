@@ -1,21 +1,22 @@
-/// @file
-/// A switch whose links have a rate, a delay, losses and short queues; for kernels without netem.
+/// @file A switch whose links have a rate, a delay, losses and short queues; for kernels without
+///   netem.
 ///
 ///   switch --rate BITS --delay US --loss PPM --queue BYTES --seed N --counters FILE
 ///          [--card LIBRARY --bound E] NETWORK...
 ///
-/// Makes a TAP device eth0 in every network namespace (a file as /proc/<pid>/ns/net), says "ready",
-/// and passes frames between them until a signal ends it. A rate of 0 is no limit. After SIGUSR1
-/// FILE has a line "<lost> <dropped>" per namespace: frames from it that were lost by chance, and
-/// frames from or to it that found a queue full.
+/// Creates a TAP device eth0 in every network namespace (a file as /proc/<pid>/ns/net), prints
+/// "ready", and forwards frames between them until a signal ends it. A rate of 0 means no limit.
+/// After SIGUSR1, FILE contains a line "<lost> <dropped>" per namespace: frames from it lost by
+/// chance, and frames from or to it dropped at a full queue.
 ///
-/// With a card, every host's link has INCEPTIONN's engine at the host's end: see host_card.hpp. Then FILE.cards
-/// has a line "<packets> <values> <bytes> <damaged> <cycles> <cycles>" per namespace: what has left compressed,
-/// what was damaged, and the clock cycles of the compressor and the decompressor.
+/// With a card, every node's link has INCEPTIONN's engine at the node's end: see host_card.hpp.
+/// Then FILE.cards contains a line "<packets> <values> <bytes> <damaged> <cycles> <cycles>" per
+/// namespace: compressed packets, their values and bytes, damaged packets, and the clock cycles of
+/// the compressor and the decompressor.
 ///
-/// The device of namespace i has the address 02:77:00:00:00:<i + 1>; lab.sh gives it. Frames to any
-/// other address go to all. A frame counts with its header of 14 bytes and without preamble, check
-/// sum and gap, as in the kernel's own queues.
+/// The device of namespace i has the address 02:77:00:00:00:<i + 1>, set by lab.sh. Frames to any
+/// other address go to all devices. The size of a frame includes its header of 14 bytes, but no
+/// preamble, checksum or gap, as in the kernel's own queues.
 
 #include <fcntl.h>
 #include <linux/if_tun.h>
@@ -56,7 +57,7 @@ using steady = std::chrono::steady_clock;
 using instant = steady::time_point;
 using lab::frame;
 
-/// @throws std::runtime_error  with what the system says, when `result` is negative
+/// @throws std::runtime_error  with the system's error text, if `result` is negative
 int must(int result, std::string const& what) {
   if (result < 0) throw std::runtime_error(what + ": " + std::strerror(errno));
   return result;
@@ -64,13 +65,13 @@ int must(int result, std::string const& what) {
 
 struct link_settings {
   double bits_per_second;          ///< 0: no limit
-  std::chrono::nanoseconds delay;  ///< from a host to another
-  double loss;                     ///< share of the frames from a host
-  double queue_bytes;              ///< what may wait at either end of the switch's links
+  std::chrono::nanoseconds delay;  ///< between two nodes
+  double loss;                     ///< share of the frames from a node
+  double queue_bytes;              ///< capacity of the queue at each end of the switch's links
   std::uint64_t seed;
 };
 
-/// One direction of a link: frames leave one after the other at its rate, and arrive a delay later.
+/// One direction of a link: frames leave one after the other at its rate, and arrive after a delay.
 class line {
  public:
   line(link_settings const& settings, std::chrono::nanoseconds delay)
@@ -78,7 +79,7 @@ class line {
         longest_wait_(seconds(settings.queue_bytes * seconds_per_byte_)),
         delay_(delay) {}
 
-  /// @return whether there was room for it
+  /// @return whether it had room for the frame
   bool take(frame&& it, instant now) {
     instant const start = std::max(now, free_);
     if (start - now > longest_wait_) return false;
@@ -87,7 +88,7 @@ class line {
     return true;
   }
 
-  /// When the next frame arrives; `instant::max()` when there is none.
+  /// Arrival of the next frame; `instant::max()` if no frame is in flight.
   instant next() const { return under_way_.empty() ? instant::max() : under_way_.front().first; }
 
   frame give() {
@@ -105,11 +106,11 @@ class line {
   steady::duration longest_wait_;
   std::chrono::nanoseconds delay_;
   instant free_{};
-  std::deque<std::pair<instant, frame>> under_way_;  // in the order of their times
+  std::deque<std::pair<instant, frame>> under_way_;  // ordered by time
 };
 
-/// A TAP device eth0 in the namespace that the file `network` names. The calling thread stays
-/// there.
+/// Creates a TAP device eth0 in the namespace of the file `network`. The calling thread stays in
+/// that namespace.
 int make_device(std::string const& network) {
   int const space = must(open(network.c_str(), O_RDONLY | O_CLOEXEC), "opening " + network);
   must(setns(space, CLONE_NEWNET), "entering " + network);
@@ -122,14 +123,14 @@ int make_device(std::string const& network) {
   return device;
 }
 
-/// What belongs to one host.
+/// State of one node.
 struct port {
   int device;
   line from_host, to_host;
   lab::host_card card;
   std::uint64_t frames = 0;   ///< read from it
-  std::uint64_t lost = 0;     ///< of these, by chance
-  std::uint64_t dropped = 0;  ///< from it or to it, because a queue was full
+  std::uint64_t lost = 0;     ///< frames lost by chance
+  std::uint64_t dropped = 0;  ///< frames from it or to it dropped at a full queue
 };
 
 class lab_switch {
@@ -145,7 +146,7 @@ class lab_switch {
     close(home);
   }
 
-  /// Pass on what has arrived by now, and wait for more until a signal that `open` lets in.
+  /// Forwards frames that have arrived, and waits for more until a signal that `open` allows.
   void work(sigset_t const& open) {
     instant const soonest = pass_on();
     std::vector<pollfd> devices;
@@ -160,7 +161,7 @@ class lab_switch {
       if (devices[i].revents != 0) listen_to(i);
   }
 
-  /// The whole file at once: who waits for it finds nothing or all.
+  /// Writes the file in one step: a reader finds no file or a complete one.
   void write_counters(std::string const& file) const {
     {
       std::ofstream out(file + ".new");
@@ -178,9 +179,9 @@ class lab_switch {
   }
 
  private:
-  /// Move every frame that is due, in the order of their times, which count as the times of arrival
-  /// however late this is called: the rates hold on a busy machine as well.
-  /// @return when the next one is due
+  /// Forwards every frame that is due, ordered by time. A frame's due time counts as its arrival,
+  /// however late this call is, so the rates also hold on a busy machine.
+  /// @return due time of the next frame
   instant pass_on() {
     for (;;) {
       port* first = nullptr;
@@ -211,10 +212,10 @@ class lab_switch {
       if (&each != &from) each.dropped += !each.to_host.take(frame(it), now);
   }
 
-  /// Take in what host `i` has sent.
+  /// Reads the frames that node `i` has sent.
   void listen_to(std::size_t i) {
     auto& it = ports_[i];
-    // Not for ever: the others wait.
+    // Limited, because other nodes wait.
     for (int turn = 0; turn < 64; ++turn) {
       std::array<unsigned char, 2048> buffer;
       auto const bytes = read(it.device, buffer.data(), buffer.size());
@@ -227,7 +228,7 @@ class lab_switch {
     }
   }
 
-  /// A pure function of seed, host and the frame's number, so a run can be repeated.
+  /// A pure function of seed, node and frame number, so a run can be repeated.
   bool is_lost(std::size_t host, std::uint64_t number) const {
     auto const draw = hcomp::philox4x32(
         {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
@@ -264,18 +265,18 @@ int run(int argc, char** argv) {
   if (counters.empty() || networks.empty())
     throw std::invalid_argument("there must be --counters FILE, and a network for every host");
 
-  // Signals are heard only while waiting.
+  // Signals are delivered only during waits.
   static volatile std::sig_atomic_t asked = 0;
   sigset_t usr1, open;
   sigemptyset(&usr1);
   sigaddset(&usr1, SIGUSR1);
   must(sigprocmask(SIG_BLOCK, &usr1, &open), "blocking SIGUSR1");
   std::signal(SIGUSR1, [](int) { asked = 1; });
-  // The kernel wakes a process up to 50 us late unless told otherwise.
+  // The kernel wakes a process up to 50 us late by default.
   must(prctl(PR_SET_TIMERSLACK, 1), "asking for punctual timers");
-  // Before all that computes, or a busy machine slows the links: 100 Mbit/s and 1 ms each way
-  // carried 83 Mbit/s beside five other processes on two cores. Who may not ask for that has to
-  // live with it.
+  // Real-time priority, because other processes on a busy machine slow the links: links of 100
+  // Mbit/s with 1 ms delay carried 83 Mbit/s beside five other processes on two cores. Without the
+  // right to it, the switch continues.
   sched_param const first{.sched_priority = 1};
   sched_setscheduler(0, SCHED_RR, &first);
 
