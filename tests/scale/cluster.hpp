@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// A cluster that exists only in SimGrid, and MPI ranks that run on it in one process.
+/// @file A simulated cluster of SimGrid; its MPI ranks run in one process.
 
 #include <mpi.h>
 #include <xbt/log.h>
@@ -14,23 +13,23 @@
 
 namespace scale {
 
-/// `hosts` hosts with one rank each, around a switch that is never the bottleneck.
+/// `nodes` nodes with one rank each, around a switch that is never the bottleneck.
 ///
-/// A message of n bytes takes link.seconds_per_message + n * link.seconds_per_byte from any host to
-/// any other. What a host sends leaves one after the other, as through a TCP connection or a queue
-/// pair; what it receives at the same time from several hosts shares its cable; neither disturbs
-/// the other. Besides this only `this_actor::sleep_for` takes simulated time.
+/// A message of n bytes takes link.seconds_per_message + n * link.seconds_per_byte between any two
+/// nodes. A node sends its messages one after the other, as through a TCP connection or a queue
+/// pair. Messages that it receives at the same time share its cable. Sending and receiving do not
+/// slow each other. Only `this_actor::sleep_for` takes simulated time besides messages.
 ///
-/// SimGrid knows one simulation per process, so there is one cluster per process.
+/// SimGrid supports one simulation per process, so there is one cluster per process.
 class cluster {
  public:
-  /// @param rendezvous  messages leave when their receive is posted, as MPIs do with large ones;
-  ///                    otherwise they leave at once, which takes memory for those under way
+  /// @param rendezvous  messages leave when their receive is posted, as in MPIs for large messages;
+  ///                    otherwise they leave at once, which takes memory for those in flight
   cluster(int nodes, hcomp::link_cost const& link, bool rendezvous)
       : nodes_(nodes), engine_("scale"), start_line_(simgrid::s4u::Barrier::create(nodes)) {
     using simgrid::s4u::Engine;
-    // SimGrid's own factors describe real Gigabit clusters. Here latency and bandwidth are what
-    // `link` says, and MPI calls and the ranks' own work take no simulated time.
+    // SimGrid's own factors describe real Gigabit clusters. Here `link` sets latency and bandwidth,
+    // and MPI calls and the ranks' own work take no simulated time.
     xbt_log_control_set("xbt_cfg.thres:warning");
     xbt_log_control_set("smpi_config.thres:warning");
     for (char const* setting :
@@ -46,9 +45,10 @@ class cluster {
       auto* const host = zone->create_host(name_of(h), "1Gf");
       auto* const cable =
           zone->create_split_duplex_link("cable" + name_of(h), 1 / link.seconds_per_byte);
-      cable->set_latency(link.seconds_per_message / 2);  // a way has two cables
-      // Without it messages from one host to another share the cable: a later one delays the one
-      // that is waited for, and a ring whose chunks differ by a block takes half as long again.
+      cable->set_latency(link.seconds_per_message / 2);  // a path has two cables
+      // Without this limit, messages from one node to another share the cable. A later message then
+      // delays the one that the receiver waits for, and a ring whose chunks differ by a block takes
+      // 1.5 times as long.
       cable->get_link_up()->set_concurrency_limit(1);
       zone->add_route(host->get_netpoint(), nullptr, nullptr, nullptr,
                       {{cable, simgrid::s4u::LinkInRoute::Direction::UP}}, true);
@@ -56,9 +56,9 @@ class cluster {
     zone->seal();
   }
 
-  /// Runs `rank` on every host, between MPI_Init and MPI_Finalize; returns when all are done. Ranks
-  /// take turns, so they may share memory without locks.
-  /// @throws std::runtime_error  ranks wait for what never comes
+  /// Runs `rank` on every node, between MPI_Init and MPI_Finalize; returns when all are done. Ranks
+  /// run one at a time, so they may share memory without locks.
+  /// @throws std::runtime_error  ranks deadlock
   void run(std::function<void()> const& rank) {
     int running = nodes_;
     SMPI_init();
@@ -82,7 +82,7 @@ class cluster {
 
   /// Simulated seconds since the start.
   static double now() { return simgrid::s4u::Engine::get_clock(); }
-  /// All ranks leave at the same simulated time.
+  /// A barrier: all ranks leave at the same simulated time.
   void line_up() const { start_line_->wait(); }
 
  private:

@@ -22,7 +22,7 @@ namespace {
 
 using vector = std::vector<float>;
 
-/// Fills x with +1 and -1, others on every rank; a quarter, a half or three quarters are +1.
+/// Fills x with +1 and -1, different on every rank; a quarter, a half or three quarters are +1.
 void draw(vector& x, int rank) {
   for (std::size_t first = 0; first < x.size(); first += 64) {
     auto const word = [&](std::uint64_t i) {
@@ -35,14 +35,14 @@ void draw(vector& x, int rank) {
   }
 }
 
-/// What is wrong with a sum of `draw`s, in words; nothing if it is right.
+/// Checks the sum of vectors from `draw`. Returns the error in words, or an empty text.
 std::string fault_of(hcomp::identity<>, vector const& sum, vector const& exact, int) {
   auto const [wrong, right] = std::ranges::mismatch(sum, exact);
   if (wrong == sum.end()) return "";
   return fmt::format("value {} is {} instead of {}", wrong - sum.begin(), *wrong, *right);
 }
-/// One bit per value: P times the sign of a rank drawn at random, the mean of which is the sum.
-/// Over all values both differ by less than 6 standard deviations.
+/// One bit per value: P times the sign of a randomly drawn rank. Its mean is the sum. Over all
+/// values both differ by less than 6 standard deviations.
 std::string fault_of(hcomp::sign<>, vector const& sum, vector const& exact, int ranks) {
   double difference = 0, variance = 0;
   for (std::size_t i = 0; i < sum.size(); ++i) {
@@ -56,8 +56,8 @@ std::string fault_of(hcomp::sign<>, vector const& sum, vector const& exact, int 
                      difference / std::sqrt(variance));
 }
 
-/// Off by rounding, of the ranks' values and on the way, as much as in sums of independent vectors;
-/// and by truncation, of which equal vectors lose as large a share as one.
+/// The error from rounding, at the ranks and on every hop, is that of independent vectors. The
+/// error from truncation is the same fraction for equal vectors as for one vector.
 std::string fault_of(hcomp::thc<> const& codec, hcomp::algorithm const& how, vector const& sum,
                      vector const& exact, int ranks) {
   double off = 0, energy = 0;
@@ -74,23 +74,23 @@ std::string fault_of(hcomp::thc<> const& codec, hcomp::algorithm const& how, vec
                      expected);
 }
 
-/// Messages have a header and the bits drawn from their rank, per block rounded up to bytes. By how
-/// much the bytes of one rank may differ from the mean: 6 standard deviations, as if all draws were
-/// even and 2 bytes in place of the rounding's 0.3.
+/// Messages contain a header and the bits drawn from their rank, per block rounded up to bytes.
+/// Returns the allowed difference of one rank's bytes from the mean: 6 standard deviations, with
+/// even draws and 2 bytes in place of the rounding's 0.3.
 double spread_of_sampled_bytes(std::size_t values, std::size_t blocks, int ranks) {
   double const bits = std::sqrt(static_cast<double>(values) / ranks);
   double const rounding = 2 * std::sqrt(static_cast<double>(blocks));
   return (ranks - 1) * 6 * (bits / 8 + rounding);
 }
 
-/// Codec thc as it is asked for; if it is not, any.
+/// Returns thc with the parameters of the options, or with defaults if they do not name it.
 hcomp::thc<> thc_of(options const& o) {
   bool const is_used = std::ranges::count(o.codecs, "thc") > 0;
   return hcomp::thc<>({.hop_bits = o.hop_bits})
       .fitted(is_used ? static_cast<std::uint32_t>(o.ranks) : 1);
 }
 
-/// What all ranks share. They take turns, so they need no locks.
+/// Shared state of all ranks. Ranks run one at a time, so it needs no locks.
 class experiment {
  public:
   experiment(options const& o, cluster const& nodes)
@@ -107,7 +107,7 @@ class experiment {
 
   std::vector<outcome> const& outcomes() const { return outcomes_; }
 
-  /// What one rank does.
+  /// The body of a rank.
   void run_rank() {
     hcomp::mpi::transport transport(MPI_COMM_WORLD, hcomp::mpi::waiting::block);
     vector x(options_.values);
@@ -127,7 +127,7 @@ class experiment {
   void sum(C const& codec, hcomp::mpi::transport& transport, vector& x, outcome& result) {
     int const rank = transport.rank(), ranks = transport.size();
     auto const how = hcomp::algorithm::from(result.algorithm);
-    auto cost = hcomp::size_of(codec);  // as it is set, and what it takes as usual
+    auto cost = hcomp::size_of(codec);  // size as configured, cost as measured
     for (auto const seconds : hcomp::detail::codec_times)
       cost.*seconds = costs_.of(result.codec).*seconds;
     simulated_executor executor(cost);
@@ -163,7 +163,7 @@ class experiment {
     int const ranks = options_.ranks;
     auto const layout = hcomp::layout_of(codec, options_.values, how.sharers(ranks));
     bool const by_sampling = how.kind == hcomp::algorithm_kind::sampled;
-    // sampled selection sends to all others in one hop; its report counts the messages
+    // sampled selection sends to all other ranks in one hop; its report counts the messages
     int const hops = by_sampling ? ranks - 1 : hcomp::hops_of(how, ranks);
     bool const all_chunks_have_blocks = by_sampling || layout.blocks() >= std::size_t(ranks);
     if (all_chunks_have_blocks ? report.hops != hops : report.hops > hops)
@@ -191,7 +191,7 @@ class experiment {
   hcomp::cost_table costs_;
   cluster const& cluster_;
   hcomp::thc<> thc_;
-  vector exact_;  ///< sum of what all ranks drew
+  vector exact_;  ///< sum of the vectors of all ranks
   std::vector<outcome> outcomes_;
 };
 

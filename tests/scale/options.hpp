@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// What `scale` is asked for on its command line.
+/// @file Command line of `scale`.
 
 #include <cstddef>
 #include <hcomp/collective/cost/costs.hpp>
@@ -21,12 +20,12 @@ struct options {
   std::string costs;    ///< file to read
   std::string measure;  ///< file to write instead of simulating
   std::string json;     ///< file to write
-  double within = 0;    ///< per cent; 0: not asked for
+  double within = 0;    ///< per cent; 0: no limit
 
   hcomp::link_cost link() const { return {latency * 1e-6, 8e-9 / bandwidth, 0}; }
 };
 
-/// What is printed instead of a simulation, and the exit status.
+/// Text to print instead of a simulation, and the exit status.
 struct usage {
   std::string text;
   int status;

@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// Block work that is really done and takes simulated time.
+/// @file Block work that is executed and takes simulated time.
 
 #include <collective/virtual_time.hpp>
 #include <cstddef>
@@ -10,8 +9,8 @@
 
 namespace scale {
 
-/// An executor whose work lets its rank's simulated clock advance by what it costs; a block that is
-/// not full costs like a full one.
+/// An executor that advances its rank's simulated clock by the cost of the work. A partial block
+/// costs the same as a full one.
 class simulated_executor {
  public:
   static constexpr auto space = hcomp::testing::virtual_executor::space;
