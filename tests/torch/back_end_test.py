@@ -1,4 +1,4 @@
-"""The back end of torch.distributed on several ranks, beside Gloo. Started by torchrun."""
+"""The back end of torch.distributed on several ranks, compared with Gloo. Started by torchrun."""
 
 import time
 
@@ -7,7 +7,7 @@ import torch.distributed as dist
 from on_ranks import alike, raises, run_tests
 from torch.nn.parallel import DistributedDataParallel
 
-dist.init_process_group("cpu:hcomp")  # by its entry point: nothing of hcomp is imported here
+dist.init_process_group("cpu:hcomp")  # found by its entry point: the test does not import hcomp
 rank, ranks = dist.get_rank(), dist.get_world_size()
 gloo = dist.new_group(backend="gloo")
 
@@ -15,11 +15,13 @@ import hcomp  # noqa: E402
 import hcomp.torch  # noqa: E402
 
 floats = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-sizes = (0, 1, 1000, 70_001)  # the last is not short any more, and no whole number of blocks
+# the last one takes the path of long vectors, and does not fill its last block
+sizes = (0, 1, 1000, 70_001)
 
 
 def whole_numbers(values, dtype, of=None):
-    """0 to 6 times the rank's number from 1 on; divisible by 3. All sums are exact in all types."""
+    """0 to 6 times the rank's number, which counts from 1; divisible by 3. All results are exact in
+    all types."""
     number = (rank if of is None else of) + 1
     return (torch.arange(values) % 7 * number * 3 % 64).to(dtype)
 
@@ -50,7 +52,8 @@ def test_all_reduce_of_any_layout():
         y = y.contiguous()
         dist.all_reduce(y, group=gloo)
         alike(x.contiguous(), y)
-        assert x._base is None or x._base.sum() - x.sum() == rest  # what is between stays
+        # values between the views do not change
+        assert x._base is None or x._base.sum() - x.sum() == rest
 
 
 def test_nonfinite_values_are_summed_as_they_are():
@@ -139,7 +142,7 @@ def test_several_in_flight():
 
 
 def test_started_sums_have_the_bits_of_others():
-    """With some that are not started between them, in the order of the calls."""
+    """With some blocking calls among them, in the order of the calls."""
     if ranks == 1:
         return
     hcomp.torch.compress(None, "fp16", min_bytes=1000)
@@ -209,7 +212,7 @@ def test_subgroups():
 
 def test_compress():
     if ranks == 1:
-        return  # rules are for two ranks and more
+        return  # rules apply to two ranks and more
     generator = torch.Generator().manual_seed(7 + rank)
     gradient = torch.randn(100_000, generator=generator)
     exact = gradient.double()
@@ -221,10 +224,10 @@ def test_compress():
 
     backend = hcomp.torch.backend_of()
     error, sent = off(gradient.clone())
-    assert error < 1e-6 and sent == 0  # inside a host it passes through memory
+    assert error < 1e-6 and sent == 0  # inside a node it uses shared memory
     hcomp.torch.compress(None, "thc:bits=4,feedback=no", min_bytes=1000)
     error, sent = off(gradient.clone())
-    # a sum of 3 ranks of 4 bits each takes 6 of 32 bits, and headers
+    # a sum of 3 ranks of 4 bits each takes 6 of 32 bits, plus headers
     raw = 4 * gradient.numel() * 2 * (ranks - 1) / ranks
     assert 0 < error < 0.2 and 0 < sent < raw / 4, (error, sent, raw)
     small = torch.full((100,), 1 / 3)
@@ -258,7 +261,7 @@ def test_sizes_that_do_not_fit_are_refused():
 
 
 def trained(wrap, group, steps=6):
-    """The losses of a small model, whose second branch has no gradient in odd steps."""
+    """Returns the losses of a small model whose second branch has no gradient in odd steps."""
     torch.manual_seed(0)
     model = torch.nn.ModuleDict(
         {
@@ -296,7 +299,7 @@ def data_parallel(model, group):
 
 def test_ddp_has_the_losses_of_gloo():
     alike_within_rounding(trained(data_parallel, None), trained(data_parallel, gloo))
-    if ranks > 1:  # of two summands there is one order only: the same bits
+    if ranks > 1:  # two summands have only one order: the same bits
         pair, gloo_pair = dist.new_group([0, 1]), dist.new_group([0, 1], backend="gloo")
         if rank < 2:
             alike(trained(data_parallel, pair), trained(data_parallel, gloo_pair))

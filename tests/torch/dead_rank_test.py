@@ -1,4 +1,4 @@
-"""What the others hear when a rank dies, or does not come, within the time limit: of the back
+"""Errors on the other ranks when a rank dies, or does not join, within the timeout: of the back
 end, and of a hook of DistributedDataParallel.
 
 Ranks are plain processes: torchrun would end all of them.
@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import hcomp.torch
 
 ranks = 3
-limit = 10  # seconds; starting a rank on a busy machine takes some, too
+limit = 10  # seconds; includes the start of a rank on a busy machine
 processes = multiprocessing.get_context("fork")
 
 
@@ -53,14 +53,15 @@ def run(rank, file, sums, leave, answers):
     )
     begin = time.monotonic()
     try:
-        # rank 1 may leave before a sum is done on all; first DDP itself sums in full precision, too
+        # rank 1 may leave before a call is done on all ranks; DDP's first calls are uncompressed,
+        # too
         for step, _ in enumerate(sums()):
             begin = time.monotonic()
             if rank == 1 and step == 3:
                 leave()
     except Exception as error:
         answers.put((rank, type(error).__name__, str(error), time.monotonic() - begin))
-    dist.destroy_process_group()  # does not wait for ranks that are no more
+    dist.destroy_process_group()  # does not wait for ranks that have ended
 
 
 def dies():
@@ -86,7 +87,7 @@ for sums, leave in itertools.product((sums_of_the_back_end, sums_of_a_hook), (di
             for _ in range(ranks - 1):
                 rank, kind, said, seconds = answers.get(timeout=60)
                 print(f"rank {rank}, where rank 1 {leave.__name__}: {kind}: {said}", file=sys.stderr)
-                # what a hook throws DDP throws as a RuntimeError with its words
+                # DDP rethrows an exception of a hook as a RuntimeError with its text
                 is_ours = kind == "HcompError" or "HcompError: " in said
                 assert rank != 1 and is_ours and "rank 1" in said, (rank, kind, said)
                 assert seconds < limit + 5, seconds

@@ -1,4 +1,4 @@
-"""Training that outlives ranks. Ranks are plain processes, of which some are killed."""
+"""Elastic training. Ranks are plain processes; some are killed."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ from ranks import Ranks  # noqa: E402
 
 
 class Net(torch.nn.Module):
-    """A large matrix, small parameters, one without a gradient, one that is not trained, a buffer."""
+    """A large matrix, small parameters (one without gradient, one not trained), a buffer."""
 
     def __init__(self):
         super().__init__()
@@ -35,7 +35,7 @@ class Net(torch.nn.Module):
 
 
 def bits_of(state):
-    """All that is in a state, to be compared."""
+    """Returns the complete contents of a state, for comparison."""
     if isinstance(state, torch.Tensor):
         return str(state.dtype), state.reshape(-1).contiguous().view(torch.uint8).numpy().tobytes()
     if isinstance(state, dict):
@@ -46,12 +46,12 @@ def bits_of(state):
 
 
 def train(number, directory, newcomer):
-    """Until the newcomer has made 20 steps with the others."""
+    """Until the new rank has made 20 steps with the other ranks."""
     if number == newcomer:
         group = hcomp.ElasticGroup.join(directory, timeout=60)
     else:
         group = hcomp.ElasticGroup(directory, number, newcomer, timeout=60)
-    torch.manual_seed(number)  # rank 0 gives the others its parameters
+    torch.manual_seed(number)  # all ranks receive rank 0's parameters
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 7, 0.9)
@@ -83,7 +83,7 @@ def train(number, directory, newcomer):
             until = training.step + 20
     assert model.frozen.weight.equal(frozen)
     made = bits_of({**training.state_dict(), "weights": weights[-20:]})
-    # running means are of what a rank has seen itself
+    # running means depend on the data of each rank
     for name in ("norm.running_mean", "norm.running_var", "norm.num_batches_tracked"):
         del made["model"][name]
     lost = group.lost

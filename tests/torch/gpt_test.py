@@ -1,7 +1,7 @@
-"""The example that trains a GPT: it learns, and a run with a break is the run without one.
+"""The example that trains a GPT: the model learns, and a resumed run equals an uninterrupted one.
 
-Started by torchrun, on any number of ranks. All runs are made in these processes, because importing
-PyTorch takes longer than they do.
+Started by torchrun, on any number of ranks. All runs happen in these processes, because importing
+PyTorch takes longer than a run.
 """
 
 import json
@@ -26,7 +26,7 @@ folder = Path(names[0])
 
 
 def run(name, *arguments, interrupted=False):
-    """The history, without what differs from run to run."""
+    """Returns the history without entries that differ from run to run."""
     event = threading.Event()
     if interrupted and rank == 0:
         event.set()

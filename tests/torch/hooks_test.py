@@ -1,4 +1,4 @@
-"""Hooks of gradients on several ranks. Started by torchrun."""
+"""Gradient hooks on several ranks. Started by torchrun."""
 
 import copy
 import time
@@ -13,7 +13,7 @@ import hcomp.torch
 
 dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-is_old = torch.__version__ < "2"  # as Debian's: no FSDP2, no bfloat16 in DDP
+is_old = torch.__version__ < "2"  # Debian's version: no FSDP2, no bfloat16 in DDP
 
 
 class Net(torch.nn.Module):
@@ -33,7 +33,7 @@ class Net(torch.nn.Module):
 
 
 class Run:
-    """Training of a Net; bucket_cap_mb so small that every large matrix has a bucket of its own."""
+    """Trains a Net; with this bucket_cap_mb every large matrix has a bucket of its own."""
 
     def __init__(self, codec, bucket_cap_mb=0.02, static_graph=False, unused=False, group=None, **keys):
         self.model = Net()
@@ -82,7 +82,8 @@ class Run:
 
     def load(self, saved):
         self.model.load_state_dict(saved["model"])
-        self.optimizer.load_state_dict(copy.deepcopy(saved["optimizer"]))  # it works on what it gets
+        # the optimizer modifies the state that it gets
+        self.optimizer.load_state_dict(copy.deepcopy(saved["optimizer"]))
         self.state.load_state_dict(saved["hook"])
 
     def close(self):
@@ -102,7 +103,7 @@ def test_full_precision_has_the_losses_of_gloo():
         for codec in ("identity", "lossless_sparse"):
             found, expected = losses_of(codec, **keys), losses_of(None, **keys)
             assert torch.allclose(found, expected, rtol=1e-4), (keys, found, expected)
-    if ranks == 2:  # of two summands there is one order only
+    if ranks == 2:  # two summands have only one order
         alike(losses_of("identity"), losses_of(None))
 
 
@@ -144,7 +145,7 @@ def test_a_restart_goes_on_bit_for_bit_whatever_the_buckets():
         assert saved["hook"]["step"] == 4
         assert set(saved["hook"]["lost"]) == {"first.weight", "second.weight", "aside.weight"}
         run.close()
-        for cap in (0.02, 25):  # all in one bucket, too
+        for cap in (0.02, 25):  # 25: all parameters in one bucket
             run = Run(codec, bucket_cap_mb=cap)
             run.load(saved)
             alike(run.steps(4, 8), whole[4:])
@@ -186,7 +187,7 @@ def test_several_are_under_way_at_a_time():
             self.most = max(self.most, self._working)
 
         def _finished(self, *arguments):
-            time.sleep(0.1)  # long for these sums
+            time.sleep(0.1)  # longer than these calls take
             super()._finished(*arguments)
 
     for at_a_time in (1, 2):
@@ -199,10 +200,10 @@ def test_several_are_under_way_at_a_time():
 
 
 def test_at_a_time_is_the_same_on_all_ranks():
-    one = hcomp.torch.HookState(Net(), at_a_time=True)  # which is 1
+    one = hcomp.torch.HookState(Net(), at_a_time=True)  # True counts as 1
     one.close()
     raises("at_a_time is '2'; it is a whole", lambda: hcomp.torch.HookState(Net(), at_a_time="2"), TypeError)
-    # With 0 on some rank alone, too.
+    # Also with 0 on one rank only.
     different = [list(range(1, ranks + 1)), list(range(ranks))] if ranks > 1 else []
     for numbers in ([0] * ranks, *different):
         words = f"at_a_time is {numbers} on ranks 0 to {ranks - 1}; it is the same on all, 1 or more"
@@ -210,7 +211,7 @@ def test_at_a_time_is_the_same_on_all_ranks():
 
 
 def test_full_steps_give_what_was_lost():
-    """After a full step nothing is left, and the sum of all means is the exact one."""
+    """A full step leaves no residual, and the total of all means is exact."""
     run = Run("sign", full_every=4)
     run.steps(0, 3)
     assert all(lost.any() for lost in run.state.state_dict()["lost"].values())
@@ -225,7 +226,7 @@ def test_full_steps_give_what_was_lost():
 
 
 def test_another_number_of_ranks():
-    """Two ranks go on with the state of all: the mean of what was lost stays."""
+    """Two ranks resume from the state of all ranks: the mean of the residuals stays."""
     run = Run("sign")
     run.steps(0, 3)
     state = run.state.state_dict()
@@ -338,7 +339,8 @@ def same_on_all_ranks(x):
 
 
 class Sharded:
-    """Training under fully_shard: a matrix of whole blocks for 2 and 3 ranks, and what is none."""
+    """Training under fully_shard: a matrix of full blocks on 2 and 3 ranks, and parameters of
+    partial blocks."""
 
     def __init__(self, codec, **keys):
         from torch.distributed.fsdp import fully_shard
@@ -376,7 +378,7 @@ def test_shards():
         assert report.steps == 20 and report.bytes_sent > 0, report
         if codec == "identity":
             assert torch.allclose(losses, exact, rtol=1e-3), (losses, exact)
-        # parts of the second matrix and its bias are no whole blocks of signs
+        # shards of the second matrix and its bias are not full blocks of signs
         assert (report.values == 256 * 768) == (codec == "sign"), (codec, report)
         assert losses[-3:].mean() < losses[:3].mean(), (codec, losses)
         assert report.ratio > least, (codec, report)
@@ -434,18 +436,18 @@ def test_marsit():
     losses, _, report = trained_by_marsit(0, 60, period=20, warm_up=2)
     assert losses[-5:].mean() < 0.9 * losses[:5].mean(), losses
     assert report.steps == 60, report
-    # 2 + 3 of 60 rounds in full, otherwise a bit of 32 and headers
+    # 2 + 3 of 60 rounds uncompressed, otherwise one bit of 32 plus headers
     assert ranks == 1 or 6 < report.ratio < 12, report
     whole, _, _ = trained_by_marsit(0, 8, period=5)
     _, saved, _ = trained_by_marsit(0, 3, period=5)
     assert saved[1]["lost"]["update"].any()
     rest, after, _ = trained_by_marsit(3, 10, saved, period=5)
     alike(rest[:5], whole[3:])
-    assert not after[1]["lost"]["update"].any()  # the tenth round was a full one
+    assert not after[1]["lost"]["update"].any()  # the tenth round was uncompressed
 
 
 def test_marsit_loses_nothing():
-    """Models minus the mean of what is missing are those of exact means, as the paper has it."""
+    """Models minus the mean residual equal those of exact means, as in the paper."""
     model = torch.nn.Linear(50, 40, bias=False)
     torch.nn.init.zeros_(model.weight)
     together = hcomp.torch.Marsit(model.parameters(), torch.optim.SGD(model.parameters(), 1.0), period=0)

@@ -1,6 +1,6 @@
-"""Running the tests of a module that was started on every rank.
+"""Runs the tests of a module that was started on every rank.
 
-By torchrun, or where that is as broken as Debian 12's: python on_ranks.py RANKS MODULE.py
+By torchrun, or where torchrun is broken, as in Debian 12: python on_ranks.py RANKS MODULE.py
 """
 
 import os
@@ -27,7 +27,8 @@ def raises(words, function, kind=Exception):
 
 
 def run_tests(names, what):
-    """Those that begin with test_, or of them those that HCOMP_TEST_ONLY is part of."""
+    """Runs functions whose names begin with test_; with HCOMP_TEST_ONLY, those whose names contain
+    it."""
     rank = dist.get_rank()
     tests = [test for name, test in sorted(names.items()) if name.startswith("test_")]
     for test in tests:
@@ -42,7 +43,7 @@ def run_tests(names, what):
 
 
 def start(ranks, module):
-    """Ends with the first rank that fails. Gives the exit status."""
+    """Ends when the first rank fails. Returns the exit status."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     told = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
