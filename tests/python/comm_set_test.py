@@ -1,4 +1,4 @@
-"""hcomp.comm_set under a preloaded libhcomp_pmpi.so: what it does to mpi4py's own Allreduce."""
+"""hcomp.comm_set under a preloaded libhcomp_pmpi.so: its effect on mpi4py's own Allreduce."""
 
 import numpy as np
 from mpi4py import MPI
@@ -14,13 +14,13 @@ def sum_of(comm, x):
     return total
 
 
-x = np.full(100_000, 1 + 2.0**-20, dtype=np.float32)  # fp16 cannot tell it from 1
+x = np.full(100_000, 1 + 2.0**-20, dtype=np.float32)  # fp16 rounds it to 1
 exact = np.full_like(x, comm.size * x[0])
 assert np.array_equal(sum_of(comm, x), exact)
 
 hcomp.comm_set(comm, "float: fp16")
 assert np.array_equal(sum_of(comm, x), np.full_like(x, comm.size))
-assert np.array_equal(sum_of(MPI.COMM_WORLD, x), exact)  # others are as they were
+assert np.array_equal(sum_of(MPI.COMM_WORLD, x), exact)  # other communicators keep their settings
 copy = comm.Dup()
 assert np.array_equal(sum_of(copy, x), np.full_like(x, comm.size))
 

@@ -1,4 +1,4 @@
-"""hcomp.ElasticGroup: processes of which some are killed, and others come."""
+"""hcomp.ElasticGroup: processes that are killed, and processes that join."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ values = 3000
 
 
 def train(number, directory, until):
-    """Steps until `until` ranks, of whom one is new, have made twenty together."""
+    """Makes steps until `until` ranks, one of them new, have made twenty steps together."""
     is_new = number == 3
     if is_new:
         group = hcomp.ElasticGroup.join(directory)
@@ -234,7 +234,7 @@ def test_the_example_of_the_docstring():
 
         ranks = [start(number) for number in (0, 1, 2, 3, -1)]
         wait_until(Path(directory, "run", "generation0.members").exists, "all ranks are there")
-        time.sleep(0.5)  # connected, too
+        time.sleep(0.5)  # also connected
         ranks[2].kill()
         said = [one.communicate(timeout=60)[0] for one in ranks]
     words = re.compile(r"hcomp.ElasticGroup\(rank (.) of 4, called \d+\) lost \((.*)\) (\S+)\n")

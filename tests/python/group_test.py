@@ -1,4 +1,4 @@
-"""hcomp.Group without MPI: ranks are plain processes that find each other by a directory or a store."""
+"""hcomp.Group without MPI: ranks are plain processes that meet through a directory or a store."""
 
 import multiprocessing
 import os
@@ -18,13 +18,14 @@ processes = multiprocessing.get_context("fork")
 
 
 def on_ranks(function, *arguments, size=ranks, survivors=None):
-    """What function(rank, size, directory, ...) gives on each rank: a list, None of those that died."""
+    """Returns a list of the results of function(rank, size, directory, ...) per rank, None for
+    killed ranks."""
     answers = processes.Queue()
 
     def run(rank, directory):
         try:
             answers.put((rank, True, function(rank, size, directory, *arguments)))
-        except BaseException as error:  # to be told by whoever looks at the answers
+        except BaseException as error:  # reported by the process that reads the answers
             answers.put((rank, False, f"{type(error).__name__}: {error}"))
 
     with tempfile.TemporaryDirectory() as directory:
@@ -84,7 +85,7 @@ def test_sums():
 
 
 def integers(rank, size, directory):
-    """Sums that overflow, and what they sent, uncompressed and by a rule."""
+    """Returns overflowing results, and the bytes sent, uncompressed and by a rule."""
     made = []
     with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
         for rules in (None, "int32: lossless_integers min=0; int64: lossless_integers min=0"):
@@ -113,7 +114,7 @@ def test_integers_wrap_around_and_are_compressed_by_rules_for_them():
             mine = expected[rank * values : (rank + 1) * values]
             assert np.array_equal(x, expected) and np.array_equal(by_rule, expected)
             assert np.array_equal(part, mine) and np.array_equal(part_by_rule, mine)
-            # a ring sends 4/3 of the vector, of up to 9 bits a value
+            # a ring sends 4/3 of the vector, at most 9 bits per value
             assert 0 < sent < 3 * values * 4 / 3 * 10 / 8, sent
 
 
@@ -133,7 +134,7 @@ def test_no_mpi_is_loaded():
 
 
 def with_a_dead_rank(rank, size, directory, timeout, is_exact):
-    """is_exact: ranks wait for each other in memory that they share"""
+    """is_exact: ranks wait for each other in shared memory"""
     with hcomp.Group.from_directory(directory, rank, size, timeout=timeout) as group:
         with hcomp.Plan(group, values, np.float32, "identity") as total:
             begin = time.monotonic()
@@ -146,7 +147,7 @@ def with_a_dead_rank(rank, size, directory, timeout, is_exact):
                     total.all_reduce(drawn(rank))
 
             try:
-                while True:  # rank 1 may die before the first is done on all
+                while True:  # rank 1 may die before the first call is done on all ranks
                     call()
                     if rank == 1:
                         os.kill(os.getpid(), signal.SIGKILL)
@@ -162,7 +163,7 @@ def with_a_dead_rank(rank, size, directory, timeout, is_exact):
 
 
 def test_a_dead_rank_is_named_in_time():
-    # the second is named long before its time is up
+    # the second error comes long before the timeout
     for timeout, is_exact, words, later in (
         (5, False, "rank 1 failed", "can only be freed"),
         (20, True, "rank 1 failed", "rank 1 failed"),
@@ -213,7 +214,7 @@ def test_a_rank_that_does_not_come_is_an_error():
 
 
 class WaitingStore:
-    """As a torch.distributed.Store is: it waits in wait, and get does not."""
+    """Same interface as a torch.distributed.Store: wait blocks, and get does not."""
 
     def __init__(self, directory):
         self._inner = hcomp.DirectoryStore(directory)
@@ -241,7 +242,8 @@ def made_by_ranks_that_then_rest(rank, size, directory):
 
 
 def test_nobody_waits_for_ranks_that_rest():
-    # Four groups: without the thread that serves peers one of two waits until a rank's next call.
+    # Four groups: without the thread that serves peers, one of two ranks waits until its peer's
+    # next call.
     seconds = on_ranks(made_by_ranks_that_then_rest, size=4 * ranks)
     assert max(seconds) < 3, seconds
 
@@ -250,7 +252,8 @@ methods = ("thc bits=4", "fp16", "sign", "identity", "error_bounded 1e-3", "thc 
 
 
 def started(rank, size, directory, is_started):
-    """Several steps of several sums, and of the group's own, in the end with some that are not started."""
+    """Makes several steps of several plans and of the group's own calls, the last ones mixed with
+    blocking calls."""
     made, reports = [], []
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
         group.configure("float: fp16 min=8KiB")
@@ -312,7 +315,7 @@ def started_and_wrong(rank, size, directory):
                 except hcomp.HcompError as error:
                     said.append(str(error))
             if rank == 0:
-                time.sleep(0.5)  # others wait for it, and are interrupted
+                time.sleep(0.5)  # the other ranks wait for it, and are interrupted
             signal.signal(signal.SIGALRM, signal.default_int_handler)
             one = total.start_all_reduce(x)
             if rank > 0:
@@ -323,7 +326,7 @@ def started_and_wrong(rank, size, directory):
                 except KeyboardInterrupt:
                     said.append("interrupted")
             assert one.wait().weight == size
-            total.start_all_reduce(np.ones(10, np.float32))  # nobody waits for it
+            total.start_all_reduce(np.ones(10, np.float32))  # no wait follows
             last = total.start_all_reduce(x)
         assert last.test() and (x == size**3).all(), x
         assert last.wait().weight == size
@@ -486,7 +489,7 @@ def test_what_is_wrong_on_one_rank_fails_on_all_and_loses_nothing():
 
 def of_a_wrong_type(rank, size, directory):
     x = np.ones(999)
-    try:  # a rank that is still connecting hears of it there
+    try:  # a rank that is still connecting gets the error there
         with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
             group.types = {**group.types, "none": (9, 8)}
             group.all_reduce_at(x.ctypes.data, x.size, "none" if rank == 1 else "float64")

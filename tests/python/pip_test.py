@@ -1,4 +1,4 @@
-"""A wheel, and its installation into a new virtual environment, from what is built; then the tests of groups there.
+"""Builds a wheel, installs it into a new virtual environment, and runs the tests of groups there.
 
 pip_test.py <source> <build>; exit status 77: skipped, because pip cannot work here
 """
@@ -22,7 +22,7 @@ source, build = (Path(argument).resolve() for argument in sys.argv[1:])
 
 
 def run(*command, status=0, **variables):
-    """What it says."""
+    """Returns the output."""
     environment = {n: v for n, v in os.environ.items() if not n.startswith(("HCOMP_", "PYTHON"))}
     ran = subprocess.run(
         [str(word) for word in command],
@@ -37,7 +37,7 @@ def run(*command, status=0, **variables):
 
 
 with tempfile.TemporaryDirectory() as name:
-    # A checkout with nothing built in it: pip leaves its traces in it.
+    # A checkout without build results: pip writes into it.
     checkout = Path(name) / "checkout"
     ignored = shutil.ignore_patterns("build", "*.egg-info", "__pycache__")
     package = shutil.copytree(
@@ -57,7 +57,7 @@ with tempfile.TemporaryDirectory() as name:
     os.chdir(name)
     run(sys.executable, "-m", "venv", "--system-site-packages", "environment")
     python = Path(name) / "environment" / "bin" / "python"
-    # Nothing is fetched: what builds a wheel is the system's.
+    # Downloads nothing: the build tools are those of the system.
     offline = ("--no-index", "--no-build-isolation", "--no-deps")
     run(python, "-m", "pip", "wheel", *offline, "-w", "wheels", package, HCOMP_BUILD=str(build))
     (made,) = Path("wheels").iterdir()

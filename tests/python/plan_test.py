@@ -44,7 +44,7 @@ def test_means_and_any_shape():
     with hcomp.Plan(comm, x.size, x.dtype, "identity") as mean:
         mean.all_reduce(x, mean=True)
         assert (x == ranks * (ranks - 1) / 2).all()
-        mean.all_reduce(x)  # the mean is not for ever
+        mean.all_reduce(x)  # the option does not persist
         assert (x == ranks * ranks * (ranks - 1) / 2).all()
 
 
@@ -85,7 +85,7 @@ def test_a_run_goes_on_from_residual_and_draws_as_if_never_stopped():
         with hcomp.Plan(comm, values, np.float32, codec) as total:
             total.set_draws(5, 3)
             total.residual = lost
-            # other draws; signs are drawn where they are merged
+            # different draws; signs are drawn at merges
             is_drawn = ranks > 1 or codec.startswith("thc")
             assert np.array_equal(steps(total, 2, 3)[0], whole[2]) != is_drawn
 
@@ -128,14 +128,14 @@ def test_a_bound_is_kept():
     with hcomp.Plan(comm, values, x.dtype, "error_bounded 1e-3") as total:
         report = total.all_reduce(x)
     worst = np.abs(x - exact).max()
-    # half a unit in the last place of a float below 4 for the rounding of the sum
+    # half a unit in the last place of a float below 4, because the result is rounded
     assert worst <= 1e-3 + 2.4e-7 and report.error <= 1e-3, (worst, report)
     assert ranks == 1 or worst > 0
     assert len(set(comm.allgather(x.tobytes()))) == 1
 
 
 def test_training_methods_feed_back():
-    # Errors of T calls average to 1/sqrt(T) of one, a residual to 1/T of one.
+    # Errors of T calls average to 1/sqrt(T) of one error, a residual to 1/T of it.
     exact = sum(drawn(r).astype(float) for r in range(ranks))
 
     def error_of_mean(codec, calls=32):
@@ -201,7 +201,7 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
             raises(differ, "number of values", total.all_reduce, x)
         x[0] = np.nan if odd else 0
         raises(hcomp.HcompError.NONFINITE, "", total.all_reduce, x)
-        x[:] = 1  # the sum is as good as before
+        x[:] = 1  # the plan works as before
         total.all_reduce(x)
         assert (x == ranks).all()
 
@@ -216,7 +216,7 @@ def test_a_group_of_mpis_ranks():
 
 
 def error_without_mpi(script, library):
-    """What is said in a process of its own, which does not call MPI_Init."""
+    """Returns the output of a separate process, which does not call MPI_Init."""
     ours = ("OMPI_", "PMIX_", "PMI_", "HCOMP_")
     environment = {n: text for n, text in os.environ.items() if not n.startswith(ours)}
     if library:

@@ -1,4 +1,4 @@
-"""Processes that are ranks of a job, of which some are killed and others come."""
+"""Processes that are ranks of a job; some are killed, some join later."""
 
 import multiprocessing
 import os
@@ -19,7 +19,7 @@ def wait_until(happens, what, seconds=60):
 
 
 class Ranks:
-    """Each does function(number, directory, ...), in a directory of theirs alone."""
+    """Each process runs function(number, directory, ...), in a directory that only they use."""
 
     def __init__(self, function, *arguments):
         self._made = tempfile.TemporaryDirectory()
@@ -36,7 +36,7 @@ class Ranks:
             self._started[number].start()
 
     def kill_when(self, name, number):
-        """When a process has made a file of that name in the directory."""
+        """Waits until a process has made a file of that name in the directory."""
         wait_until((Path(self._made.name) / name).exists, f"a file {name}")
         os.kill(self._started[number].pid, signal.SIGKILL)
 
@@ -44,11 +44,11 @@ class Ranks:
         try:
             answer = self._function(number, self._made.name, *self._arguments)
             self._answers.put((number, True, answer))
-        except BaseException as error:  # to be told by whoever looks at the answers
+        except BaseException as error:  # reported by the process that reads the answers
             self._answers.put((number, False, f"{type(error).__name__}: {error}"))
 
     def results(self, count):
-        """By number."""
+        """Returns the answers by process number."""
         found = {}
         while len(found) < count:
             try:
@@ -60,8 +60,8 @@ class Ranks:
         return found
 
     def results_where_one_is_replaced(self):
-        """Of three processes number 1 is killed once there is a file `five`; then number 3 comes, once
-        there is a file `two`: those who are left have summed without it."""
+        """Kills process 1 of three when a file `five` exists. Then starts process 3 when a file
+        `two` exists: the remaining processes have made a call without process 1."""
         self.start(0, 1, 2)
         self.kill_when("five", 1)
         wait_until((Path(self._made.name) / "two").exists, "a file two")
