@@ -1,9 +1,9 @@
-"""Runs mpi4py's own tests and writes down how each of them ended, rank by rank.
+"""Runs mpi4py's own tests and records the outcome of each test on each rank.
 
     mpirun -n RANKS python3 record.py SUITE RESULTS [argument of runtests.py]...
 
-SUITE is the folder that has runtests.py. Rank r writes RESULTS.r: a line "test outcome" per test,
-also of the one it was in when it came to a sudden end. Exits 0 whatever the outcomes are.
+SUITE is the folder of runtests.py. Rank r writes RESULTS.r: a line "test outcome" per test, also
+for a test during which the rank crashed. Exits 0 for any outcomes.
 """
 
 import os
@@ -15,7 +15,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, suite)
 import runtests  # noqa: E402
 
-# The file is opened before MPI starts, when only the launcher's variables know the rank.
+# The file is opened before MPI starts. Until then only the launcher's variables contain the rank.
 rank = os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ.get("PMI_RANK") or "0"
 out = open(f"{results}.{rank}", "w", buffering=1)
 
@@ -50,7 +50,7 @@ class Recorder(unittest.TextTestResult):
     def _note(self, test, problem):
         if isinstance(test, unittest.TestCase):
             self._problem = problem
-        else:  # of a whole class or module
+        else:  # an outcome of a whole class or module
             out.write(f"{test.id()} {problem}\n")
 
 

@@ -1,29 +1,31 @@
 #!/usr/bin/env bash
-# mpi4py's own tests with the drop-in library preloaded must end as they do without it, test by test.
+# Checks that mpi4py's own tests end alike with and without the preloaded drop-in library.
 #
 #   tests/mpi4py/run.sh [-n "RANKS..."] [-m "MODES..."] BUILD [argument of runtests.py]...
 #
-# BUILD is a build folder with plugins for Open MPI, which Debian's mpi4py is for. RANKS are
-# "1 2 3 4" if not given, MODES "off lossless bounded":
+# BUILD is a build folder with plugins for Open MPI, the MPI of Debian's mpi4py. The default of
+# RANKS is "1 2 3 4", that of MODES "off lossless bounded":
 #
-#   off       preloaded, nothing asked for
+#   off       preloaded, without settings
 #   lossless  HCOMP_CONFIG="all: lossless_sparse min=0"
 #   bounded   HCOMP_CONFIG="float: error_bounded 1e-12 min=0"
 #
-# The tests are those of the installed version's source: $MPI4PY_SOURCE if set (an unpacked source
-# folder), else a copy kept in BUILD/tests/mpi4py, which is fetched with pip or apt-get the first
-# time. By default test_spawn is left out: on 2 processors and more than 1 rank Open MPI 4.1 hangs in
-# it, without the library too. "-i spawn" after BUILD runs it alone, "-e ''" everything.
+# The tests come from the source of the installed version: from $MPI4PY_SOURCE if set (an unpacked
+# source folder), otherwise from a copy in BUILD/tests/mpi4py. The first run downloads this copy
+# with pip or apt-get. The default leaves out test_spawn: with 2 processors and more than 1 rank,
+# Open MPI 4.1 hangs in it, also without the library. "-i spawn" after BUILD runs only this test,
+# "-e ''" all tests.
 #
-# HCOMP_OFFLINE=1 fetches nothing; a run may take HCOMP_MPI4PY_SECONDS, 600 if not set.
+# HCOMP_OFFLINE=1 downloads nothing. HCOMP_MPI4PY_SECONDS limits a run, default 600.
 #
-# Prints how many tests passed, were skipped and failed on how many ranks. Exits 0 if no test ended in
-# another way on any rank, 1 if one did, 77 if the tests cannot be had; 2 for wrong arguments.
+# Prints the numbers of tests that passed, were skipped and failed, per number of ranks. Exits 0 if
+# every test ended alike on every rank, 1 if one did not, 77 without the tests, 2 for wrong
+# arguments.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-/usr/bin/python3}
-seconds=${HCOMP_MPI4PY_SECONDS:-600}  # for one run
+seconds=${HCOMP_MPI4PY_SECONDS:-600}  # per run
 ranks="1 2 3 4"
 modes="off lossless bounded"
 usage() { sed -n '4s/^# *//p' "$0" >&2; exit 2; }
@@ -51,7 +53,7 @@ version=$("$python" -c 'import numpy, mpi4py; print(mpi4py.__version__)' 2>/dev/
   exit 77
 }
 
-# ---- The tests -----------------------------------------------------------------------------------
+# ---- Tests ---------------------------------------------------------------------------------------
 work=$build/tests/mpi4py
 mkdir -p "$work"
 fetch() {
@@ -77,14 +79,15 @@ if [[ ! -e $source/test/runtests.py ]]; then
   exit 77
 fi
 
-# ---- The runs ------------------------------------------------------------------------------------
+# ---- Runs ----------------------------------------------------------------------------------------
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
 export PYTHONDONTWRITEBYTECODE=1
 results=$(mktemp -d "$work/results.XXXXXX")
 trap 'rm -rf "$results"' EXIT
 
-# run <mode> <ranks>: leaves $results/<mode>.<ranks>, one line "rank test outcome" per test and rank.
+# run <mode> <ranks>: writes $results/<mode>.<ranks>, one line "rank test outcome" per test and
+# rank.
 run() {
   local mode=$1 n=$2 options=() status=0
   local file=$results/$mode.$n
@@ -109,7 +112,7 @@ run() {
   fi
 }
 count() { awk -v outcome="$2" '$3 ~ outcome { ++n } END { print n + 0 }' "$1"; }
-taken() {  # calls on all ranks that were summed by hcomp
+taken() {  # calls on all ranks that hcomp handled
   [[ -e $1 ]] || { echo -; return; }
   "$python" -c 'import json, sys
 print(sum(s["calls"] for s in json.load(open(sys.argv[1]))["sites"] if s["strategy"] != "MPI"))' "$1"
