@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# add_inputs.sh ARCHIVE FILE...: adds inputs to ARCHIVE (<name>.tar.xz) under the names of their files;
-# libFuzzer names a file after its contents. Makes ARCHIVE where it does not exist. The same inputs give the
-# same bytes in any order.
+# add_inputs.sh ARCHIVE FILE...: adds inputs to ARCHIVE (<name>.tar.xz) under the names of their
+# files. libFuzzer names a file after its contents. Creates ARCHIVE if it does not exist. The same
+# inputs in any order give the same bytes.
 set -euo pipefail
 
 if [[ $# -lt 2 || $1 != *.tar.xz ]]; then

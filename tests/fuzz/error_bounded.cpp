@@ -1,9 +1,9 @@
-/// @file
-/// Whatever bytes come, error_bounded answers with wire_error or a vector, the same with all
-/// instruction sets; and whatever floats are added, the bound holds.
+/// @file For any bytes, error_bounded throws wire_error or returns a vector, the same with all
+///   instruction sets. For any floats, the bound holds.
 ///
-/// The first byte of an input says what the others are: a code, or floats of two ranks, whose
-/// codes are added and then damaged in a few places, which passes more checks than random bytes.
+/// The first byte of an input selects the meaning of the remaining bytes. They are an encoded
+/// vector, or floats of two ranks. The test encodes, merges and then damages these floats in a few
+/// places, which passes more checks than random bytes.
 
 #include <cmath>
 #include <cstddef>
@@ -20,7 +20,7 @@ using hcomp::error_bounded;
 using hcomp::error_bounded_options;
 using hcomp::simd_level;
 
-/// The same codec with and without vectors.
+/// The same codec with and without SIMD.
 struct codecs {
   error_bounded<> codec, reference;
 
@@ -28,11 +28,11 @@ struct codecs {
       : codec(options, level), reference(options, simd_level::baseline) {}
 };
 
-/// So many values have a byte for each 32 of them.
+/// True if `in` has a byte for every 32 values.
 bool may_have(input in, std::size_t values) { return values / 32 <= in.size(); }
 
-/// The code that add(codec, out) makes of `values` values, the same with both; none if both
-/// refuse.
+/// Returns the encoded vector that add(codec, out) makes of `values` values, equal with both
+/// codecs; nothing if both refuse.
 template <class Add>
 std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add) {
   auto const one = [&](error_bounded<> const& codec) -> std::optional<bytes> {
@@ -51,11 +51,11 @@ std::optional<bytes> sum_of(codecs const& by, std::size_t values, Add const& add
 std::optional<bytes> merged(codecs const& by, input a, input b) {
   std::size_t values = 0;
   if (!refuses([&] { values = error_bounded<>::peek(a).values; }) && !may_have(a, values))
-    values = 0;  // merge finds out before it writes
+    values = 0;  // merge detects the error before it writes
   return sum_of(by, values,
                 [&](error_bounded<> const& codec, bytes& out) { return codec.merge(a, b, out); });
 }
-/// Of any two codes, sound or not.
+/// Merges any two encoded vectors, valid or damaged.
 std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   auto const sum = merged(by, a, b);
   require(sum == merged(by, b, a), "the order makes no difference");
@@ -66,7 +66,7 @@ std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
   return sum;
 }
 
-/// What is to hold for any values; returns their code.
+/// Checks the properties of any values; returns the encoded vector.
 bytes values(codecs const& by, floats const& x) {
   bytes code = encoded(by.codec, x);
   require(code == encoded(by.reference, x), "all instruction sets encode alike");
@@ -134,14 +134,14 @@ void code(input in, simd_level level) {
   require(same(sums, expected), "decode_add adds what decode gives");
   auto const next = sum_of(by, n, hop);
   auto const sum = merged_both_ways(by, in, encoded(by.codec, ones));
-  // Of damaged codes, one may refuse a sum beyond its ranks that the other takes; and not the
-  // same bytes come, where they have a -0, which nothing writes.
+  // With damaged input, one codec may refuse a merge beyond its ranks that the other accepts. The
+  // bytes may also differ for a -0, which no encoder writes.
   if (next && sum)
     require(same(decoded(by.codec, *next, n), decoded(by.codec, *sum, n)), "a hop adds as merge");
   values(by, x);
 }
 
-/// The same values by the finer codec, whose codes are damaged, too.
+/// The same values with the fallback codec, whose encoded vectors are damaged, too.
 void fallback(error_bounded_options const& options, floats const& x, floats const& y,
               damage const& to_a, damage const& to_b) {
   hcomp::error_bounded_fallback const codec(options);
@@ -168,7 +168,8 @@ void fallback(error_bounded_options const& options, floats const& x, floats cons
       require(same(z, floats(x.size(), 5.0f)), "a damaged code changes nothing");
     bytes both;
     if (!refuses([&] { both = sum_of(sum, one); })) codec.check(both, x.size());
-    // Otherwise both headers may have another number of values, for which `both` has no capacity.
+    // Otherwise both headers may contain another number of values, for which `both` has no
+    // capacity.
     if (refuses([&] { codec.check(all[1], x.size()); })) continue;
     if (!refuses([&] { both = sum_of(all[0], all[1]); })) codec.check(both, x.size());
   }

@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// What the fuzzers of codes share: the input taken apart, and what is required of decoders.
+/// @file Shared code of the fuzzers of codecs: splits the input, and checks decoders.
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +24,7 @@ inline void require(bool condition, char const* what) {
   std::fprintf(stderr, "not so: %s\n", what);
   std::abort();
 }
-/// Also -0 and 0, and NaNs, are told apart.
+/// Compares bits: distinguishes -0 from 0, and NaNs from each other.
 inline bool same(floats const& a, floats const& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
@@ -39,7 +38,7 @@ template <class F> bool refuses(F const& f) {
   }
 }
 
-/// The first bytes, cut off; missing ones are 0.
+/// Removes and returns a T from the start; missing bytes are 0.
 template <class T> T take(input& in) {
   std::byte all[sizeof(T)] = {};
   std::size_t const count = std::min(sizeof(T), in.size());
@@ -47,7 +46,7 @@ template <class T> T take(input& in) {
   in = in.subspan(count);
   return hcomp::load<T>(all);
 }
-/// All that is left, without what is no whole float.
+/// The remaining bytes as floats, without an incomplete one.
 inline floats take_floats(input& in) {
   floats x(in.size() / sizeof(float));
   if (!x.empty()) std::memcpy(x.data(), in.data(), x.size() * sizeof(float));
@@ -58,7 +57,7 @@ inline hcomp::simd_level level_of(unsigned number) {
   return std::min(static_cast<hcomp::simd_level>(number % 3), hcomp::best_simd_level());
 }
 
-/// A few bytes that become others.
+/// Replaces a few bytes.
 class damage {
  public:
   explicit damage(input& in) {
@@ -76,11 +75,12 @@ class damage {
   change changes_[3];
 };
 
-/// put(out) writes into `room` bytes and returns how many it took.
+/// put(out) writes into `room` bytes and returns the number of bytes written.
 template <class Put> bytes written(std::size_t room, Put const& put) {
   bytes out(room);
   out.resize(put(out));
-  return {out.begin(), out.end()};  // no room behind it that could be read unnoticed
+  // without spare capacity, so that sanitizers detect reads beyond the end
+  return {out.begin(), out.end()};
 }
 template <class Codec> bytes encoded(Codec const& codec, floats const& x) {
   return written(codec.capacity(x.size()), [&](bytes& out) { return codec.encode(x, out); });

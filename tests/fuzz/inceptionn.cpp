@@ -1,9 +1,9 @@
-/// @file
-/// Whatever bytes come, INCEPTIONN's decoders answer with wire_error or a vector, the same with all
-/// instruction sets, which can be added, encoded and decoded again.
+/// @file For any bytes, INCEPTIONN's decoders throw wire_error or return a vector, the same with
+///   all instruction sets. The vector can be added, encoded and decoded again.
 ///
-/// The first byte of an input says what the others are: a code, bursts, or floats whose code is
-/// damaged in a few places, which passes more checks than random bytes do.
+/// The first byte of an input selects the meaning of the remaining bytes: an encoded vector,
+/// bursts, or floats. The test encodes these floats and damages the result in a few places, which
+/// passes more checks than random bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +20,7 @@ using hcomp::inceptionn_bursts;
 using hcomp::inceptionn_options;
 using hcomp::simd_level;
 
-/// What is to hold for any values.
+/// Checks the properties of any values.
 void values(inceptionn const& codec, inceptionn const& reference, floats const& x) {
   bytes const code = encoded(codec, x);
   require(code == encoded(reference, x), "all instruction sets encode alike");
@@ -45,7 +45,7 @@ void code(input in, simd_level level) {
   inceptionn const codec(info.options, level);
   inceptionn const reference(info.options, simd_level::baseline);
   std::size_t const n = info.values;
-  if (n > 4 * in.size()) {  // so many tags there are not
+  if (n > 4 * in.size()) {  // the input cannot contain n tags
     require(refuses([&] { codec.check(in, n); }), "codes have a tag for every value");
     return;
   }
