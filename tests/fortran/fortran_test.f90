@@ -33,7 +33,7 @@ contains
     print '(a, i0, 5a)', "rank ", rank, ": ", what, "; the last error was '", hcomp_last_error(), "'"
   end subroutine check
 
-  !> Whole numbers: their sums are exact in any order.
+  !> Whole numbers: results are exact in any order of additions.
   subroutine sums_are_exact()
     type(hcomp_plan) :: sum
     type(hcomp_report) :: report
@@ -99,13 +99,14 @@ contains
     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, n, kind(x), "error_bounded bound=1e-3")
     call hcomp_all_reduce(sum, x)
     worst = maxval(abs(x - exact))
-    ! half a unit in the last place of a float below 4 for the rounding of the sum
+    ! half a unit in the last place of a float below 4, because the result is rounded
     call check(worst <= real(1e-3, real64) + 2.4e-7_real64, "the bound is not kept")
     call check(ranks == 1 .or. worst > 0, "nothing was lost: is it compressed at all?")
     call hcomp_plan_free(sum)
   end subroutine a_bound_is_kept
 
-  !> With the residual and the draws of a checkpoint the third sum is that of a run without a break.
+  !> With the residual and the draws of a checkpoint, the third result equals that of an
+  !> uninterrupted run.
   subroutine a_restart_goes_on()
     type(hcomp_plan) :: sum
     real(real32) :: x(n), whole(n, 3), kept(50, n / 50)
