@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The modulefile: an installation is found after `module load`, and nothing is left of it after `module unload`.
+# Tests the modulefile: `module load` makes an installation available, and `module unload` leaves
+# nothing of it in the environment.
 #
 #   module.sh MODULECMD PREFIX VERSION
 set -euo pipefail
@@ -14,7 +15,7 @@ is() { [[ ${!1-} == "$2" ]] || fail "$1 is '${!1-}', not '$2'"; }
 
 unset CMAKE_PREFIX_PATH PKG_CONFIG_PATH PYTHONPATH LOADEDMODULES _LMFILES_
 export MODULEPATH=$prefix/share/modulefiles
-path=$(getconf PATH)  # with nothing twice, which Lmod would take out
+path=$(getconf PATH)  # without duplicates, which Lmod would remove
 export PATH=$path
 module load "hcomp/$version"
 is PATH "$prefix/bin:$path"

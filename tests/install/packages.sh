@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Debian packages of a build, installed on a root of their own, used there, and removed without a trace.
+# Installs Debian packages of a build on a separate root, uses them there, and removes them without
+# a trace.
 #
 #   packages.sh SOURCE BUILD WORK [PROGRAM]
 #
-# PROGRAM sums by Open MPI and knows nothing of hcomp (tests/pmpi). The root is this machine's, and what is
-# written to it is in memory and gone in the end; it needs root and mount namespaces, or is skipped.
+# PROGRAM all-reduces with Open MPI and does not use hcomp (tests/pmpi). The root is a copy of this
+# machine's: changes are in memory and vanish at the end. Skipped without root rights and mount
+# namespaces.
 set -euo pipefail
 
 if [[ ${1-} == --inside ]]; then

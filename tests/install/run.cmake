@@ -17,7 +17,7 @@ endfunction()
 # Configures the consumer with the given arguments, builds and runs it.
 function(build_consumer)
   file(REMOVE_RECURSE ${build})
-  # That hcomp is found and linked does not depend on how well it is compiled.
+  # Optimization does not affect whether hcomp is found and linked.
   run(${CMAKE_COMMAND} -S ${consumer} -B ${build} -G ${GENERATOR} -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_CXX_COMPILER=${COMPILER} -DCOMPONENT=${COMPONENT} ${ARGN})
   run(${CMAKE_COMMAND} --build ${build})
@@ -39,7 +39,7 @@ elseif(WAY STREQUAL "find_package")
 elseif(WAY STREQUAL "add_subdirectory")
   build_consumer(-DWAY=${WAY} -DHCOMP_SOURCE=${SOURCE})
 elseif(WAY STREQUAL "FetchContent")
-  # What is committed, in a build that has seen nothing else.
+  # The committed files, in a build without other files.
   run(git -C ${SOURCE} rev-parse HEAD)
   string(STRIP "${output}" commit)
   build_consumer(-DWAY=${WAY} -DHCOMP_SOURCE=${SOURCE} -DCOMMIT=${commit})
@@ -58,7 +58,8 @@ elseif(WAY STREQUAL "pkg_config")
   run(${COMPILE} -o ${build}/consumer ${flags} WORKING_DIRECTORY ${consumer})
   run_consumer("hcomp ${VERSION}${PRINTED}")
 elseif(WAY STREQUAL "spack_recipe")
-  # Not run by Spack: this sees that it is Python, and that options have the names that CMake knows.
+  # Spack does not run here. Checks that the file is valid Python, and that its options are CMake
+  # options.
   set(recipe ${SOURCE}/cmake/spack_repo/hcomp/packages/hcomp/package.py)
   run(python3 -c "import ast, sys; ast.parse(open(sys.argv[1]).read())" ${recipe})
   file(READ ${recipe} text)

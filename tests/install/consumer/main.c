@@ -1,4 +1,4 @@
-/* A small program in C, by pkg-config: -DHEADER=<hcomp/hcomp.h>, or <hcomp/group.h>. */
+/* A small C program, by pkg-config: -DHEADER=<hcomp/hcomp.h>, or <hcomp/group.h>. */
 #include HEADER
 #include <stdio.h>
 

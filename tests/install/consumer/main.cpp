@@ -29,7 +29,7 @@ int main() {
 #elif defined(WITH_UCX)
   if (ucp_get_version_string()[0] == '\0') return 1;
 #elif defined(WITH_COMPILED)
-  // the table and the engine are in the library alone
+  // the table and the engine are in the compiled library only
   hcomp::in_process_world world(1);
   hcomp::in_process transport(world, 0);
   hcomp::host_executor executor;
