@@ -1,5 +1,5 @@
-# cmake -D PAGE=<file> -D INFO=<hcomp-info> -P check_codecs.cmake: the table of codecs on the page is the output
-# of `hcomp-info --codecs`.
+# cmake -D PAGE=<file> -D INFO=<hcomp-info> -P check_codecs.cmake: the table of codecs on the page
+# equals the output of `hcomp-info --codecs`.
 cmake_minimum_required(VERSION 3.25)
 
 set(ENV{HCOMP_CODECS})

@@ -1,16 +1,17 @@
-# cmake -D ROOT=<source> -P check_pages.cmake: what README.md, CONTRIBUTING.md, SECURITY.md and the pages
-# beside the code show is there.
+# cmake -D ROOT=<source> -P check_pages.cmake: checks quotes and links of README.md,
+# CONTRIBUTING.md, SECURITY.md and the pages next to the code.
 #
-# A quote is a fenced block behind a line `<!-- from <file> -->`; its lines must stand in the file in one
-# run. Links to files and to headings of pages must lead somewhere, and scripts that are named must exist.
-# README.md has at most 120 lines. No page has a heading twice, as pages have whose parts stand there twice.
+# A quote is a fenced block after a line `<!-- from <file> -->`; the file must contain its lines in
+# one piece. Targets of links, headings of pages included, and named scripts must exist. README.md
+# has at most 120 lines. No page has the same heading twice, which happens when a part of a page is
+# duplicated.
 cmake_minimum_required(VERSION 3.25)
 
 set(most_lines 120)
 set(quotes 0)
 set(links 0)
 
-# CMake splits lists at semicolons and minds brackets; neither may touch the text.
+# CMake splits lists at semicolons and treats brackets specially: neither may alter the text.
 function(read_text variable file)
   file(READ "${file}" text)
   string(REPLACE ";" "<semicolon>" text "${text}")

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
-# first_steps.sh STEP SOURCE BINARY WORK: the commands of README.md and other pages, as they stand there.
+# first_steps.sh STEP SOURCE BINARY WORK: runs the commands of README.md and other pages, as printed
+# there.
 #
-# A step takes blocks of commands out of the pages and runs them with bash in a fresh copy of SOURCE, which
-# has no build folder. `cmake -B build` and all that comes after it is what the page says. Commands that build
-# for minutes are not: where a page says `cmake --preset release && cmake --build build --target X`, a script
-# in front of CMake checks that there is such a preset and such a target, and `build` is BINARY, where the
-# tests have built. cmake/setup.sh does nothing. A program of the reader's is one of ours, called
-# your_program. Exit status 77: it cannot run here.
+# A step extracts blocks of commands from the pages and runs them with bash in a fresh copy of
+# SOURCE, which has no build folder. It runs `cmake -B build` and all later commands as on the page,
+# but no command that builds for minutes.
 #
-# From the environment: CXX; MPIEXEC_openmpi, MPIEXEC_mpich; MPI4PY_PYTHON, an interpreter with mpi4py.
+# For a line `cmake --preset release && cmake --build build --target X` on a page, a script in place
+# of CMake checks that the preset and the target exist. `build` is then BINARY, where the tests were
+# built. cmake/setup.sh does nothing. For a program of the reader, called your_program, the step
+# uses one of ours. Exit status 77: the step cannot run here.
+#
+# From the environment: CXX; MPIEXEC_openmpi, MPIEXEC_mpich; MPI4PY_PYTHON, an interpreter with
+# mpi4py.
 set -euo pipefail
 
 step=$1 source=$2 binary=$3 work=$4/$1
@@ -24,7 +28,7 @@ skip() {
   exit 77
 }
 
-# block PAGE LANGUAGE TEXT: the only fenced block of PAGE in LANGUAGE that has TEXT in it.
+# block PAGE LANGUAGE TEXT: the only fenced block of PAGE in LANGUAGE that contains TEXT.
 block() {
   awk -v language="$2" -v text="$3" '
     $0 == "```" && inside { if (index(block, text)) { found++; last = block }; inside = 0; next }
@@ -35,7 +39,7 @@ block() {
   ' "$source/$1" || fail "$1 should have one block in $2 with '$3'"
 }
 
-# A fresh copy of what is in version control; and what stands in front of programs.
+# A fresh copy of the files in version control, and a folder of scripts that replace programs.
 prepare() {
   rm -rf "$work"
   mkdir -p "$tree" "$bin" "$HOME"
@@ -51,10 +55,10 @@ script() {  # NAME BODY
   chmod +x "$bin/$1"
 }
 
-# `build` is what the tests have built, and CMake only looks whether commands fit it.
+# `build` is the build of the tests, and CMake only checks whether commands fit it.
 use_what_is_built() {
   ln -s "$binary" build
-  trap 'rm -f "$tree/build"' EXIT  # no circle is left for others who walk through the folders
+  trap 'rm -f "$tree/build"' EXIT  # leaves no cyclic link for programs that walk the folders
   printf '#!/bin/sh\n' >cmake/setup.sh
   cat >"$bin/cmake" <<EOF
 #!/usr/bin/env bash
@@ -73,7 +77,7 @@ EOF
   chmod +x "$bin/cmake"
 }
 
-# Ranks may be more than there are cores, and root.
+# Allows more ranks than cores, and root.
 use_mpi() {  # MPI NAME
   local launcher=MPIEXEC_$1
   [[ -n ${!launcher:-} ]] || skip "there is no $1"
@@ -91,7 +95,7 @@ use_mpicxx() {  # MPI
   script mpicxx "exec $compiler \"\$@\""
 }
 
-follow() {  # COMMANDS: and show them
+follow() {  # COMMANDS: prints and runs them
   sed 's/^/$ /' <<<"$1"
   bash -euo pipefail -c "$1" 2>&1 | tee "$work/output"
 }
@@ -100,7 +104,7 @@ expect() {
 }
 
 install_headers() {
-  # A machine with a compiler and Ninja alone: no package but threads is found, and no make.
+  # A machine with only a compiler and Ninja: finds no package but threads, and no make.
   script make 'echo "make is not installed" >&2; exit 1'
   {
     echo 'foreach(package doctest benchmark nlohmann_json fmt CLI11 MPI PkgConfig ucx CUDAToolkit Eigen3 ZLIB)'
@@ -112,9 +116,9 @@ install_headers() {
 }
 
 case $step in
-  every_block)  # Nothing that a reader might type is left out without a reason.
+  every_block)  # No command that a reader may type is left out without a reason.
     known=(
-      'examples/run.sh'                      # what it and tests/run.sh do has tests of its own
+      'examples/run.sh'                      # other tests cover it and tests/run.sh
       'tests/lab/lab.sh with --hosts'        # minutes; step perf takes its options
       'examples/small/all_reduce.cpp' 'LD_PRELOAD=' 'torchrun' 'cmake --install'
     )
@@ -211,7 +215,7 @@ case $step in
     use_mpi "$MPI4PY_MPI" mpirun
     { block plugins/python/README.md python 'import hcomp, numpy' && echo 'assert "/home/" in hcomp.library_path(), hcomp.library_path()'; } >your_program.py
     script python3 "exec $MPI4PY_PYTHON \"\$@\""
-    # Nothing is fetched: what builds a wheel is the system's.
+    # Downloads nothing: the build tools are those of the system.
     export PIP_NO_INDEX=1 PIP_NO_BUILD_ISOLATION=0 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
     follow "$(block plugins/python/README.md sh 'pip install plugins/python')"
     follow '~/python/bin/python -c "import hcomp; print(hcomp.__version__)"'
@@ -226,7 +230,7 @@ case $step in
     expect '^sign '
     ;;
 
-  perf)  # Options of the table's command, with small vectors and links of this machine.
+  perf)  # The options of the table's command, with small vectors and links of this machine.
     [[ -x $binary/examples/perf/hcomp_perf ]] || skip "hcomp_perf is not built"
     prepare
     use_what_is_built
@@ -243,7 +247,8 @@ case $step in
   torch)
     [[ -n ${TORCH_PYTHON:-} ]] || skip "there is no PyTorch in build/torch, or no libhcomp_ucx.so"
     prepare
-    script pip '[ "$1" = install ] && [ -f "$4/pyproject.toml" ]'  # pip install torch numpy ./plugins/python
+    # pip install torch numpy ./plugins/python
+    script pip '[ "$1" = install ] && [ -f "$4/pyproject.toml" ]'
     script torchrun "exec $TORCH_PYTHON -m torch.distributed.run \"\$@\""
     export PYTHONPATH=$tree/plugins/python HCOMP_GROUP_LIBRARY=$GROUP_LIBRARY OMP_NUM_THREADS=1
     block README.md python 'import torch' >your_program.py

@@ -1,5 +1,4 @@
-/// @file
-/// An MPI program that knows nothing of hcomp: means of 2 MiB of floats.
+/// @file An MPI program that does not use hcomp: means of 2 MiB of floats.
 
 #include <mpi.h>
 
