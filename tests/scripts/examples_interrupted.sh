@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # examples_interrupted.sh SIGNAL STATUS
 #
-# examples/run.sh with scripts in place of CMake, mpirun and plot.py. It draws what train has written: at
-# its end, also where that is a failure, and after an interruption; but not what an earlier run has left.
+# Runs examples/run.sh with scripts in place of CMake, mpirun and plot.py. examples/run.sh must plot
+# the output of train at its end, also after a failure or an interruption, but not the output of an
+# earlier run.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 clone=$(mktemp -d)
@@ -18,7 +19,7 @@ cat >"$clone/bin/cmake" <<CMAKE
 #!/bin/sh
 echo "MPIEXEC_EXECUTABLE:FILEPATH=$clone/bin/mpirun" >"$clone/build-main/CMakeCache.txt"
 CMAKE
-# By its last argument it ends, fails, writes nothing, or waits to be told to end.
+# Its last argument selects: it succeeds, fails, writes nothing, or waits for a signal.
 cat >"$clone/bin/mpirun" <<'MPIRUN'
 #!/usr/bin/env bash
 [[ $4 == --json ]] || exit 2

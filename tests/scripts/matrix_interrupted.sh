@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # matrix_interrupted.sh SIGNAL STATUS
 #
-# tests/lab/matrix.sh with scripts in place of the lab, CMake, hcomp_perf and plot.py: interrupted on the
-# second network it removes the lab, and reports on what was measured on both. The lab's own tests
-# interrupt the lab.
+# Runs tests/lab/matrix.sh with scripts in place of the lab, CMake, hcomp_perf and plot.py.
+# Interrupted on the second network, it must remove the lab and report the measurements of both
+# networks. The lab's own tests interrupt the lab.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 clone=$(mktemp -d)
@@ -19,7 +19,7 @@ echo "\$1" >>"$clone/lab"
 [[ \$1 != run ]] || exec "\${@:5}"
 LAB
 echo '#!/bin/sh' >"$clone/bin/cmake"
-# On the first network it ends; on the second it writes what it has when it is told to end.
+# Succeeds on the first network. On the second network it writes its results when it gets a signal.
 cat >"$clone/build/examples/perf/hcomp_perf" <<PERF
 #!/usr/bin/env bash
 file=\${*: -1}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run_interrupted.sh SIGNAL STATUS
 #
-# tests/run.sh in a clone of next to nothing: interrupted while it builds, and while it tests. It has
-# help without doing anything.
+# Interrupts tests/run.sh, in a nearly empty clone, while it builds and while it tests. Its help
+# must have no side effects.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 clone=$(mktemp -d)
