@@ -1,5 +1,6 @@
-# cmake -D PAGE=<page> -P check_man.cmake -- <program>...: the page has all options of the program's --help, and
-# its headings, where the program has groups of options, are no text of the command line's library.
+# cmake -D PAGE=<page> -P check_man.cmake -- <program>...: the page lists all options of the
+# program's --help. If the program groups its options, the page's headings are not default texts of
+# the command-line library.
 cmake_minimum_required(VERSION 3.25)
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
 
