@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# For the first minutes on a machine with a GPU, which may have no compiler, no network and little
-# time.
+# For the first minutes on a GPU machine, which may have no compiler, no network and little time.
 #
 #   tests/gpu/first_day.sh prepare FOLDER [NAME=FLAG,FLAG...]...   here, with nvcc
 #   tests/gpu/first_day.sh run FOLDER RESULTS [STEP...]            on the GPU machine
