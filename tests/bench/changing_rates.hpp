@@ -1,7 +1,6 @@
 #pragma once
-/// @file
-/// Sums by several ways in turns, while somebody changes the links: what bench_changing_link and
-/// bench_drop_in's `quicker` share.
+/// @file All-reduces by several strategies in turn, on links that change. Shared by
+///   bench_changing_link and the benchmark `quicker` of bench_drop_in.
 
 #include <mpi.h>
 
@@ -14,11 +13,11 @@
 
 namespace bench {
 
-/// All ways once.
+/// One call of each strategy.
 struct turn {
   std::string rate;             ///< of the links
-  std::vector<double> seconds;  ///< of each way's sum
-  std::string chosen = {};      ///< by what the way summed that chooses, where somebody tells
+  std::vector<double> seconds;  ///< per strategy
+  std::string chosen = {};      ///< the codec that an adaptive strategy used, if it reports one
 };
 
 inline constexpr std::size_t window = 20;  ///< turns
@@ -29,11 +28,12 @@ inline double seconds_of(std::size_t strategy, turn const* from, turn const* to)
   for (; from != to; ++from) seconds += from->seconds[strategy];
   return seconds;
 }
-/// Behind the turns that have the rate of the first.
+/// Returns the end of the turns with the first turn's rate.
 inline turn const* end_of_rate(turn const* from, turn const* end) {
   return std::find_if(from, end, [&](turn const& one) { return one.rate != from->rate; });
 }
-/// The least of seconds of `than` / seconds of `way` over `window` turns; infinite with fewer turns.
+/// Returns the smallest ratio seconds of `than` / seconds of `strategy` over `window` turns;
+/// infinite with fewer turns.
 inline double worst_speed(std::size_t strategy, std::size_t than, turn const* from,
                           turn const* end) {
   double worst = std::numeric_limits<double>::infinity();
@@ -43,11 +43,11 @@ inline double worst_speed(std::size_t strategy, std::size_t than, turn const* fr
   return worst;
 }
 
-/// Calls sum(way, x) with floats of x in [-1, 1] for each way, in turns, for about `seconds`. Collective
-/// of MPI_COMM_WORLD. Rank 0 has what is printed: by its clock, and by the rates that it has read.
-/// @param rate_file  in which stands, at any time, how quick the links are, or being_changed; may be
-///                   empty
-/// @param chosen     its result is turn::chosen, before the turn
+/// Calls sum(strategy, x) with floats of x in [-1, 1] for each strategy, in turn, for about
+/// `seconds`. Collective on MPI_COMM_WORLD. Rank 0 returns the turns, measured with its clock and
+/// the rates that it read.
+/// @param rate_file  always contains the current rate of the links, or being_changed; may be empty
+/// @param chosen     called before the turn; its result is turn::chosen
 template <class Sum, class Chosen>
 std::vector<turn> take_turns(std::size_t strategies, std::size_t values, double seconds,
                              std::string const& rate_file, Sum const& sum, Chosen const& chosen) {
@@ -63,7 +63,7 @@ std::vector<turn> take_turns(std::size_t strategies, std::size_t values, double 
   for (std::size_t number = 0; goes_on != 0; ++number) {
     auto& now = turns.emplace_back(turn{rate_now(), std::vector<double>(strategies), chosen()});
     for (std::size_t k = 0; k < strategies; ++k) {
-      // forwards and backwards: none is always behind the same other
+      // alternates the direction: no strategy always follows the same other strategy
       std::size_t const strategy =
           (number + (number / strategies % 2 == 0 ? k : strategies - k)) % strategies;
       for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 2001) / 1000 - 1;
@@ -73,7 +73,7 @@ std::vector<turn> take_turns(std::size_t strategies, std::size_t values, double 
       MPI_Barrier(MPI_COMM_WORLD);
       now.seconds[strategy] = MPI_Wtime() - before;
     }
-    // where some sums had the one rate and some the other, the turn does not count
+    // a turn does not count if the rate changed during it
     if (rate_now() != now.rate || now.rate == being_changed) turns.pop_back();
     goes_on = MPI_Wtime() - start < seconds;
     MPI_Bcast(&goes_on, 1, MPI_CHAR, 0, MPI_COMM_WORLD);

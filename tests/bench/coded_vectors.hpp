@@ -1,8 +1,7 @@
 #pragma once
-/// @file
-/// Codecs of variable rate on one thread, against reading the same values from memory: encode,
-/// decode, merge (two codes of one rank each -> their sum), and the hop of a ring (code + values ->
-/// code).
+/// @file Codecs of variable rate on one thread, compared with reading the same values from memory:
+///   encode, decode, merge (two encoded vectors of one rank each -> their sum), and the hop of a
+///   ring (encoded vector + values -> encoded vector).
 
 #include <algorithm>
 #include <cstddef>
@@ -20,21 +19,21 @@ namespace bench {
 inline constexpr std::size_t values = std::size_t{1} << (is_brief ? 20 : 22);
 inline constexpr extent long_slices{"memory", values, std::size_t{1} << 18, 1};
 
-/// Vectors of two ranks, and their codes.
+/// Vectors of two ranks, and their encoded forms.
 template <class C> struct coded_vectors {
   using T = typename C::value_type;
 
   std::string name;
   C codec;
   std::vector<T> x, other;  ///< `values` of them
-  std::size_t slice = 0;    ///< values of one code
+  std::size_t slice = 0;    ///< values of one encoded vector
   std::vector<T> y = std::vector<T>(values);
   std::vector<std::byte> mine = {}, others = {}, out = {};
-  double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of the codes
+  double ratio = 0, ratio_of_sum = 0;  ///< bytes of the vector / bytes of its encoded form
 
   std::span<T const> of_x(std::size_t first) const { return std::span(x).subspan(first, slice); }
   std::span<T> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
-  /// The code that begins with value `first`, with room for any of its length.
+  /// The encoded vector that begins with value `first`, with capacity for any length.
   std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const room = codec.capacity(slice);
     return std::span(from).subspan(first / slice * room, room);
@@ -60,12 +59,12 @@ template <class C> struct coded_vectors {
   }
 };
 
-/// Adds the four contests of a codec that has the same codes as s->codec.
+/// Adds the four contests of a codec with the encoded format of s->codec.
 template <class C>
 void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
                 std::string const& level) {
   using T = typename C::value_type;
-  // which reads floats
+  // the reference reads floats
   constexpr std::size_t each = sizeof(T) / sizeof(float);
   auto* const as_floats = reinterpret_cast<float const*>(s->x.data());
   auto const read = fastest_read(as_floats, nullptr, each * values);
@@ -96,7 +95,7 @@ void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
   });
 }
 
-/// How many times smaller codes are than the vectors; nothing where they have not been timed.
+/// Prints compression ratios; nothing for vectors that were not timed.
 template <class C> void print_ratios(coded_vectors<C> const& s, char const* level) {
   if (s.ratio > 0)
     std::printf("%-17s%-8s%6.2f times smaller, the sum of two%6.2f\n", s.name.c_str(), level,

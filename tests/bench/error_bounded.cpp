@@ -1,15 +1,17 @@
-// error_bounded on one thread, against reading the same values from memory:
+// error_bounded on one thread, compared with reading the same values from memory:
 //
-//   encode   asked of fp32: 2 GB/s, 0.50 * 10^9 values per second; of doubles: 4.0 times as long
-//            as reading
-//   decode   asked: 3 GB/s, 0.75 * 10^9 values; 2.9 times as long
-//   merge    two codes of one rank each -> their sum. Asked: 3 GB/s, 0.75 * 10^9 values; 3.3 times
-//   hop      of a ring: code + values -> code
+//   encode   target for fp32: 2 GB/s, 0.50 * 10^9 values per second; for doubles: 4.0 times the
+//            time of reading
+//   decode   target: 3 GB/s, 0.75 * 10^9 values; 2.9 times
 //
-// on a gradient (Laplace), a smooth vector and one of which 1 % is not 0, at the bounds of one rank
-// that ZCCL was measured with; floats also by error_bounded_fallback ("fine"). Last, how many times
-// smaller codes are than the vectors, of one rank and of the sum of two, and the same of ZCCL's
-// format.
+//   merge    two encoded vectors of one rank each -> their sum. Target: 3 GB/s, 0.75 * 10^9 values;
+//            3.3 times
+//   hop      of a ring: encoded vector + values -> encoded vector
+//
+// The inputs are a gradient (Laplace), a smooth vector, and a vector with 1 % nonzero values, at
+// the error bounds of one rank in ZCCL's measurements. Floats also use error_bounded_fallback
+// ("fine"). Last, the compression ratios, of one rank and of the sum of two, and the same for
+// ZCCL's format.
 //
 //   bench_error_bounded --benchmark_repetitions=5 --benchmark_min_time=0.05
 

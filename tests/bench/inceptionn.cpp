@@ -1,13 +1,13 @@
-// INCEPTIONN's codec on one thread, against reading the same fp32 values from memory:
+// Codec inceptionn on one thread, compared with reading the same fp32 values from memory:
 //
-//   encode              asked: 2.0, half of the speed of reading
-//   decode              asked: 2.0
-//   decode-add-encode   asked: 2.86, a hop of a ring: encoded + fp32 -> encoded
+//   encode              target: 2.0, half of the speed of reading
+//   decode              target: 2.0
+//   decode-add-encode   target: 2.86, a hop of a ring: encoded + fp32 -> encoded
 //
-// on normal values, E = 10: nearly all in 8 bits (sigma 0.01), or 8 and 16 mixed (0.1).
+// The inputs are normal values, E = 10: nearly all in 8 bits (sigma 0.01), or 8 and 16 mixed (0.1).
 //
 //   bench_inceptionn --benchmark_repetitions=5 --benchmark_min_time=0.05
-//   bench_inceptionn --sweep      all 2^32 floats: class, error, sign, twice is once; half a minute
+//   bench_inceptionn --sweep      all 2^32 floats: class, error, sign, idempotence; half a minute
 
 #include <algorithm>
 #include <array>
@@ -35,12 +35,12 @@ constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 19, 1};
 
 struct state {
   std::vector<float> x = std::vector<float>(values), y = x;
-  std::size_t slice = 0;  ///< values of one code
+  std::size_t slice = 0;  ///< values of one encoded vector
   std::vector<std::byte> codes, out;
 
   explicit state(double sigma) {
     for (std::size_t i = 0; i < values; ++i) {
-      double sum = -2;  // of four: near enough to normal
+      double sum = -2;  // sum of four uniform values: close enough to normal
       for (std::size_t k = 0; k < 4; ++k)
         sum += static_cast<double>(hcomp::mix(4 * i + k + 1) >> 11) * 0x1p-53;
       x[i] = static_cast<float>(sigma * std::sqrt(3.0) * sum);
@@ -48,7 +48,7 @@ struct state {
   }
   std::span<float> of_x(std::size_t first) { return std::span(x).subspan(first, slice); }
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
-  /// The code that begins with value `first`, with room for any of its length.
+  /// The encoded vector that begins with value `first`, with capacity for any length.
   std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const room = hcomp::inceptionn::capacity(slice);
     return std::span(from).subspan(first / slice * room, room);
@@ -81,7 +81,8 @@ void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::incep
     codec.encode(s->of_x(first), s->code(s->out, first));
     benchmark::ClobberMemory();
   });
-  if (codec.options().rounding == hcomp::inceptionn_rounding::nearest) return;  // decoded alike
+  // both roundings decode alike
+  if (codec.options().rounding == hcomp::inceptionn_rounding::nearest) return;
   contest("decode", 2, [s, codec](std::size_t first, std::size_t, int) {
     codec.decode(s->code(s->codes, first), s->of_y(first));
     benchmark::ClobberMemory();
@@ -117,7 +118,7 @@ struct findings {
 
 constexpr std::size_t chunk = hcomp::inceptionn::chunk_values;
 
-/// Floats whose upper 22 bits are `upper`.
+/// Checks the floats with upper 22 bits `upper`.
 void check(hcomp::detail::inceptionn::cpu_coder const& coder, std::uint32_t upper,
            findings& found) {
   std::array<float, chunk> x, y, again;
@@ -145,7 +146,7 @@ void check(hcomp::detail::inceptionn::cpu_coder const& coder, std::uint32_t uppe
   found.twice += std::memcmp(y.data(), again.data(), sizeof(y)) != 0;
 }
 
-/// Prints its verdict; 0 if all is right.
+/// Prints its verdict; returns 0 if all floats are right.
 int sweep() {
   hcomp::detail::inceptionn::cpu_coder const coder{hcomp::detail::inceptionn::rule_of({}),
                                                    hcomp::best_simd_level()};
@@ -155,7 +156,7 @@ int sweep() {
   std::vector<std::thread> workers;
   for (auto& mine : found)
     workers.emplace_back([&coder, &next, &mine] {
-      findings local;  // not beside those of other threads
+      findings local;  // per thread, to avoid shared cache lines
       for (std::uint32_t first; (first = next.fetch_add(1024)) < 1u << 22;)
         for (std::uint32_t upper = first; upper < first + 1024; ++upper) check(coder, upper, local);
       mine = local;

@@ -1,14 +1,15 @@
-// Sums of sparse vectors on one thread, against the speed of memory. Times are divided by that of
-// reading the whole vector, zeros and all:
+// Reductions of sparse vectors on one thread, compared with the speed of memory. Times are relative
+// to reading the whole vector, zeros included:
 //
-//   mark        the index of a vector                              asked: together with pack 1.67
-//   pack        its values that are not zero, and unpack: back, zeros and all
-//   plan        can the sketch be read? found out on the index; 1.3 cells per value
-//   sketch      values into cells; recover: and out of them
-//   merge       one rank's cells, or packed values, added to another's
+//   mark        the index of a vector                              target: together with pack 1.67
+//   pack        its nonzero values; unpack: back, zeros included
+//   plan        checks on the index whether the sketch can be decoded; 1.3 cells per value
+//   sketch      values into cells; recover: back
+//   merge       adds the cells, or packed values, of one rank to those of another
 //
-// at densities of 0.1, 1 and 5 %. Last, the same of lhc and sparse_union in nanoseconds per value
-// that is not zero, with their shares of the whole, and what a rank hands to MPI by each way.
+// Densities are 0.1, 1 and 5 %. Last, the same for lhc and sparse_union in nanoseconds per nonzero
+// value, with their shares of the total, and the bytes that a rank passes to MPI with each
+// strategy.
 //
 //   bench_lhc --benchmark_repetitions=5 --benchmark_min_time=0.05
 
@@ -31,7 +32,7 @@
 
 namespace {
 
-/// Vectors are worked on a slice at a time, each a vector of its own.
+/// Vectors are processed in slices, each a vector of its own.
 constexpr bench::extent slices{"memory", std::size_t{1} << 23, std::size_t{1} << 21, 1};
 
 template <class Lane> struct state {
@@ -52,7 +53,7 @@ template <class Lane> struct state {
     return std::span(x).subspan(first, slices.slice);
   }
   std::span<float> result(std::size_t first) { return std::span(y).subspan(first, slices.slice); }
-  /// Everything for the first slice; others have nearly as many values.
+  /// Prepares the first slice; the remaining slices have nearly the same number of values.
   void prepare() {
     packed.mark(slice(0));
     packed.unite();
@@ -113,7 +114,7 @@ template <class Lane> void add(double density, char const* lanes) {
   });
 }
 
-/// Seconds of `work`: the least of some turns.
+/// Seconds of `work`: the minimum of some turns.
 template <class Work> double seconds_of(Work const& work) {
   double least = 1;
   for (int turn = 0; turn < 9; ++turn) {
@@ -124,7 +125,7 @@ template <class Work> double seconds_of(Work const& work) {
   return least;
 }
 
-/// What a rank does for one sum, step by step.
+/// Costs of one reduction on a rank, step by step.
 void print_costs() {
   std::printf("\n%9s  %-12s   ns per value that is not zero (share of all steps)\n", "", "");
   for (double const density : {0.001, 0.01, 0.05}) {
@@ -151,7 +152,7 @@ void print_costs() {
   }
 }
 
-/// Bytes that a rank hands to MPI, by each way.
+/// Bytes that a rank passes to MPI, with each strategy.
 void print_bytes() {
   std::printf("\n%9s%12s%12s%14s%12s   bytes of %zu values on one rank, index included\n", "",
               "dense", "index", "sparse_union", "lhc", slices.slice);

@@ -1,6 +1,6 @@
-// lossless on one thread, against reading the same values from memory (coded_vectors.hpp), and
-// how many times smaller codes are than the vectors, of one rank and of the sum of two. Asked: 4.0
-// times as long as reading.
+// lossless on one thread, compared with reading the same values from memory (coded_vectors.hpp),
+// and compression ratios of one rank's vector and of the sum of two. Target: 4.0 times the time of
+// reading.
 //
 //   bench_lossless --benchmark_repetitions=5 --benchmark_min_time=0.05
 
@@ -43,7 +43,7 @@ template <class T> void add(char const* level, std::vector<std::function<void()>
                       {kind::smooth, "smooth field"},
                       {kind::floats, "floats"}};
   for (auto const& [what, name] : inputs) {
-    if (sizeof(T) == 4 && what == kind::floats) continue;  // the gradient
+    if (sizeof(T) == 4 && what == kind::floats) continue;  // equals the gradient
     auto const s =
         std::make_shared<vectors>(vectors{name, {}, values_of<T>(what, 1), values_of<T>(what, 2)});
     bench::add_coding<hcomp::lossless<T>>(s, s->codec, level);

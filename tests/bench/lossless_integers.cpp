@@ -1,5 +1,5 @@
-// lossless_integers on one thread, against reading the same values from memory (coded_vectors.hpp), and
-// how many times smaller codes are than the vectors, of one rank and of the sum of two.
+// lossless_integers on one thread, compared with reading the same values from memory
+// (coded_vectors.hpp), and compression ratios of one rank's vector and of the sum of two.
 //
 //   bench_lossless_integers --benchmark_repetitions=5 --benchmark_min_time=0.05
 

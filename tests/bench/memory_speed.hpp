@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// What memory costs: loops that do nothing but read, or move, the bytes that a kernel has to.
+/// @file The cost of memory: loops that only read, or move, the bytes of a kernel.
 
 #include <benchmark/benchmark.h>
 
@@ -15,7 +14,7 @@
 
 namespace bench {
 
-/// Reads n values of x, and of c where it is not null.
+/// Reads n values of x, and of c unless it is null.
 using read_function = void (*)(float const* x, float const* c, std::size_t n);
 /// Reads and writes n values of x and of c.
 using move_function = void (*)(float* x, float* c, std::size_t n);
@@ -70,7 +69,7 @@ inline void move_baseline(float* x, float* c, std::size_t n) { move_by<4>(x, c, 
 }
 #endif
 
-/// The one that is fastest on the arrays given.
+/// Returns the fastest loop for the given arrays.
 template <class F, class... Arguments>
 F fastest(std::vector<F> const& candidates, Arguments... arguments) {
   F best = candidates.front();
@@ -85,7 +84,7 @@ F fastest(std::vector<F> const& candidates, Arguments... arguments) {
   return best;
 }
 
-/// `all` in the order of simd_level, cut to what this processor has, whatever HCOMP_MAX_SIMD says.
+/// Cuts `all`, in the order of simd_level, to the levels of this processor. Ignores HCOMP_MAX_SIMD.
 template <class F> std::vector<F> runnable(std::vector<F> all) {
   auto const levels = static_cast<std::size_t>(hcomp::processor_simd_level()) + 1;
   all.resize(std::min(all.size(), levels));

@@ -1,7 +1,7 @@
-// Owner selection on 2 to 1024 ranks of equal weight, one thread: drawing the owners of all bits, by
-// masks or lots, drawing them and packing one rank's bits, drawing them and putting all ranks' bits in
-// place.
-// For comparison: the time of reading as many fp32 values. Figures to look at; nothing is asked.
+// Sampled selection on 2 to 1024 ranks of equal weight, one thread. Measures three steps: draw the
+// sampled ranks of all bits, by masks or lots; draw them and pack one rank's bits; draw them and
+// put all ranks' bits in place. For comparison: the time of reading the same number of fp32 values.
+// There is no target.
 //
 //   bench_sampled_selection --benchmark_repetitions=7 --benchmark_min_time=0.1
 
@@ -22,7 +22,7 @@ constexpr std::size_t values = bench::in_memory.values;
 constexpr std::size_t block = hcomp::sign<>::block_values;
 constexpr std::uint64_t key = 1;
 
-/// What both functors need for `ranks` ranks.
+/// Input of both functors for `ranks` ranks.
 struct setup {
   std::size_t ranks;
   hcomp::encoded_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);

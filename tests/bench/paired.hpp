@@ -1,8 +1,7 @@
 #pragma once
-/// @file
-/// Benchmarks that are measured against something else in the same run. A kernel and its reference
-/// take turns on slices of the same arrays, so whatever else the machine does meets both, and the
-/// quotient of their times means something where the times themselves do not.
+/// @file Benchmarks relative to a reference in the same run. A kernel and its reference alternate
+///   on slices of the same arrays. Other load on the machine slows both, so the ratio of their
+///   times is meaningful where the times are not.
 
 #include <benchmark/benchmark.h>
 #include <time.h>
@@ -19,29 +18,29 @@
 
 namespace bench {
 
-/// Processor time of this thread in seconds.
+/// CPU seconds of this thread.
 inline double cpu_seconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Seconds of wall-clock time.
+/// Wall-clock seconds.
 inline double wall_seconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// How much is worked on: an array far beyond all caches, or one block again and again.
+/// Amount of work: an array far beyond all caches, or one block repeatedly.
 struct extent {
   char const* name;
   std::size_t values;
   std::size_t slice;  ///< values per turn
-  int repeats;        ///< of every turn
+  int repeats;        ///< repetitions of each turn
 };
 #if defined(HCOMP_BENCH_BRIEF)
-inline constexpr bool is_brief = true;  ///< built to see that it works, not for its figures
+inline constexpr bool is_brief = true;  ///< built to check that it works, not for measurements
 #else
 inline constexpr bool is_brief = false;
 #endif
@@ -49,12 +48,12 @@ inline constexpr extent in_memory{"memory", std::size_t{1} << (is_brief ? 22 : 2
                                   std::size_t{1} << 20, 1};
 inline constexpr extent in_cache{"cache", 32768, 32768, 32};
 
-/// Works on `values` values from value `first` on, for the `repeat`-th time.
+/// Processes `values` values from value `first` on, for the `repeat`-th time.
 using work = std::function<void(std::size_t first, std::size_t values, int repeat)>;
 
 struct contest {
-  std::string figure;  ///< what is measured, e.g. "merge 1:2"
-  std::string level;   ///< how, e.g. "avx2"
+  std::string figure;  ///< measured operation, e.g. "merge 1:2"
+  std::string level;   ///< SIMD level, e.g. "avx2"
   double asked;        ///< limit of time / time of the reference; 0: none
   work kernel, reference;
   std::function<void(std::size_t values)> prepare = {};  ///< before every pass, not measured
@@ -93,7 +92,7 @@ inline void race(benchmark::State& state, contest const& c, extent const& e) {
   state.counters["reference_values_per_s"] = values / reference;
 }
 
-/// Keeps the figures of every repetition; the table at the end takes the place of a line per run.
+/// Keeps the results of every repetition; a final table replaces the line per run.
 class collector : public benchmark::ConsoleReporter {
  public:
   void ReportRuns(std::vector<Run> const& runs) override {
@@ -120,8 +119,8 @@ inline std::string name_of(contest const& c, extent const& e) {
 
 inline void add(contest c) { detail::contests().push_back(std::move(c)); }
 
-/// Runs what was added and prints the best SIMD level and one line per contest: medians over the
-/// repetitions, and the least ratio of them.
+/// Runs all contests. Prints the best SIMD level and one line per contest: medians over the
+/// repetitions, and the smallest ratio.
 inline int run(int argc, char** argv, char const* title) {
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

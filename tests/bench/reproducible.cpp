@@ -1,14 +1,15 @@
-// Codec `reproducible` on one thread, at the processor's best SIMD level, in units of time:
+// Codec `reproducible` on one thread, at the processor's best SIMD level, relative to:
 //
-//   encode, merge, decode   of reading the values themselves from memory, or from the cache, of
-//                           as many as the codes of a plan's segment have
-//                           asked: at most 1 / 0.4 = 2.5 times
-//   ... per byte            of reading as many bytes as they read and write
+//   encode, merge, decode   reading the values from memory, or from the cache, where the number of
+//                           values is that of a plan's segment
+//                           target: at most 1 / 0.4 = 2.5 times
 //
-// for values of one size, as neighbours in a field have, and for values spread over 80 powers of
-// two, whose sums drop bins at every merge. Last, how far off sums of 64 summands are: of floats
-// added one after the other, and of this codec, in units of half the last place of the largest
-// summand; the exact sum is that of long doubles with compensation.
+//   ... per byte            reading the number of bytes that they read and write
+//
+// The inputs are values of one magnitude, as neighbours in a field have, and values spread over 80
+// powers of two, whose sums drop bins at every merge. Last, the errors of results of 64 summands:
+// of floats added in order, and of this codec, in units of half the last place of the largest
+// summand. The exact result uses compensated long doubles.
 //
 //   bench_reproducible --benchmark_repetitions=5 --benchmark_min_time=0.1
 
@@ -36,7 +37,7 @@ namespace {
 constexpr std::size_t values = std::size_t{1} << 21;
 constexpr std::size_t block = hcomp::reproducible<>::block_values;
 constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 18, 1};
-/// The codes are about a segment of 256 KiB, as plans send it.
+/// The encoded blocks are about a segment of 256 KiB, as plans send it.
 constexpr bench::extent in_cache{"cache", 4 * block, 4 * block, 16};
 
 template <class T> std::vector<T> numbers(std::size_t count, int powers, std::uint64_t seed) {
@@ -59,7 +60,7 @@ template <class T> struct arrays {
 
   hcomp::reproducible<T> codec;
   std::vector<T> x, y;
-  hcomp::host_buffer mine, others;  // at multiples of 64 bytes, as in plans
+  hcomp::host_buffer mine, others;  // aligned to 64 bytes, as in plans
 
   std::byte* code(std::size_t first) { return mine.data() + first / block * codec.block_bytes(); }
   hcomp::host_buffer code_of(std::vector<T> const& of, int rank) const {
@@ -68,7 +69,7 @@ template <class T> struct arrays {
     std::copy(code.begin(), code.end(), aligned.data());
     return aligned;
   }
-  /// f(value, block) for every block.
+  /// Calls f(value, block) for every block.
   template <class F> void for_blocks(std::size_t first, std::size_t count, F const& f) {
     for (std::size_t at = first; at < first + count; at += block) f(at, code(at));
   }
@@ -89,7 +90,7 @@ template <class T> void add(char const* what, int powers) {
                          [a, read](std::size_t first, std::size_t n, int) {
                            read_values(read, a->x.data() + first, n * sizeof(T));
                          }};
-      if (per_byte)  // codes are long, so it goes over them twice or three times
+      if (per_byte)  // encoded blocks are long, so the kernels pass over them two or three times
         one.reference = [a, read, bytes, of_sum](std::size_t first, std::size_t n, int) {
           for (std::size_t left = bytes; left > 0; left -= std::min(left, of_sum))
             read_values(read, a->others.data() + first * of_sum, n * std::min(left, of_sum));
@@ -126,7 +127,7 @@ template <class T> void add(char const* what, int powers) {
   });
 }
 
-/// Largest and average error of the sums of 64 vectors, one after the other and by the codec.
+/// Largest and average error of the sum of 64 vectors, added in order and by the codec.
 template <class T> void errors(char const* what, int powers) {
   constexpr std::size_t count = 2 * block;
   constexpr int summands = 64;

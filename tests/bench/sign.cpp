@@ -1,7 +1,8 @@
-// The kernels of codec `sign` on one thread, at every SIMD level, against the speed of memory:
+// The kernels of codec `sign` on one thread, at every SIMD level, compared with the speed of
+// memory:
 //
-//   packing     time of reading the values (x, or x and c)             asked: at most 1.3 times
-//   merging     time of reading as many values as bits are merged      asked: at most 1.0 times
+//   packing     time of reading the values (x, or x and c)             target: at most 1.3 times
+//   merging     time of reading one value per merged bit               target: at most 1.0 times
 //   unpacking   c = (x + c) - g, x = g: time of reading and writing x and c   at most 1.5 times
 //
 //   bench_sign --benchmark_repetitions=7 --benchmark_min_time=0.1
@@ -26,7 +27,7 @@ constexpr std::size_t values = bench::in_memory.values;
 constexpr std::size_t block = hcomp::sign<>::block_values;
 constexpr int block_words = hcomp::sign<>::words_of(block);
 
-/// Two vectors of floats, three of signs of which about half differ, and the blocks of x.
+/// Two vectors of floats, three of signs (about half of them differ), and the blocks of x.
 struct arrays {
   hcomp::host_buffer x_bytes{values * 4}, c_bytes{values * 4};
   hcomp::host_buffer mine_bytes{values / 8}, fresh_bytes{values / 8}, other_bytes{values / 8};
@@ -56,12 +57,12 @@ struct arrays {
   }
 };
 
-/// f(first) for every block.
+/// Calls f(first) for every block.
 template <class F> void for_blocks(std::size_t first, std::size_t n, F const& f) {
   for (std::size_t at = first; at < first + n; at += block) f(at);
 }
 
-/// A level, or the plain code that every level is compared with.
+/// A SIMD level, or the scalar code that every level is compared with.
 struct strategy {
   char const* name;
   bool scalar;
@@ -92,7 +93,7 @@ void add_merging(arrays const& a, strategy how, std::uint32_t lower, std::uint32
   auto const key = kernels::merge_key(1, 0, 1, lower, lower + upper);
   bench::add({"merge " + std::to_string(lower) + ":" + std::to_string(upper), how.name, 1.0,
               [&a, how, key](std::size_t first, std::size_t n, int repeat) {
-                first += static_cast<std::size_t>(repeat) * n;  // no signs are merged twice
+                first += static_cast<std::size_t>(repeat) * n;  // merges no signs twice
                 for_blocks(first, n, [&](std::size_t at) {
                   std::byte* const acc = a.mine + at / 8;
                   std::byte const* const in = a.other + at / 8;
@@ -107,7 +108,7 @@ void add_merging(arrays const& a, strategy how, std::uint32_t lower, std::uint32
               [&a](std::size_t n) { std::memcpy(a.mine, a.fresh, std::max(n, values / 64) / 8); }});
 }
 
-/// Decodes by the instructions of a level of choice; otherwise codec `sign`.
+/// Codec `sign` that decodes with a given SIMD level.
 struct sign_at_level : hcomp::sign<> {
   strategy how;
 

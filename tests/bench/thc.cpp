@@ -1,15 +1,16 @@
-// Codec `thc` on one thread, at every SIMD level, against the speed of memory:
+// Codec `thc` on one thread, at every SIMD level, compared with the speed of memory:
 //
 //   encode      signs, transforms of 4096, rounding, lanes of 8 bits: time of reading the values
-//               asked: at most 1 / 0.35 = 2.86 times
-//   decode      time of reading as many values                      asked: at most 2.86 times
+//               target: at most 1 / 0.35 = 2.86 times
+//   decode      time of reading the values                          target: at most 2.86 times
 //   measure     the norms: the same; encode needs them first
 //   merge       time of reading the 3 bytes per value that it reads and writes      at most 1.25
-//   narrow, widen   one rank's levels to 4 bits and a sum's to 7, and back, for the best level: time
-//               of reading as many bytes as they read and write. The same for a sum of 256 ranks, in
-//               lanes of 16 bits: to 12 bits, and rounded to 8
-//   transform   the 12 additions per value alone, in cache: what encode and decode cannot beat
-//   draws       16 random bits per value alone: what encode adds to that
+//
+//   narrow, widen   one rank's levels to 4 bits and a sum's to 7, and back, for the best level:
+//               time of reading the bytes that they read and write. The same for a sum of 256
+//               ranks, in lanes of 16 bits: to 12 bits, and rounded to 8
+//   transform   only the 12 additions per value, in cache: a lower bound for encode and decode
+//   draws       only the 16 random bits per value: the additional cost in encode
 //
 //   bench_thc --benchmark_repetitions=7 --benchmark_min_time=0.1
 
@@ -50,14 +51,14 @@ struct arrays {
   }
 };
 
-/// f(first) for every transform.
+/// Calls f(first) for every transform.
 template <class F> void for_transforms(std::size_t first, std::size_t n, F const& f) {
   for (std::size_t at = first; at < first + n; at += transform) f(at);
 }
 kernels::draw_place place_of(std::size_t at) {
   return {1, 0, static_cast<std::uint32_t>(at / block)};
 }
-/// The part of its block, with pointers to the block's begin.
+/// The transform's range in its block, with pointers to the start of the block.
 kernels::transform_range part_of(std::size_t at) {
   return {static_cast<int>(at % block), transform, transform};
 }
@@ -123,7 +124,8 @@ void add_measuring(arrays const& a, simd_level level) {
 }
 
 void add_merging(arrays const& a, simd_level level) {
-  // Its bytes: two reads and a write of one byte per value, against reading 3/4 of a float.
+  // Merging moves three bytes per value, two reads and a write: compared with reading 3/4 of a
+  // float.
   auto const read = bench::fastest_read(a.x, nullptr, values);
   bench::add({"merge", name_of(level), level == hcomp::best_simd_level() ? 1.25 : 0,
               [&a, level](std::size_t first, std::size_t n, int) {
@@ -135,7 +137,7 @@ void add_merging(arrays const& a, simd_level level) {
               }});
 }
 
-/// One rank's levels for numbers of 4 bits, or a sum's lanes in 7 bits, block by block.
+/// Packs one rank's levels in 4 bits, or a sum's lanes in 7 bits, block by block.
 void add_narrowing(arrays const& a, bool sum) {
   std::size_t const bits = sum ? 7 : 4;
   auto const read = bench::fastest_read(a.x, nullptr, values);
@@ -177,7 +179,7 @@ void add_narrowing(arrays const& a, bool sum) {
        reading_both});
 }
 
-/// The sum of 256 ranks in lanes of 16 bits, in 12 bits, or rounded to 8.
+/// Packs the sum of 256 ranks in lanes of 16 bits in 12 bits, or rounded to 8.
 void add_narrowing_of_256(arrays const& a, bool rounds) {
   static hcomp::host_buffer const wide(2 * values), narrow(2 * values);
   if (!rounds)
@@ -241,7 +243,7 @@ void add_transforming(arrays const& a, simd_level level) {
               reading(a)});
 }
 
-/// One Philox call for eight values.
+/// One Philox call per eight values.
 struct draws_only {
   unsigned first;
 

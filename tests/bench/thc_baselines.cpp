@@ -1,11 +1,11 @@
-// The errors of THC beside those of the schemes it is compared with: NMSE of the mean over n
-// workers, one way (the server sends the mean exactly) / both ways (it compresses the mean again by
-// the same scheme). THC, uniform THC and min-max quantization have one number: their sums of
-// integers go back as they are.
+// Errors of THC and of the schemes in its paper's comparison: NMSE of the mean over n workers, one
+// way (the server sends the exact mean) / both ways (it compresses the mean again with the same
+// scheme). THC, uniform THC and min-max quantization have one number: the server sends their
+// integer sums unchanged.
 //
 //   bench_thc_baselines            2^15 values, 4 trials, 1, 4, 10 and 32 workers
 //
-// THC as published, b = 4, g = 30, p = 1/32, but rotated 16384 values at a time. Source: Li et al.,
+// THC as published, b = 4, g = 30, p = 1/32, but with rotations of 16384 values. Source: Li et al.,
 // THC, NSDI 2024.
 
 #include <cstdio>
@@ -76,7 +76,7 @@ std::string to_text(errors const& both, int trials) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool brief = false;  // as ctest runs all benchmarks: only to see that it still works
+  bool brief = false;  // for ctest, which only checks that the program works
   for (int i = 1; i < argc; ++i) brief |= std::strncmp(argv[i], "--benchmark", 11) == 0;
   std::size_t const values = brief ? 4096 : 32768;
   int const trials = brief ? 1 : 4;

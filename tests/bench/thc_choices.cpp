@@ -1,6 +1,6 @@
-// What our THC does otherwise than the paper, each choice beside what it replaces: the granularity,
-// a norm per transform, fresh signs; what a small truncation is good for; and what sums lose that
-// are rounded on their way. By the real codec, with what theory expects.
+// Compares hcomp's choices in THC with the paper's: the granularity, a norm per transform, and
+// fresh signs. Also the benefit of a small truncation, and the error of rounding partial results.
+// Uses the real codec, and theoretical expectations.
 //
 //   bench_thc_choices            2^16 values, 32 trials, 256 rotations and rounds
 //
@@ -37,7 +37,7 @@ constexpr std::uint64_t seed = 42;
 
 struct sizes {
   std::size_t values = 1 << 16;
-  int trials = 32;  // a granularity's error is known to 0.2 %, less than what tells 30 from 31
+  int trials = 32;  // gives a granularity's error to 0.2 %, less than the difference of 30 and 31
   int layouts = 8;
   std::uint64_t rounds = 256;
 };
@@ -55,7 +55,7 @@ std::vector<vector> normal_vectors(int workers, std::size_t values, std::uint64_
 /// || x - y ||^2 / || x ||^2
 double error_of(vector const& x, vector const& y) { return distance(x, y) / energy(x); }
 
-/// What one rank's x decodes to.
+/// One rank's x, encoded and decoded.
 vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key const& key, int rank,
                   std::span<std::uint32_t const> norms) {
   auto const code =
@@ -65,7 +65,7 @@ vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key co
   return y;
 }
 
-/// The same with norms of its own.
+/// The same with separate norms.
 vector sent_alone(hcomp::thc<> const& codec, vector const& x, hcomp::draw_key const& key,
                   int rank) {
   return sent_alone(codec, x, key, rank, hcomp::measure(codec, std::span(x)));
@@ -113,8 +113,8 @@ void compare_granularities(sizes const& size) {
 
 // ---- Norms
 
-/// The error of a normal number of another size than the norm says, in units of the norm's square:
-/// rounding between the levels, and truncation beyond.
+/// The error of a normal number whose magnitude differs from the norm's, in units of the norm's
+/// square: rounding between the levels, and truncation beyond.
 double error_at_size(hcomp::thc_table const& table, double size) {
   auto const at = [&](std::size_t level) {
     return table.limit * (2.0 * table.levels[level] / table.granularity - 1);
@@ -194,7 +194,7 @@ void compare_averages(sizes const& size) {
       found[strategy] = error_of(x, average);
     }
     auto const expected = [&](hcomp::thc<> const& codec) {
-      double const stays = codec.truncation() * codec.truncation();  // of the whole energy
+      double const stays = codec.truncation() * codec.truncation();  // of the total energy
       return stays + (expected_error(codec.table()) - stays) / static_cast<double>(k);
     };
     if (found[0] > 0)
@@ -205,8 +205,8 @@ void compare_averages(sizes const& size) {
 
 // ---- Signs
 
-/// Residual after each round where every coordinate comes back to its own place: what it has beyond
-/// the limit piles up there. Of the coordinates the magnitudes do, at their quantiles.
+/// Residual after each round if every coordinate returns to its own place: the part beyond the
+/// limit accumulates there. Coordinates are represented by the quantiles of their magnitudes.
 std::vector<double> expected_with_the_same_signs(hcomp::thc_table const& table,
                                                  std::uint64_t rounds) {
   constexpr std::size_t count = 10000;
@@ -242,7 +242,8 @@ void compare_signs(sizes const& size) {
   for (std::uint64_t round = 1; round <= size.rounds; ++round) {
     double found[2] = {};
     for (std::size_t strategy = 0; strategy < 2; ++strategy) {
-      // The signs belong to the key; the rounding to the rank, too, so it is fresh in either way.
+      // Signs depend on the key; rounding also depends on the rank, so it is fresh with both
+      // strategies.
       hcomp::draw_key const key{.seed = seed, .step = strategy == 0 ? round : 0};
       vector y(x.size());
       for (std::size_t i = 0; i < x.size(); ++i) y[i] = x[i] + left[strategy][i];
@@ -257,7 +258,8 @@ void compare_signs(sizes const& size) {
   }
 }
 
-// ---- Sums rounded on their way
+// ---- Sums rounded on every hop
+// A block of the sum of all vectors, reduced in the order of a schedule.
 
 /// A block of the sum of all vectors as a schedule would have it: neither tells the other's ranks.
 class block_sums {
@@ -275,13 +277,13 @@ class block_sums {
 
   static constexpr int n = 16384;
 
-  /// Of `count` ranks from `first` on, every `stride`th, one after the other, as on a ring.
+  /// Adds `count` ranks from `first` on, every `stride`th, in order, as on a ring.
   code chain(int first, int count, int stride, bool rounds) const {
     code sum = encoded(first);
     for (int k = 1; k < count; ++k) add(sum, encoded(first + k * stride), rounds, false);
     return sum;
   }
-  /// Rows one by one on rings, then their sums.
+  /// Reduces each row on a ring, then adds the results of the rows.
   code torus(int rows, int columns, bool rounds) const {
     code sum = chain(0, columns, 1, rounds);
     for (int row = 1; row < rows; ++row)
@@ -298,7 +300,7 @@ class block_sums {
     if (rounds) codec_.round_block(hcomp::simd_group{}, block.data());
     return block;
   }
-  /// What rounding makes of it, as a share of its energy.
+  /// The error of rounding, relative to the energy.
   double error(code const& rounded, code const& exact) const {
     vector x(n), y(n);
     codec_.decode_block(hcomp::simd_group{}, exact.data(), n, x.data(), hcomp::reduce_op::sum);
@@ -307,7 +309,7 @@ class block_sums {
   }
 
  private:
-  /// The vector of a rank: of variance 1.
+  /// The vector of a rank, with variance 1.
   vector of(int rank) const {
     return normal_vectors(1, n, 9000 + key_ * 5000 + static_cast<std::uint64_t>(rank))[0];
   }
@@ -363,7 +365,7 @@ void compare_ways(sizes const& size) {
 
 int main(int argc, char** argv) {
   sizes size;
-  for (int i = 1; i < argc; ++i)  // as ctest runs all benchmarks: only to see that it still works
+  for (int i = 1; i < argc; ++i)  // for ctest, which only checks that the program works
     if (std::strncmp(argv[i], "--benchmark", 11) == 0) size = {4096, 1, 1, 16};
   compare_granularities(size);
   compare_norms(size);

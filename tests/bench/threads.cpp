@@ -1,7 +1,6 @@
-// The block work of a Marsit round, and codes of variable rate in segments as plans send them, on a
-// host_executor with two threads against one with one thread, in wall-clock time: 0.50 where twice
-// as much is done, more where memory is the limit. Only meaningful on a machine with two free
-// processors.
+// The block work of a Marsit round, and variable-rate encoding in segments as in plans, on a
+// host_executor with two threads relative to one thread, in wall-clock time. 0.50 means perfect
+// scaling; it is more if memory is the limit. Requires two free cores.
 //
 //   bench_threads --benchmark_repetitions=7 --benchmark_min_time=0.1
 
@@ -30,7 +29,7 @@ constexpr std::size_t block = hcomp::sign<>::block_values;
 using codec = hcomp::sign<>;
 using view = hcomp::global_compensation<>::kernel_view;
 
-/// The vector, its compensation, its code and that of another rank.
+/// The vector, its compensation, its encoded form and that of another rank.
 struct arrays {
   hcomp::encoded_layout layout = hcomp::layout_of(codec{}, values);
   std::vector<float> x = std::vector<float>(values), c = std::vector<float>(values);
@@ -51,7 +50,7 @@ struct arrays {
   }
 };
 
-/// Vectors of one segment each, and their codes.
+/// Vectors of one segment each, and their encoded forms.
 template <class C> struct segments {
   static constexpr std::size_t all = values / 8, each = 65536;  // 256 KiB
 

@@ -1,11 +1,12 @@
-"""Collectives of the back end cpu:hcomp beside Gloo's, in turns in one run.
+"""Collectives of the back end cpu:hcomp and of Gloo, in turn in one run.
 
     tests/bench/torch_collectives.sh --rate 1gbit --sizes 4096,1048576 --methods sign
 
-starts it. Times are medians over the repetitions of the slowest rank's; "link" is the time in which
-the bytes that a rank must send at least pass its link, "of link" its share of hcomp's time. With
---hooks it is gradients of DistributedDataParallel by hooks, for several numbers of sums at a time; with
---started all_reduces with async_op=True, several at a time and one by one.
+starts it. Times are medians over the repetitions of the slowest rank's time. "link" is the time in
+which the minimum number of bytes of a rank passes its link, "of link" its share of hcomp's time.
+With --hooks it measures gradient hooks of DistributedDataParallel, for several numbers of
+concurrent all-reduces. With --started it measures all_reduce with async_op=True, several at a time
+and one by one.
 """
 
 import argparse
@@ -38,7 +39,7 @@ gloo = dist.new_group(backend="gloo")
 
 
 def medians(*calls, before=lambda: None):
-    """Milliseconds of calls that are made in turns, each after `before`, whose time is not counted."""
+    """Milliseconds of calls in turn; `before` runs untimed before each of them."""
     times = [[] for _ in calls]
     for turn in range(options.repetitions + 1):
         for call, mine in zip(calls, times):
@@ -48,7 +49,7 @@ def medians(*calls, before=lambda: None):
             call()
             slowest = torch.tensor([time.perf_counter() - begin], dtype=torch.float64)
             dist.all_reduce(slowest, dist.ReduceOp.MAX, group=gloo)
-            if turn > 0:  # the first one makes plans and connections
+            if turn > 0:  # the first turn creates plans and connections
                 mine.append(1e3 * slowest.item())
     return [statistics.median(mine) for mine in times]
 
@@ -59,7 +60,7 @@ def line(*columns):
 
 
 def row(what, values, codec, times, share):
-    """share: of the vector's bytes that a rank must send at least"""
+    """share: minimum of bytes to send, relative to the vector's"""
     hcomps, gloos = times[0], times[1]
     link = 4 * values * share * 8 / (options.mbit * 1e3) if options.mbit else 0
     limit = (f"{link:.2f}", f"{link / hcomps:.2f}") if link else ("-", "-")

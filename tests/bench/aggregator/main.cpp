@@ -1,8 +1,8 @@
-/// @file
-/// Workers that average by way of hcomp-aggregator: tests/lab/aggregator.sh runs one on each host.
+/// @file Workers that average through hcomp-aggregator: tests/lab/aggregator.sh runs one on each
+///   node.
 ///
-/// bench_aggregator --rank R --workers W --aggregator HOST:PORT prints, on rank 0, the seconds of all
-/// rounds after the first, and how many sums did not come.
+/// bench_aggregator --rank R --workers W --aggregator HOST:PORT: rank 0 prints the seconds of all
+/// rounds after the first, and the number of results that did not arrive.
 
 #include <CLI/CLI.hpp>
 #include <chrono>

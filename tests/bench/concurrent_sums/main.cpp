@@ -1,6 +1,6 @@
-/// @file
-/// Several sums beside a computation: one after the other, started with a concurrent_transport, and
-/// with the MPI library's own MPI_Iallreduce; each against the longer of sums and computation.
+/// @file All-reduces overlapped with a computation: sequential, nonblocking with a
+///   concurrent_transport, and with the MPI library's own MPI_Iallreduce. Compares each with the
+///   longer of communication and computation.
 
 #include <mpi.h>
 
@@ -34,7 +34,7 @@ struct settings {
   int turns = 7;
 };
 
-/// Keeps a processor busy, and little memory.
+/// Keeps a core busy, with little memory traffic.
 class computation {
  public:
   explicit computation(int steps) : steps_(steps) {}
@@ -57,7 +57,7 @@ double slowest(double seconds) {
   MPI_Allreduce(MPI_IN_PLACE, &seconds, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   return seconds;
 }
-/// Of the rank that took longest; the median of all turns.
+/// Returns the time of the slowest rank; the median of all turns.
 double seconds_of(int turns, std::function<void()> const& work) {
   std::vector<double> all;
   for (int turn = 0; turn <= turns; ++turn) {
@@ -65,7 +65,7 @@ double seconds_of(int turns, std::function<void()> const& work) {
     double const start = MPI_Wtime();
     work();
     double const took = slowest(MPI_Wtime() - start);
-    if (turn > 0) all.push_back(took);  // the first one touches new memory
+    if (turn > 0) all.push_back(took);  // the first turn touches new memory
   }
   std::nth_element(all.begin(), all.begin() + turns / 2, all.end());
   return all[static_cast<std::size_t>(turns / 2)];
@@ -88,7 +88,7 @@ struct bundle {
   std::vector<std::vector<float>> x;
 };
 
-/// @param make_transport  () -> a transport of its own
+/// @param make_transport  () -> a separate transport
 template <class F> void run(settings const& o, F const& make_transport) {
   int rank = 0, ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -106,7 +106,7 @@ template <class F> void run(settings const& o, F const& make_transport) {
   double computing = 0;
   while ((computing = seconds_of(3, [&] { computation(steps).all(); })) < o.computation * sums / 4)
     steps *= 2;
-  for (int i = 0; i < 3; ++i) {  // a processor may be slower when it has to go on for longer
+  for (int i = 0; i < 3; ++i) {  // a core may become slower under a longer load
     steps = static_cast<int>(steps * o.computation * sums / computing);
     computing = seconds_of(o.turns, [&] { computation(steps).all(); });
   }

@@ -1,14 +1,13 @@
-/// @file
-/// What the drop-in library costs calls it does not touch and communicators it sums on, how much of a
-/// nonblocking sum it hides behind computation, and how sums by the quicker way do beside plain ones.
-/// To be run with libhcomp_pmpi.so preloaded:
+/// @file Measures the drop-in library: its overhead for calls that it does not handle, and its cost
+///   per communicator. Also the overlap of nonblocking all-reduces with computation, and rules with
+///   when=faster compared with MPI's own all-reduce. Run it with libhcomp_pmpi.so preloaded:
 ///
 ///     mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: identity min=0"
 ///         bench_drop_in.openmpi communicators
 ///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
 ///         bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
-///     mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi quicker --rule "float: fp16"
+///     mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi `quicker` --rule "float: fp16"
 
 #include <mpi.h>
 #include <time.h>
@@ -25,7 +24,7 @@
 
 namespace {
 
-/// Passes a value on unchanged, in a way the compiler does not see through.
+/// Passes a value on unchanged, opaque to the compiler.
 template <class T> void keep(T& value) { asm volatile("" : "+m"(value) : : "memory"); }
 
 double median(std::vector<double> x) {
@@ -42,7 +41,7 @@ double nanoseconds_per_call(sum_function* sum, int calls) {
   return (MPI_Wtime() - begin) / calls * 1e9;
 }
 
-/// 8-byte sums through the library and past it, in turns.
+/// 8-byte all-reduces through the library and past it, in turn.
 void overhead(int turns) {
   constexpr int calls = 20000;
   std::vector<double> through, past, more;
@@ -58,7 +57,8 @@ void overhead(int turns) {
                 median(through), median(past), median(more));
 }
 
-/// Of sums of 2000 floats: each on a communicator that is made for it and freed, or all on one.
+/// Time of an all-reduce of 2000 floats: each on a communicator created for it and freed, or all on
+/// one.
 double microseconds_per_sum(sum_function* sum, bool on_its_own) {
   constexpr int count = 100;
   std::vector<float> x(2000);
@@ -74,15 +74,15 @@ double microseconds_per_sum(sum_function* sum, bool on_its_own) {
   return (MPI_Wtime() - begin) / count * 1e6;
 }
 
-/// Communicators that are made, sum once and are freed; through the library and past it, in turns.
+/// Communicators created, used once and freed; through the library and past it, in turn.
 void communicators(int turns) {
-  std::vector<double> of_hcomp[2], of_mpi[2], ratio, only_made;  // on one, on their own
+  std::vector<double> of_hcomp[2], of_mpi[2], ratio, only_made;  // on one communicator, on one each
   for (int t = -1; t < turns; ++t) {
     double us[2][2];
     for (bool const on_its_own : {false, true}) {
       us[0][on_its_own] = microseconds_per_sum(MPI_Allreduce, on_its_own);
       us[1][on_its_own] = microseconds_per_sum(PMPI_Allreduce, on_its_own);
-      if (t < 0) continue;  // pages and connections are made in the first turn
+      if (t < 0) continue;  // the first turn creates pages and connections
       of_hcomp[on_its_own].push_back(us[0][on_its_own]);
       of_mpi[on_its_own].push_back(us[1][on_its_own]);
     }
@@ -101,7 +101,7 @@ void communicators(int turns) {
         median(of_mpi[0]), median(only_made));
 }
 
-/// Something that takes this long on a core of its own.
+/// Computes for a time proportional to `rounds` on one core.
 void compute(std::int64_t rounds) {
   double x = 1;
   for (std::int64_t i = 0; i < rounds; ++i) {
@@ -110,14 +110,14 @@ void compute(std::int64_t rounds) {
   }
 }
 
-/// Of all threads of this process.
+/// CPU seconds of all threads of this process.
 double processor_seconds() {
   timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
   return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-/// Of the slowest rank.
+/// Seconds of the slowest rank.
 template <class F> double seconds(F const& f) {
   MPI_Barrier(MPI_COMM_WORLD);
   double const begin = MPI_Wtime();
@@ -127,17 +127,17 @@ template <class F> double seconds(F const& f) {
   return took;
 }
 
-/// What a transfer and a computation that takes about as long take, each alone and together.
+/// Times of a transfer and of a computation of about the same length, each alone and both together.
 struct overlap_times {
   std::vector<double> transfer, computation, both, ratio;
-  std::vector<double> processor;  ///< of the transfer alone, on this rank
+  std::vector<double> processor;  ///< CPU time of the transfer alone, on this rank
 };
 
-/// @param transfer  (meanwhile) moves something while it calls meanwhile()
+/// @param transfer  (meanwhile) moves data while it calls meanwhile()
 template <class F> overlap_times measure_overlap(int turns, F const& transfer) {
   overlap_times t;
   std::int64_t rounds = 1'000'000;
-  for (int turn = -3; turn < turns; ++turn) {  // the first find out how long to compute
+  for (int turn = -3; turn < turns; ++turn) {  // the first turns calibrate the computation
     double const before = processor_seconds();
     double const alone = seconds([&] { transfer([] {}); });
     double const processor = processor_seconds() - before;
@@ -168,7 +168,7 @@ void print(char const* what, overlap_times const& t) {
         1e3 * median(t.both), median(t.ratio));
 }
 
-/// Sums beside a computation, and what two blocking sockets do in their place.
+/// All-reduces overlapped with a computation, and two blocking sockets in their place.
 void overlap(std::size_t sums, std::size_t values, std::size_t bytes, int turns) {
   std::vector<std::vector<float>> x(sums, std::vector<float>(values, 1e-3f));
   std::vector<MPI_Request> requests(sums);

@@ -17,10 +17,11 @@ namespace {
 
 using bench::seconds_of, bench::turn;
 
-/// Ways to sum, each on a communicator of its own. The second shows how far plain sums differ by chance.
+/// Strategies, each on a communicator of its own. The second one shows the random variation of
+/// plain calls.
 constexpr std::array names{"plain", "plain again", "always", "faster"};
 enum : std::size_t { plain, again, always, faster, strategies };
-constexpr std::size_t left_out = 8;  // turns: sums of the first trial
+constexpr std::size_t left_out = 8;  // turns of the first trial
 
 double median_of(std::size_t strategy, turn const* from, turn const* to) {
   std::vector<double> all;
@@ -58,7 +59,7 @@ void print(turn const* const begin, turn const* const end) {
   std::abort();
 }
 
-/// Communicators of all ranks with settings of their own.
+/// Creates communicators of all ranks, each with its own settings.
 std::array<MPI_Comm, strategies> communicators(std::string const& rule) {
   using setter = int(MPI_Comm, char const*);
   using teller = char const*();

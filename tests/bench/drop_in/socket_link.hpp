@@ -1,6 +1,6 @@
 #pragma once
-/// @file
-/// Bytes between two ranks by blocking sockets: about as little work as moving them can be.
+/// @file Moves bytes between two ranks with blocking sockets: close to the minimum of work for a
+///   transfer.
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -22,7 +22,7 @@
 /// that is not the loopback.
 class socket_link {
  public:
-  /// Collective. @throws std::system_error  no socket, no connection
+  /// Collective. @throws std::system_error  no socket or no connection
   explicit socket_link(std::size_t bytes) : out_(bytes), in_(bytes) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -50,7 +50,7 @@ class socket_link {
   socket_link& operator=(socket_link const&) = delete;
   ~socket_link() { close(socket_); }
 
-  /// Sends and receives `bytes`, while this thread does something else.
+  /// Sends and receives `bytes`, while this thread runs `meanwhile`.
   template <class F> void exchange(F const& meanwhile) {
     std::jthread const sending([&] { send_all(); });
     std::jthread const receiving([&] { receive_all(); });
@@ -82,7 +82,7 @@ class socket_link {
       at += static_cast<std::size_t>(sent);
     }
   }
-  /// Woken for every 16 KiB: more than the window would never come.
+  /// Wakes for every 16 KiB: a request beyond the window would never complete.
   void receive_all() {
     for (std::size_t at = 0; at < in_.size();) {
       int const least = static_cast<int>(std::min<std::size_t>(in_.size() - at, 1 << 14));

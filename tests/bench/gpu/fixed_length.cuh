@@ -1,8 +1,7 @@
 #pragma once
-/// @file
-/// What one would write on a GPU without hcomp: quantization to a bound, differences of neighbours,
-/// and per 32 values as many bits as the largest difference has. Plain kernels, a warp per 32
-/// values. After cuSZp: Huang et al., SC 2023.
+/// @file A baseline for a GPU without hcomp: quantization to a bound, differences of neighbours,
+///   and per 32 values the number of bits of the largest difference. Plain kernels, one warp per 32
+///   values. After cuSZp: Huang et al., SC 2023.
 
 #include <cuda_runtime.h>
 
@@ -16,7 +15,7 @@ namespace fixed_length {
 
 inline constexpr unsigned everyone = 0xffffffffu;
 
-/// A value of a block of 32 as its difference from the one before.
+/// The difference of a value from its predecessor in a block of 32.
 struct difference {
   bool negative;
   unsigned size;
@@ -32,14 +31,14 @@ struct difference {
   }
 };
 
-/// f(block, lane) by all warps.
+/// Calls f(block, lane) in all warps.
 template <class F> __device__ void for_each_block(std::size_t blocks, F const& f) {
   std::size_t const thread = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
   std::size_t const warps = gridDim.x * std::size_t{blockDim.x} / 32;
   for (std::size_t b = thread / 32; b < blocks; b += warps) f(b, threadIdx.x % 32);
 }
 
-/// words[b] = what block b takes.
+/// words[b] = encoded size of block b.
 __global__ void find_sizes(float const* x, std::size_t blocks, float inverse,
                            std::uint32_t* words) {
   for_each_block(blocks, [&](std::size_t b, unsigned lane) {
@@ -80,7 +79,7 @@ __global__ void decode(std::uint32_t const* code, std::size_t blocks, float unit
   });
 }
 
-/// Codes of vectors of one length, a multiple of 32.
+/// Encodes vectors of one length, a multiple of 32.
 class coder {
  public:
   coder(std::size_t values, float bound)
@@ -107,7 +106,7 @@ class coder {
     fixed_length::decode<<<4096, 256>>>(words(code_), blocks_, 2 * bound_, words(begins_),
                                         reinterpret_cast<std::uint8_t const*>(rates_.data()), x);
   }
-  /// Of the last code.
+  /// Size of the last encoded vector.
   std::size_t bytes() const {
     std::uint32_t all = 0;
     HCOMP_CUDA_TRY(cudaMemcpy(&all, words(begins_) + blocks_, sizeof(all), cudaMemcpyDefault));

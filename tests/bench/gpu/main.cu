@@ -1,9 +1,8 @@
-/// @file
-/// What plans reach of a GPU's memory, and what one would take instead, in one run.
+/// @file Measures plans relative to a GPU's memory rate, and their alternatives, in one run.
 ///
-/// Codes of fixed length, casts and cub::DeviceSelect are what one would take instead. Shares are
-/// of the rate at which the device copies (read + write), times the bytes that the kernel must
-/// move: values once, codes once. What the device makes is compared with what the host makes.
+/// The alternatives are fixed-length encoding, casts and cub::DeviceSelect. Shares are relative to
+/// the rate of a device copy (read + write), times the bytes that the kernel must move: values
+/// once, encoded vectors once. The program compares the device's results with the host's.
 ///
 ///     bench_gpu --values 1048576 --json gpu.json
 ///     bench_gpu --report gpu.json               the table of kernels/README.md
@@ -120,7 +119,8 @@ int main(int argc, char** argv) try {
     }
     for (auto const& one : stats.found().works) is_right &= one.is_as_on_host.value_or(true);
     all.sizes.push_back(stats.found());
-    if (!json.empty()) write_json(all, json);  // what is there, if the next size takes too long
+    // saves results so far, in case the next size takes too long
+    if (!json.empty()) write_json(all, json);
   }
   return is_right ? 0 : 1;
 } catch (std::exception const& error) {

@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// A GPU's own clock, and what is done with what it says.
+/// @file Timing with a GPU's own clock, and the table of results.
 
 #include <cuda_runtime.h>
 
@@ -23,13 +22,13 @@ inline double median(std::vector<double> all) {
   return *middle;
 }
 
-/// Median seconds of what `f` gives to the default stream; `prepare` is not counted.
+/// Median seconds of the work that `f` enqueues on the default stream; `prepare` is not timed.
 template <class F, class P> double seconds(std::size_t turns, F const& f, P const& prepare) {
   cudaEvent_t begin{}, end{};
   HCOMP_CUDA_TRY(cudaEventCreate(&begin));
   HCOMP_CUDA_TRY(cudaEventCreate(&end));
   std::vector<double> all;
-  for (std::size_t turn = 0; turn < turns + 2; ++turn) {  // the first wake the device up
+  for (std::size_t turn = 0; turn < turns + 2; ++turn) {  // the first turns wake the device up
     prepare();
     HCOMP_CUDA_TRY(cudaEventRecord(begin));
     f();
@@ -48,7 +47,7 @@ template <class F> double seconds(std::size_t turns, F const& f) {
   return seconds(turns, f, [] {});
 }
 
-/// Prints figures against the copy, and keeps them.
+/// Prints results relative to the copy, and keeps them.
 class table {
  public:
   table(std::size_t values, double copy_rate) : found_{values, copy_rate, {}, {}} {
@@ -82,11 +81,10 @@ struct vectors {
   float* others() const { return reinterpret_cast<float*>(y.data()); }
 };
 
-/// What one would write or call without hcomp. @param share  of values that are not zero, for
-/// selecting them
+/// Measures alternatives to hcomp. @param share  fraction of nonzero values, for selecting them
 void measure_others(table& stats, std::size_t turns, vectors const& v, double share);
 
-/// How long plans of ranks that share the device take.
+/// Measures plans of ranks that share the device.
 void measure_sums(table& stats, std::size_t turns);
 
 }  // namespace gpu_bench

@@ -1,6 +1,5 @@
-/// @file
-/// What CUDA and CUB reach, casts, codes of fixed length and atomic additions, in a file of their own: the
-/// PTX machine executes none of CUB.
+/// @file CUDA's and CUB's own speed: casts, fixed-length encoding and atomic additions. In a
+///   separate file, because the PTX machine does not execute CUB's kernels.
 
 #include <cuda_runtime.h>
 
@@ -35,7 +34,7 @@ __global__ void to_half(float const* x, std::size_t n, __half* y) {
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < n; i += step)
     y[i] = __float2half_rn(x[i]);
 }
-/// Additions of 8 bytes at random places, and nothing else.
+/// Only additions of 8 bytes at random places.
 __global__ void add_anywhere(unsigned long long* cells, std::size_t count, std::size_t additions) {
   std::size_t const step = std::size_t{blockDim.x} * gridDim.x;
   for (std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x; i < additions; i += step)
@@ -45,15 +44,15 @@ struct is_not_zero {
   __device__ bool operator()(float x) const { return x != 0; }
 };
 
-/// Peeling of a sketch, against atomic additions at random places: every value that is marked goes in
-/// and out of 3 cells.
+/// Peeling of a sketch, compared with atomic additions at random places: every marked value is
+/// added to 3 cells and removed from them.
 void measure_peeling(std::size_t turns, vectors const& v) {
   gpu::stream_executor executor;
   detail::sparse_phases<lossless_sparse<std::uint32_t>, gpu::stream_executor> phases(
       {.strategies = {.dense = false, .packed = false}}, v.values, {}, executor);
   phases.mark(std::span<float const>(v.floats(), v.values), reduce_op::sum);
   phases.look();
-  double const peeling = seconds(turns, [&] { phases.unite(0); });  // the host waits
+  double const peeling = seconds(turns, [&] { phases.unite(0); });  // synchronizes with the host
   std::size_t const cells = phases.lanes(), marked = phases.choice().marked;
   gpu::device_buffer const counters(cells * sizeof(std::uint64_t));
   HCOMP_CUDA_TRY(cudaMemset(counters.data(), 0, counters.size()));
@@ -71,7 +70,7 @@ void measure_peeling(std::size_t turns, vectors const& v) {
   print("lhc peel, values in and out of 3 cells", peeling, 6 * n);
 }
 
-/// A copy reads as much as it writes. Most kernels do more of one than of the other.
+/// A copy reads and writes the same number of bytes. Most kernels are more one-sided.
 void measure_one_direction(table& stats, std::size_t turns, vectors const& v) {
   auto const values = static_cast<double>(v.x.size());
   stats.add("cudaMemset, writes alone",

@@ -22,7 +22,7 @@ json json_of(figure const& one, double copy_rate) {
   return out;
 }
 
-/// The measurements of a file.
+/// Reads the measurements of a file.
 std::vector<json> read(std::string const& path) {
   std::ifstream in(path);
   if (!in) throw std::runtime_error(path + ": cannot be read");
@@ -37,7 +37,7 @@ std::vector<json> read(std::string const& path) {
   }
 }
 
-/// All measurements of the files, which are of one device.
+/// Reads all measurements of the files, which must be from one device.
 std::vector<json> read(std::vector<std::string> const& paths) {
   std::vector<json> all;
   for (auto const& path : paths) {
@@ -57,7 +57,7 @@ hcomp::testing::device_rates rates_of(json const& device, double copy_rate) {
                          device.at("clock_GHz").get<double>()};
 }
 
-/// Of one size in one file.
+/// Measurements of one size in one file.
 struct column {
   std::string head;
   std::size_t values;
@@ -136,7 +136,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
     for (auto const& size : one.at("sizes")) {
       auto const values = size.at("values").get<std::size_t>();
       columns.push_back({head_of(values, one.at("label")), values, size.at("copy_rate"), {}, {}});
-      for (auto const& sum : size.value("sums", json::array()))  // none in older files
+      for (auto const& sum : size.value("sums", json::array()))  // absent in older files
         columns.back().sums.push_back(
             {sum.at("codec"), sum.at("seconds"), sum.at("bus_seconds"), sum.at("host_seconds")});
       for (auto const& work : size.at("works")) {
@@ -163,7 +163,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
   std::printf("---|\n| a copy, GB/s | | |");
   for (auto const& one : columns) std::printf(" %.0f |", 1e-9 * one.copy_rate);
   std::printf(" |\n");
-  // Of the longest vectors, which are in no cache.
+  // Of the longest vectors, which exceed every cache.
   double const copy_rate = std::ranges::max_element(columns, {}, &column::values)->copy_rate;
   for (auto const& name : order) {
     if (name == "copy") continue;

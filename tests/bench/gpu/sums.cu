@@ -1,5 +1,5 @@
-/// @file
-/// Whole sums of two ranks that share the GPU and its bus, against what the bus needs for their messages.
+/// @file All-reduces of two ranks that share the GPU and its bus, compared with the bus time of
+///   their messages.
 
 #include <cuda_runtime.h>
 
@@ -36,7 +36,7 @@ constexpr int ranks = 2;
 /// Bytes per second.
 struct rates {
   double bus;   ///< through pinned memory, in both directions at once, of each
-  double host;  ///< from pinned memory to pinned memory, by as many threads as there are ranks
+  double host;  ///< between pinned buffers, with one thread per rank
 };
 
 double bus_rate(std::size_t turns) {
@@ -61,7 +61,7 @@ double bus_rate(std::size_t turns) {
   return static_cast<double>(bytes) / median(all);
 }
 
-/// What the messages of ranks that are threads take besides.
+/// Rate of the additional copies between ranks that are threads.
 double host_rate(std::size_t turns) {
   std::size_t const bytes = std::size_t{64} << 20;
   std::vector<double> all;
@@ -80,7 +80,7 @@ double host_rate(std::size_t turns) {
   return ranks * static_cast<double>(bytes) / median(all);
 }
 
-/// The median time of a sum, and what bus and host need for both ranks' messages.
+/// Median time of an all-reduce, and the bus and host times of both ranks' messages.
 template <class C> void measure_sum(table& stats, std::size_t turns, C const& codec, rates limit) {
   std::size_t const values = stats.found().values;
   std::barrier<> together(ranks);

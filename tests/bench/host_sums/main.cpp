@@ -1,6 +1,6 @@
-/// @file
-/// Exact all-reduces of ranks on one host, through shared memory, and by the MPI library; or of ranks on
-/// several hosts, hierarchical, and by a ring of all ranks. To be started by mpirun.
+/// @file Exact all-reduces of ranks on one node, through shared memory, compared with the MPI
+///   library. Or, on several nodes, hierarchical all-reduces compared with a ring of all ranks.
+///   Started by mpirun.
 
 #include <mpi.h>
 
@@ -24,7 +24,7 @@
 
 namespace {
 
-/// The median over so many turns of the slowest rank's milliseconds, of each, by turns.
+/// Returns for each function the median over all turns of the slowest rank's milliseconds.
 std::vector<double> medians(std::vector<std::function<void()>> const& calls, int turns) {
   std::vector<std::vector<double>> all(calls.size());
   for (int turn = 0; turn < turns; ++turn)
