@@ -1,19 +1,20 @@
-// Says of every beat of a packet whether it is to be coded or passed on as it is, and holds the
-// settings. It only watches the stream.
+// Decides for every beat of a packet whether it is encoded or passes unchanged, and holds the
+// settings. It only observes the stream.
 //
-// A packet is coded if its first beat has the header of an IPv4 packet over Ethernet without
+// A packet is encoded if its first beat has the header of an IPv4 packet over Ethernet without
 // options, whose type of service is TYPE_OF_SERVICE, and whose total length leaves one or more
-// whole values behind HEADER_LENGTH bytes. Its first HEADER_BEATS beats are passed on as they are.
+// complete values after HEADER_LENGTH bytes. Its first HEADER_BEATS beats pass unchanged.
 module inceptionn_classifier #(
     parameter int         HEADER_BEATS    = 2,     // 1 to 15
     parameter logic [7:0] TYPE_OF_SERVICE = 8'h28,
-    parameter int         HEADER_LENGTH   = 40     // bytes of IP and TCP headers, of the total length
+    // bytes of IP and TCP headers in the total length
+    parameter int         HEADER_LENGTH   = 40
 ) (
     input  logic         clk,
     input  logic         rst,
-    // The setting, which counts from the next packet on: bits 3 to 0 are E, 1 to 14; with another E all
-    // packets are passed on. Bit 4: the 7 bits of magnitude with tag 1 are multiples of 2^-7, as the
-    // paper has them, and not of 2^-(F+7).
+    // The setting, which applies from the next packet on. Bits 3 to 0 are E, 1 to 14; with another
+    // E all packets pass unchanged. Bit 4: the 7 bits of magnitude with tag 1 are multiples of
+    // 2^-7, as in the paper, and not of 2^-(F+7).
     input  logic         setting_write,
     input  logic [4:0]   setting,
     // The stream.
@@ -21,9 +22,9 @@ module inceptionn_classifier #(
     input  logic         ready,
     input  logic [143:0] data,  // the first 18 bytes of the beat
     input  logic         last,
-    // What to do with this beat.
-    output logic         whole,   // pass it on as it is
-    output logic         cut,     // the packet ends with it, and has lost its values
+    // The decision for this beat.
+    output logic         whole,   // passes unchanged
+    output logic         cut,     // the packet ends with this beat, without its values
     output logic [13:0]  values,  // of its packet
     output logic [3:0]   bound_exponent,
     output logic         as_drawn

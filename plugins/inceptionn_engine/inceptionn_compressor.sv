@@ -1,6 +1,6 @@
-// Packets in, packets out, as AXI4-Streams of 256 bits: the payloads of those of the right type of
-// service are encoded, 8 values per beat; all others, and headers, pass.
-// inceptionn_classifier.sv says which, and what the setting is.
+// Packets in, packets out, as AXI4-Streams of 256 bits. Encodes the payloads of packets with the
+// right type of service, 8 values per beat; headers and all other packets pass.
+// inceptionn_classifier.sv decides, and holds the setting.
 module inceptionn_compressor #(
     parameter int         HEADER_BEATS    = 2,
     parameter logic [7:0] TYPE_OF_SERVICE = 8'h28,
@@ -13,7 +13,7 @@ module inceptionn_compressor #(
     input  logic         s_axis_tvalid,
     output logic         s_axis_tready,
     input  logic [255:0] s_axis_tdata,
-    input  logic [31:0]  s_axis_tkeep,  // all ones but in the last beat
+    input  logic [31:0]  s_axis_tkeep,  // all ones except in the last beat
     input  logic         s_axis_tlast,
     output logic         m_axis_tvalid,
     input  logic         m_axis_tready,
@@ -33,7 +33,7 @@ module inceptionn_compressor #(
       .valid(s_axis_tvalid), .ready(s_axis_tready), .data(s_axis_tdata[143:0]), .last(s_axis_tlast),
       .whole, .cut, .values, .bound_exponent, .as_drawn
   );
-  wire unused = &{1'b0, cut, values};  // tkeep says which are there
+  wire unused = &{1'b0, cut, values};  // tkeep marks the valid bytes
 
   // ---- Values to tags and payloads
   logic [15:0]  lane_tags;
@@ -57,7 +57,7 @@ module inceptionn_compressor #(
       .m_data({coded_whole, coded_last, coded_keep, coded_tags, coded_payloads})
   );
 
-  // ---- Payloads of two lanes, and of four, one behind the other
+  // ---- Payloads of two lanes, and of four, concatenated
   logic [255:0] four_payloads;
   logic [9:0]   four_bytes;
   for (genvar i = 0; i < 2; i = i + 1) begin : four
@@ -93,7 +93,7 @@ module inceptionn_compressor #(
       .m_data({fours_whole, fours_last, fours_keep, fours_tags, fours_bytes, fours_payloads})
   );
 
-  // ---- Payloads of all eight, one behind the other
+  // ---- Payloads of all eight lanes, concatenated
   logic [255:0] eight_payloads;
   logic [5:0]   eight_bytes;
   inceptionn_join #(.BYTES(16)) join_fours (

@@ -1,6 +1,6 @@
-// The reverse of inceptionn_compressor: payloads of the right type of service are decoded, up to
-// 8 values per beat. How many values a packet has, the total length in its header says, which
-// the compressor has left as it was.
+// The inverse of inceptionn_compressor: decodes payloads of the right type of service, up to 8
+// values per beat. The total length in a packet's header gives the number of its values. The
+// compressor does not change it.
 module inceptionn_decompressor #(
     parameter int         HEADER_BEATS    = 2,
     parameter logic [7:0] TYPE_OF_SERVICE = 8'h28,
@@ -13,7 +13,7 @@ module inceptionn_decompressor #(
     input  logic         s_axis_tvalid,
     output logic         s_axis_tready,
     input  logic [255:0] s_axis_tdata,
-    input  logic [31:0]  s_axis_tkeep,  // all ones but in the last beat
+    input  logic [31:0]  s_axis_tkeep,  // all ones except in the last beat
     input  logic         s_axis_tlast,
     output logic         m_axis_tvalid,
     input  logic         m_axis_tready,
@@ -35,7 +35,8 @@ module inceptionn_decompressor #(
       .whole, .cut, .values, .bound_exponent, .as_drawn
   );
 
-  // Of the packet in the unpacker, which has ended before another one enters it.
+  // The setting of the packet in the unpacker. A packet leaves the unpacker before the next one
+  // enters.
   logic [3:0] unpacker_setting;
   always_ff @(posedge clk)
     if (s_axis_tvalid && s_axis_tready) unpacker_setting <= {as_drawn, bound_exponent[3:1]};

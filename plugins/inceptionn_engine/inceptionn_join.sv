@@ -1,4 +1,4 @@
-// Two runs of up to BYTES bytes, one behind the other. Combinational.
+// Concatenates two runs of up to BYTES bytes. Combinational.
 module inceptionn_join #(
     parameter int BYTES = 4
 ) (

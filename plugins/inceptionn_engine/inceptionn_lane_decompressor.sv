@@ -1,8 +1,8 @@
-// One value, decoded from its tag and payload. Combinational. The reverse of
-// inceptionn_lane_compressor; never -0, unless all 32 bits came.
+// Decodes one value from its tag and payload. Combinational. The inverse of
+// inceptionn_lane_compressor; gives -0 only from a payload of 32 bits.
 module inceptionn_lane_decompressor (
     input  logic [1:0]  tag,
-    input  logic [31:0] payload,        // above its bytes anything
+    input  logic [31:0] payload,        // arbitrary above its bytes
     input  logic [2:0]  half_exponent,  // F = floor(E/2)
     input  logic        as_drawn,
     output logic [31:0] value           // IEEE 754
@@ -12,7 +12,7 @@ module inceptionn_lane_decompressor (
   wire        sign = tag == 2'd1 ? payload[7] : payload[15];
   wire [7:0]  skipped = tag == 2'd1 && !as_drawn ? {5'd0, half_exponent} : 8'd0;
 
-  // Shifts the leading one to bit 14; how far tells the exponent.
+  // Shifts the leading one to bit 14; the distance gives the exponent.
   logic [3:0]  zeros;
   logic [14:0] leading;
   always_comb begin

@@ -1,8 +1,8 @@
-// Puts groups of 2 to 34 bytes one behind the other into bursts of 32. The last burst of a packet is
-// filled up with zeros. Beats of a header are groups of 32 bytes without tags.
+// Packs groups of 2 to 34 bytes into bursts of 32, without gaps. Pads the last burst of a packet
+// with zeros. Beats of a header are groups of 32 bytes without tags.
 //
-// It takes a group and gives a burst in every cycle; groups wait only while bursts are complete
-// before them.
+// It accepts a group and outputs a burst in every cycle. A group waits only while complete bursts
+// are before it.
 module inceptionn_packer (
     input  logic         clk,
     input  logic         rst,
@@ -13,17 +13,17 @@ module inceptionn_packer (
     input  logic [5:0]   s_bytes,    // of the payload
     input  logic         s_whole,    // 32 bytes without tags
     input  logic         s_last,     // of its packet
-    input  logic [31:0]  s_keep,     // which bytes of the packet's last burst there are
+    input  logic [31:0]  s_keep,     // valid bytes of the packet's last burst
     output logic         m_valid,
     input  logic         m_ready,
     output logic [255:0] m_data,
     output logic [31:0]  m_keep,
     output logic         m_last
 );
-  // A group is taken when less than a burst is left: 31 + 34 bytes at most.
+  // Accepts a group when less than a burst remains: 31 + 34 bytes at most.
   logic [519:0] buffer;  // zeros above its bytes
   logic [6:0]   fill;    // bytes in the buffer
-  logic         ending;  // the last of them are the end of a packet
+  logic         ending;  // they end a packet
   logic [31:0]  last_keep;
 
   wire last_burst = fill <= 7'd32;

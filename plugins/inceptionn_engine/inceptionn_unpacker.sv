@@ -1,19 +1,19 @@
-// Takes bursts of 32 bytes apart into groups of 2 to 34 bytes: the reverse of inceptionn_packer.
+// Splits bursts of 32 bytes into groups of 2 to 34 bytes: the inverse of inceptionn_packer.
 //
-// The number of values of a packet is known. A packet with other bytes than so many values have
-// gives as many values all the same, and m_error with the last of them; these are the packets that
-// hcomp::inceptionn_bursts::check refuses.
+// The number of values of a packet is known. A packet with too few or too many bytes for it still
+// gives this number of values, and m_error with the last of them. hcomp::inceptionn_bursts::check
+// refuses the same packets.
 module inceptionn_unpacker (
     input  logic         clk,
     input  logic         rst,
     input  logic         s_valid,
     output logic         s_ready,
     input  logic [255:0] s_data,
-    input  logic         s_whole,   // a beat of a header, passed on as it is
+    input  logic         s_whole,   // a beat of a header, which passes unchanged
     input  logic         s_last,    // of its packet
     input  logic [31:0]  s_keep,
-    input  logic         s_cut,     // with s_last: the packet has lost its values
-    input  logic [13:0]  s_values,  // of the packet; at its first beat that is not s_whole
+    input  logic         s_cut,     // with s_last: the packet ends without its values
+    input  logic [13:0]  s_values,  // in the packet; valid at its first beat that is not s_whole
     output logic         m_valid,
     input  logic         m_ready,
     output logic [15:0]  m_tags,
@@ -22,30 +22,30 @@ module inceptionn_unpacker (
     output logic [31:0]  m_keep,
     output logic         m_error
 );
-  // A group of 34 bytes that begins at the end of a burst is in three of them.
-  logic [767:0] bursts;  // zeros where there is none
-  logic [1:0]   count;   // bursts here
-  logic [4:0]   place;   // of the group in front, in the first burst
-  logic         whole;   // they are to be passed on as they are
-  logic         ended;   // the last of them are the end of a packet
-  logic [13:0]  left;    // values that are still to come
-  logic         bad;     // something was wrong already
+  // A group of 34 bytes that starts at the end of a burst extends over three bursts.
+  logic [767:0] bursts;  // zeros where no burst is
+  logic [1:0]   count;   // bursts in the buffer
+  logic [4:0]   place;   // start of the next group, in the first burst
+  logic         whole;   // they pass unchanged
+  logic         ended;   // they end a packet
+  logic [13:0]  left;    // values still to come
+  logic         bad;     // an error was found
   logic [31:0]  last_keep;
 
   wire [519:0] from_place = bursts[519:0] >> {place, 3'd0};
   wire [15:0]  tags = from_place[15:0];
-  logic [6:0]  group_end;  // the byte behind the group
+  logic [6:0]  group_end;  // end of the group
   always_comb begin
     group_end = {2'd0, place} + 7'd2;
     for (int i = 0; i < 8; i = i + 1)
       group_end = group_end + (tags[2*i+:2] == 2'd3 ? 7'd4 : {5'd0, tags[2*i+:2]});
     if (whole) group_end = 7'd32;
   end
-  wire [1:0] used = group_end[6:5];  // bursts of which nothing is left behind the group
+  wire [1:0] used = group_end[6:5];  // bursts that the group uses up
 
   wire complete = {count, 5'd0} >= group_end;
   wire final_group = whole ? ended : left <= 14'd8;
-  wire surplus = !whole && final_group && complete && !ended;  // bursts that should not be there
+  wire surplus = !whole && final_group && complete && !ended;  // surplus bursts
 
   assign m_valid = whole ? complete : ended || (complete && !final_group);
   wire give = m_valid && m_ready;
@@ -54,7 +54,7 @@ module inceptionn_unpacker (
 
   wire [1:0] rest = empties ? 2'd0 : give ? count - used : count;  // bursts
   always_comb begin
-    if (m_valid && !m_ready) s_ready = 1'b0;  // what is offered stays the same
+    if (m_valid && !m_ready) s_ready = 1'b0;  // keeps an offered group unchanged
     else if (ended) s_ready = finish;
     else if (surplus) s_ready = 1'b1;
     else if (whole) s_ready = rest == 2'd0;
@@ -63,10 +63,10 @@ module inceptionn_unpacker (
   wire take = s_valid && s_ready;
   wire append = take && !surplus;
 
-  // What is wrong with the end of a packet.
+  // Errors at the end of a packet.
   logic [95:0] nonzero;  // bytes
   always_comb for (int i = 0; i < 96; i = i + 1) nonzero[i] = bursts[8*i+:8] != 8'd0;
-  wire        dirty = (nonzero & {96{1'b1}} << group_end) != '0;  // behind the last group
+  wire        dirty = (nonzero & {96{1'b1}} << group_end) != '0;  // after the last group
   wire [15:0] tags_beyond = tags >> {left[2:0], 1'b0};
   wire bad_end = !complete || {count, 5'd0} - group_end >= 7'd32 || dirty || last_keep != '1 ||
                  (left < 14'd8 && tags_beyond != '0);

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Synthesizes the engine for three families of FPGAs by Yosys, places and routes it on an iCE40 by
-# nextpnr-ice40, and prints the table of README.md. Takes some minutes.
+# Synthesizes the engine for three families of FPGAs with Yosys, places and routes it on an iCE40
+# with nextpnr-ice40, and prints the table of README.md. Takes some minutes.
 #
 #   plugins/inceptionn_engine/synthesize.sh [--readme]
 #
-# --readme   puts the table into README.md, too
+#   --readme   also writes the table to README.md
 #
-# It needs yosys and nextpnr-ice40, which Debian 12 has as packages.
+# Requires yosys and nextpnr-ice40, which are packages of Debian 12.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -24,7 +24,7 @@ done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# synthesize <name> <top> <commands of Yosys>: leaves the counts of cells in $work/<name>.
+# synthesize <name> <top> <commands of Yosys>: writes the cell counts to $work/<name>.
 synthesize() {
   echo "synthesize.sh: $1" >&2
   if ! yosys -q -l "$work/log" -p "read_verilog -sv *.sv synthesis/*.sv; $3; tee -o $work/$1 stat -top $2"; then
@@ -32,12 +32,13 @@ synthesize() {
     exit 1
   fi
 }
-# cells <name> <pattern>: how many cells of these types.
+# cells <name> <pattern>: number of cells of these types.
 cells() {
   awk -v pattern="^($2)\$" '/Number of cells:/ { counting = 1; next } counting && NF == 2 && $1 ~ pattern { sum += $2 }
     END { print sum + 0 }' "$work/$1"
 }
-# place <name>: on an iCE40 HX8K. Leaves "<logic cells> <MHz>" in $work/<name>.placed; fails if it does not fit.
+# place <name>: on an iCE40 HX8K. Writes "<logic cells> <MHz>" to $work/<name>.placed; fails if the
+# design does not fit.
 place() {
   nextpnr-ice40 --hx8k --package ct256 --seed 1 --freq 100 --timing-allow-fail -q \
     --json "$work/$1.json" --report "$work/$1.report" >"$work/log" 2>&1 || return 1

@@ -1,4 +1,4 @@
-// Puts the rule of the handshake behind every stage of the simulated engine.
+// Checks the handshake rule at every stage of the simulated engine.
 bind inceptionn_stage handshake #(.WIDTH(WIDTH)) output_handshake (
     .clk, .rst, .valid(m_valid), .ready(m_ready), .data(m_data));
 bind inceptionn_packer handshake #(.WIDTH(289)) output_handshake (

@@ -1,9 +1,8 @@
-/// @file
-/// One lane of INCEPTIONN's engine against inceptionn_bursts, with all 2^32 values.
+/// @file One lane of INCEPTIONN's engine compared with inceptionn_bursts, for all 2^32 values.
 ///
 ///   inceptionn_engine_campaign [--every N] [within_bound:E | as_drawn:E]...
 ///
-/// Without a setting, all that the engine has; with --every, each N-th value.
+/// Default: all settings of the engine; with --every, each N-th value.
 
 #include <Vlane_pair.h>
 
@@ -50,7 +49,7 @@ setting setting_of(std::string const& text) {
   return {variant, static_cast<int>(exponent)};
 }
 
-/// Compares every `every`-th value; returns how many are different.
+/// Compares every `every`-th value; returns the number of differences.
 std::uint64_t compare(setting const& with, std::uint64_t every) {
   hcomp::inceptionn_bursts const codec(with.options());
   Vlane_pair lane;

@@ -1,4 +1,4 @@
-// The rule of valid and ready: what is offered stays offered, and the same, until it is taken.
+// The valid/ready rule: an offered beat stays valid and unchanged until it is accepted.
 module handshake #(
     parameter int WIDTH = 1
 ) (

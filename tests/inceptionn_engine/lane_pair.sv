@@ -1,4 +1,4 @@
-// A lane of the compressor and one of the decompressor, to be compared value by value.
+// One lane of the compressor and one of the decompressor, for comparison value by value.
 module lane_pair (
     input  logic [31:0] value,
     input  logic [3:0]  bound_exponent,

@@ -1,5 +1,4 @@
-/// @file
-/// One lane of INCEPTIONN's engine against the codec, value by value.
+/// @file One lane of INCEPTIONN's engine compared with the codec, value by value.
 
 // optimise: -O1
 
@@ -31,7 +30,7 @@ template <class F> void with_every_setting(F const& f) {
     }
 }
 
-/// Zeros, denormals, infinities, NaNs, and all powers of two with the values beside them.
+/// Zeros, denormals, infinities, NaNs, and all powers of two with their neighbours.
 std::vector<std::uint32_t> special_values() {
   std::vector<std::uint32_t> all;
   for (std::uint32_t exponent = 0; exponent < 256; ++exponent)
@@ -45,9 +44,9 @@ std::vector<std::uint32_t> special_values() {
 
 }  // namespace
 
-TEST_CASE("engine: a lane sends what the codec does") {
+TEST_CASE("engine: a lane encodes as the codec does") {
   auto values = special_values();
-  for (std::uint64_t i = 0; i < 20'000; ++i) {  // magnitudes of which all tags come
+  for (std::uint64_t i = 0; i < 20'000; ++i) {  // magnitudes that give all tags
     auto const random = hcomp::mix(i + 71);
     values.push_back(
         static_cast<std::uint32_t>((random & 0x807fffffu) | (107 + (random >> 32) % 23) << 23));
@@ -68,7 +67,7 @@ TEST_CASE("engine: a lane sends what the codec does") {
   });
 }
 
-TEST_CASE("engine: a lane makes of every payload of 8 and 16 bits what the codec does") {
+TEST_CASE("engine: a lane decodes every payload of 8 and 16 bits as the codec does") {
   with_every_setting([](Vlane_pair& lane, reference::value_rule const& rule) {
     std::size_t differences = 0;
     auto const compare = [&](unsigned tag, std::uint32_t payload, std::uint32_t noise) {

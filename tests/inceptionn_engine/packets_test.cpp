@@ -1,5 +1,4 @@
-/// @file
-/// INCEPTIONN's engine against inceptionn_bursts: packets in, packets out.
+/// @file INCEPTIONN's engine compared with inceptionn_bursts: packets in, packets out.
 
 // optimise: -O1
 
@@ -26,7 +25,7 @@ using decompressor = engine::simulation<Vinceptionn_decompressor>;
 
 namespace {
 
-/// The settings that the engine has.
+/// All settings of the engine.
 std::vector<inceptionn_options> all_settings() {
   std::vector<inceptionn_options> all;
   for (auto const& options :
@@ -37,7 +36,7 @@ std::vector<inceptionn_options> all_settings() {
   return all;
 }
 
-/// Values of one packet: of all tags, of one tag alone, or of few magnitudes.
+/// Values of one packet: of all tags, of one tag only, or of few magnitudes.
 floats values_of(std::size_t n, std::uint64_t seed) {
   switch (hcomp::mix(seed) % 5) {
     case 0: return floats(n, seed % 2 == 0 ? 0.0f : 1e-9f);
@@ -58,7 +57,7 @@ std::size_t differences(std::vector<packet> const& a, std::vector<packet> const&
   return count;
 }
 
-/// A packet that is not to be coded: one of nine things about it is another.
+/// A packet that must pass unencoded: one of nine properties is wrong.
 packet other_packet(floats const& x, std::uint64_t seed) {
   auto one = engine::of_values(x, seed);
   auto& bytes = one.content;
@@ -67,10 +66,10 @@ packet other_packet(floats const& x, std::uint64_t seed) {
     case 0: bytes[15] ^= bit; break;  // type of service
     case 1: bytes[12] ^= bit; break;  // not IPv4
     case 2: bytes[13] ^= bit; break;
-    case 3: bytes[14] ^= bit; break;           // not 20 bytes of header
-    case 4: bytes[17] ^= std::byte{1}; break;  // not whole values
+    case 3: bytes[14] ^= bit; break;           // header not of 20 bytes
+    case 4: bytes[17] ^= std::byte{1}; break;  // an incomplete value
     case 5: bytes[17] ^= std::byte{2}; break;
-    case 6:  // no value, or less than none
+    case 6:  // no value, or fewer
       bytes[16] = std::byte{0};
       bytes[17] = static_cast<std::byte>(hcomp::mix(seed) % (engine::header_length + 1));
       break;
@@ -81,7 +80,7 @@ packet other_packet(floats const& x, std::uint64_t seed) {
   return one;
 }
 
-/// Packets as they are before the compressor, between the two, and behind the decompressor.
+/// Packets before the compressor, after it, and after the decompressor.
 struct journey {
   std::vector<packet> plain, coded, decoded;
 
@@ -106,7 +105,7 @@ constexpr stalls all_stalls[] = {{0, 0}, {128, 0}, {0, 128}, {100, 100}, {230, 2
 
 }  // namespace
 
-TEST_CASE("engine: packets become what inceptionn_bursts makes of them, and values again") {
+TEST_CASE("engine: encodes packets as inceptionn_bursts does, and decodes them") {
   std::uint64_t seed = 1;
   for (auto const& options : all_settings()) {
     CAPTURE(hcomp::detail::inceptionn::text_of(options));
@@ -123,7 +122,7 @@ TEST_CASE("engine: packets become what inceptionn_bursts makes of them, and valu
   }
 }
 
-TEST_CASE("engine: other packets pass, whatever is in them") {
+TEST_CASE("engine: other packets pass, whatever they contain") {
   std::uint64_t seed = 100'000;
   compressor to_bursts(seed);
   decompressor to_values(seed);
@@ -144,7 +143,7 @@ TEST_CASE("engine: other packets pass, whatever is in them") {
   }
 }
 
-TEST_CASE("engine: a setting counts from the next packet on") {
+TEST_CASE("engine: a setting applies from the next packet on") {
   std::uint64_t seed = 200'000;
   auto const some = all_settings();
   compressor to_bursts(seed);
@@ -168,7 +167,7 @@ TEST_CASE("engine: a setting counts from the next packet on") {
   }
 }
 
-TEST_CASE("engine: without a setting it is that of inceptionn_options") {
+TEST_CASE("engine: the default setting is that of inceptionn_options") {
   compressor to_bursts(1);
   decompressor to_values(1);
   journey all;
@@ -194,9 +193,9 @@ TEST_CASE("engine: packets that inceptionn_bursts refuses are marked, and keep t
         case 0: bursts[place] ^= static_cast<std::byte>(1u << (random >> 40) % 8); break;
         case 1: bursts[place % 34 % bursts.size()] = static_cast<std::byte>(random >> 40); break;
         case 2: bursts.resize(bursts.size() + 1 + (random >> 40) % 100); break;
-        case 3: bursts.resize(place); break;  // also to nothing
+        case 3: bursts.resize(place); break;  // may leave nothing
         case 4: bursts.resize(place / 32 * 32); break;
-        default: break;  // undamaged ones between them
+        default: break;  // undamaged packets between them
       }
       auto const header = engine::header(x.size() * sizeof(float), engine::type_of_service, seed);
       coded.push_back(engine::with_payload(header, bursts));
@@ -216,7 +215,8 @@ TEST_CASE("engine: packets that inceptionn_bursts refuses are marked, and keep t
     auto came = to_values.run(coded, how);
     CHECK(came.size() == decoded.size());
     for (std::size_t i = 0; i < came.size() && i < decoded.size(); ++i)
-      if (came[i].damaged && decoded[i].damaged) {  // values may be anything, the header not
+      // a damaged packet may contain any values, but its header must be right
+      if (came[i].damaged && decoded[i].damaged) {
         CHECK(came[i].content.size() == decoded[i].content.size());
         came[i].content.resize(engine::header_bytes);
         decoded[i].content.resize(engine::header_bytes);
@@ -227,15 +227,15 @@ TEST_CASE("engine: packets that inceptionn_bursts refuses are marked, and keep t
   CHECK(accepted > 2'000);
 }
 
-TEST_CASE("engine: a burst is taken or given in every clock cycle, and one more per packet") {
+TEST_CASE("engine: moves a burst in every clock cycle, plus one cycle per packet") {
   std::uint64_t seed = 400'000;
   compressor to_bursts(seed);
   decompressor to_values(seed);
   struct {
-    float first, others;  // of the values of a packet
+    float first, others;  // values of a packet
     std::size_t packets;
   } const kinds[] = {{0, 0, 40},      {0.003f, 0.003f, 40}, {0.1f, 0.1f, 40}, {-3, -3, 40},
-                     {-3, -3, 1},     {0.1f, 0.1f, 1},      {0.003f, -3, 1},  // at odd places
+                     {-3, -3, 1},     {0.1f, 0.1f, 1},      {0.003f, -3, 1},  // at odd positions
                      {0.003f, -3, 40}};
   for (auto const& kind : kinds) {
     CAPTURE(kind.first);

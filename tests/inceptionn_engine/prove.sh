@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Proves properties of the engine by Yosys, for all inputs and all times. Each says what in proofs/.
+# Proves properties of the engine by Yosys, for all inputs and all times. The files in proofs/ state
+# the properties.
 #
 #   tests/inceptionn_engine/prove.sh [lane] [stage] [handshakes] [packer] [unpacker]
 #
-# Without a name, all. The last two take some minutes; ctest runs the others.
+# Default: all. The last two take some minutes; ctest runs the other proofs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-# Registers of the module that a proof looks at: dut_<register> of the proof.
+# Registers of the module that a proof reads: dut_<register> in the proof.
 declare -A registers=(
   [packer]="buffer fill ending last_keep"
   [unpacker]="bursts count place left whole ended"
@@ -24,7 +25,7 @@ for proof in "${proofs[@]}"; do
   for register in ${registers[$proof]-}; do
     connections+="connect -set dut_$register dut.$register; "
   done
-  # By induction over time, but for what has no registers.
+  # By induction over time, except for modules without registers.
   by="-tempinduct"
   [[ $proof != lane ]] || by=
   log=$(mktemp)

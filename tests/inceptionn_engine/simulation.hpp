@@ -1,6 +1,5 @@
 #pragma once
-/// @file
-/// The simulated engine with packets before and behind it.
+/// @file The simulated engine with packets at its input and its output.
 
 #include <doctest/doctest.h>
 
@@ -23,13 +22,13 @@ using inceptionn::floats;
 
 inline constexpr std::size_t beat_bytes = 32;
 inline constexpr std::size_t header_bytes = 2 * beat_bytes;
-/// Of IP and TCP, as the total length counts them.
+/// IP and TCP headers, as counted by the total length.
 inline constexpr std::size_t header_length = 40;
 inline constexpr std::uint8_t type_of_service = 0x28;
 
 struct packet {
   bytes content;
-  bool damaged = false;  ///< as the decompressor says
+  bool damaged = false;  ///< reported by the decompressor
   friend bool operator==(packet const&, packet const&) = default;
 };
 
@@ -56,13 +55,13 @@ inline packet of_values(floats const& x, std::uint64_t seed) {
   return with_payload(header(x.size() * sizeof(float), type_of_service, seed),
                       std::as_bytes(std::span(x)));
 }
-/// What the compressor should make of of_values(x, seed).
+/// Expected output of the compressor for of_values(x, seed).
 inline packet of_bursts(floats const& x, hcomp::inceptionn_options const& options,
                         std::uint64_t seed) {
   return with_payload(header(x.size() * sizeof(float), type_of_service, seed),
                       inceptionn::encoded(hcomp::inceptionn_bursts(options), x));
 }
-/// What the decompressor should make of of_bursts(x, options, seed).
+/// Expected output of the decompressor for of_bursts(x, options, seed).
 inline packet of_decoded(floats const& x, hcomp::inceptionn_options const& options,
                          std::uint64_t seed) {
   hcomp::inceptionn_bursts const codec(options);
@@ -71,21 +70,21 @@ inline packet of_decoded(floats const& x, hcomp::inceptionn_options const& optio
   return of_values(y, seed);
 }
 
-/// The engine's register.
+/// The engine's register value.
 inline std::uint8_t setting_of(hcomp::inceptionn_options const& options) {
   bool const as_drawn = options.variant == hcomp::inceptionn_variant::as_drawn;
   return static_cast<std::uint8_t>(options.bound_exponent | (as_drawn ? 16 : 0));
 }
 
-/// A setting with which no packet is coded.
+/// A setting that encodes no packet.
 inline constexpr std::uint8_t off = 0;
 
-/// How often, in 256 clock cycles, nothing is offered or nothing is taken.
+/// Number of clock cycles, of 256, without an offered or an accepted beat.
 struct stalls {
   unsigned before = 0, behind = 0;
 };
 
-/// Beats of one run, and the clock cycles from the first to the last of them.
+/// Beats of one run, and its clock cycles from the first to the last beat.
 struct traffic {
   std::size_t cycles = 0;
   std::size_t taken = 0, given = 0;
@@ -97,13 +96,13 @@ struct traffic {
   std::size_t first_taken = 0, last_taken = 0, first_given = 0, last_given = 0;
 };
 
-/// `Model` is a compressor or a decompressor as Verilator has compiled it.
+/// `Model` is Verilator's class of a compressor or a decompressor.
 template <class Model> class simulation {
  public:
   explicit simulation(std::uint64_t seed) : random_(seed) {
     model_.clk = 0;
     model_.rst = 1;
-    model_.eval();  // the first edge is one only if there was a level before it
+    model_.eval();  // the first edge needs a level before it
     tick();
     model_.rst = 0;
   }
@@ -116,14 +115,14 @@ template <class Model> class simulation {
   }
   void set(hcomp::inceptionn_options const& options) { set(setting_of(options)); }
 
-  /// Sends `packets`, and returns what comes until nothing has moved for 500 clock cycles.
-  /// @param settings  of each packet, or empty; written while the packet before it is on its way
+  /// Sends `packets`, and returns the output up to 500 idle clock cycles.
+  /// @param settings  per packet, or empty; written during the previous packet
   std::vector<packet> run(std::vector<packet> const& packets, stalls how = {},
                           std::vector<std::uint8_t> const& settings = {}) {
     std::vector<packet> came;
     bytes current;
-    std::size_t which = 0, at = 0;  // the next beat
-    std::size_t set_for = 0;        // the next setting is of this packet
+    std::size_t which = 0, at = 0;  // position of the next beat
+    std::size_t set_for = 0;        // the next setting belongs to this packet
     bool offering = false;
     moved = {};
     for (int idle = 0; idle < 500; ++idle) {
@@ -165,7 +164,7 @@ template <class Model> class simulation {
     return came;
   }
 
-  /// What the last run moved.
+  /// Traffic of the last run.
   traffic moved;
 
  private:
@@ -181,7 +180,7 @@ template <class Model> class simulation {
   }
   void offer(bytes const& content, std::size_t at) {
     std::size_t const n = std::min(beat_bytes, content.size() - at);
-    garble();  // bytes that are not kept may be anything
+    garble();  // bytes outside tkeep may be anything
     std::memcpy(&model_.s_axis_tdata, content.data() + at, n);
     model_.s_axis_tkeep = static_cast<std::uint32_t>((std::uint64_t{1} << n) - 1);
     model_.s_axis_tlast = at + n == content.size();

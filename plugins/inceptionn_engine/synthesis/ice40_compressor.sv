@@ -1,5 +1,5 @@
-// The compressor on a chip that has fewer pins than it has bits: data come out of memory, the rest bit
-// by bit, and all that comes out of it is folded to one bit.
+// The compressor on a chip with fewer pins than the engine has bits. Data come from the chip's
+// memory, and the remaining inputs bit by bit. The outputs are folded to one bit.
 module ice40_compressor (
     input  logic clk,
     input  logic rst,

@@ -1,4 +1,4 @@
-// A bit that depends on all bits of `in`, with a register after every four of them.
+// A bit that depends on all bits of `in`, with a register after every fourth bit.
 module ice40_fold #(
     parameter int WIDTH = 256
 ) (

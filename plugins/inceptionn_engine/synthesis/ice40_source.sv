@@ -1,4 +1,4 @@
-// 256 bits per clock cycle, out of the chip's memory, which is written 16 bits at a time.
+// Delivers 256 bits per clock cycle from the chip's memory, which is written 16 bits at a time.
 module ice40_source (
     input  logic         clk,
     input  logic         rst,

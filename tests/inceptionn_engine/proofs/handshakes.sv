@@ -1,4 +1,4 @@
-// Proved of the modules with registers: they keep the rule of valid and ready, whatever comes.
+// Proves that the modules with registers keep the valid/ready rule for any input.
 module handshakes (
     input logic         clk,
     input logic         rst,

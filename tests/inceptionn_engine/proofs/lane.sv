@@ -1,5 +1,5 @@
-// Proved of the two lane modules, for all 2^32 values and all settings: which value gets which tag,
-// the bound of the error, and that what was decoded stays the same when it is coded again.
+// Proves for the two lane modules, for all 2^32 values and all settings: the tag of every value,
+// the error bound, and that encoding a decoded value again changes nothing.
 module lane (
     input logic [31:0] value,
     input logic [3:0]  bound_exponent,
@@ -20,7 +20,7 @@ module lane (
   inceptionn_lane_decompressor next_decompressor (
       .tag(next_tag), .payload(next_payload), .half_exponent, .as_drawn, .value(next_received));
 
-  // Magnitudes are in the order of their bits.
+  // Magnitudes have the same order as their bits.
   wire [30:0] magnitude = value[30:0];
   wire [30:0] bound = {8'd127 - bound_exponent, 23'd0};          // 2^-E
   wire [30:0] middle = {8'd127 - bound_exponent[3:1], 23'd0};    // 2^-F

@@ -1,7 +1,7 @@
-// Proved of inceptionn_packer: it always goes on, and gives the bytes of groups, without gaps and in
-// their order, and zeros behind a packet's last.
+// Proves for inceptionn_packer: it never blocks forever. It outputs the bytes of groups in order
+// and without gaps, and zeros after a packet's last byte.
 //
-// For that, one byte of any group at any time is watched on its way.
+// The proof tracks one byte, of any group at any time, on its way.
 module packer (
     input logic         clk,
     input logic         rst,
@@ -40,11 +40,11 @@ module packer (
   wire [271:0] group = s_whole ? {16'd0, s_payload} : {s_payload, s_tags};
   wire [6:0]   group_bytes = s_whole ? 7'd32 : 7'd2 + s_bytes;
 
-  logic [6:0]  inside = '0;     // bytes taken and not given
+  logic [6:0]  inside = '0;     // bytes accepted and not yet output
   logic        closed = 1'b0;   // the last of them end a packet
   logic [31:0] keep = '0;
   logic        watching = 1'b0;
-  logic [6:0]  ahead = '0;      // bytes before the watched one
+  logic [6:0]  ahead = '0;      // bytes before the tracked one
   logic [7:0]  watched = '0;
 
   wire [6:0] remaining = !give ? inside : inside > 7'd32 ? inside - 7'd32 : 7'd0;
@@ -78,7 +78,7 @@ module packer (
         assert (!m_last || m_data >> {inside, 3'd0} == 256'd0);
         assert (!watching || ahead >= 7'd32 || m_data[8*ahead+:8] == watched);
       end
-      // What makes these inductive.
+      // Makes these assertions inductive.
       assert (dut_fill == inside && dut_ending == closed && (!closed || dut_last_keep == keep));
       assert (inside <= 7'd65 && (!closed || inside != 7'd0));
       assert (dut_buffer >> {inside, 3'd0} == 520'd0);

@@ -1,4 +1,4 @@
-// Proved of inceptionn_stage: it loses, doubles and changes nothing.
+// Proves that inceptionn_stage drops, duplicates and changes nothing.
 module stage (
     input logic       clk,
     input logic       rst,
@@ -26,6 +26,6 @@ module stage (
     if (!rst) begin
       assert (m_valid == holds);
       assert (!holds || m_data == item);
-      assert (s_ready || holds);  // it always goes on
+      assert (s_ready || holds);  // it never blocks forever
     end
 endmodule

@@ -1,7 +1,7 @@
-// Proved of inceptionn_unpacker: it always goes on, gives as many groups as a packet has of eight
-// values, and in them the bytes of its bursts, without gaps and in their order.
+// Proves for inceptionn_unpacker: it never blocks forever. It outputs one group per eight values of
+// a packet. The groups contain the bytes of its bursts in order and without gaps.
 //
-// For that, one byte of any burst at any time is watched on its way.
+// The proof tracks one byte, of any burst at any time, on its way.
 module unpacker (
     input logic         clk,
     input logic         rst,
@@ -31,10 +31,10 @@ module unpacker (
   wire take = s_valid && s_ready && !rst;
   wire give = m_valid && m_ready && !rst;
 
-  // What is taken: a header, then what is to be decoded, one value or more of it.
+  // The input: a header, then the encoded part of at least one value.
   logic started = 1'b0;
-  logic first = 1'b1;    // the next beat begins a packet
-  logic coded = 1'b0;    // the header is over
+  logic first = 1'b1;    // the next beat starts a packet
+  logic coded = 1'b0;    // the header has ended
   always_ff @(posedge clk) begin
     started <= 1'b1;
     if (take) begin
@@ -50,15 +50,15 @@ module unpacker (
     assume (!s_cut || (s_whole && s_last));
   end
 
-  logic [6:0]  inside = '0;    // bytes taken and not given
-  logic        whole = 1'b1;   // they are of a header
+  logic [6:0]  inside = '0;    // bytes accepted and not yet output
+  logic        whole = 1'b1;   // they belong to a header
   logic        closed = 1'b0;  // the last of them end a packet
-  logic [13:0] left = '0;      // values not given
+  logic [13:0] left = '0;      // values not yet output
   logic        watching = 1'b0;
-  logic [6:0]  ahead = '0;     // bytes before the watched one
+  logic [6:0]  ahead = '0;     // bytes before the tracked one
   logic [7:0]  watched = '0;
 
-  logic [6:0] bytes;  // of what is given
+  logic [6:0] bytes;  // of the output
   always_comb begin
     bytes = 7'd2;
     for (int i = 0; i < 8; i = i + 1)
@@ -72,7 +72,7 @@ module unpacker (
   end
   wire [271:0] given = whole ? {16'd0, m_payload} : {m_payload, m_tags};
   wire         ends = give && (whole ? closed : left <= 14'd8);
-  wire         dropped = !whole && !closed && left <= 14'd8 && inside >= bytes;  // a burst too many
+  wire         dropped = !whole && !closed && left <= 14'd8 && inside >= bytes;  // a surplus burst
 
   logic [6:0] remaining;
   always_comb begin
@@ -105,7 +105,7 @@ module unpacker (
         assert (m_error || inside >= bytes || (!m_last && closed));
         assert (!watching || ahead >= bytes || given[8*ahead+:8] == watched);
       end
-      // What makes these inductive.
+      // Makes these assertions inductive.
       assert ({dut_count, 5'd0} - dut_place == inside && dut_whole == whole && dut_ended == closed);
       assert (whole || (dut_left == left && left != 14'd0));
       assert (inside <= 7'd96 && (dut_place == 5'd0 || dut_count != 2'd0));
