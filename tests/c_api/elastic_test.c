@@ -37,7 +37,7 @@ static void on_ranks(int count, void (*work)(int pipe)) {
   end(all, 0, count);
 }
 
-/* ---- One of four ranks is killed, and rank 4 joins ------- */
+/* ---- One of four ranks is killed, and rank 4 joins */
 
 struct model {
   long step, stop;
@@ -123,7 +123,7 @@ static void those_who_are_left_go_on_and_a_newcomer_has_the_same_bits(void) {
   end(all, 0, 4);
 }
 
-/* ---- Errors ------ */
+/* ---- Errors */
 
 static void wrong(int pipe) {
   hcomp_elastic* group = NULL;
@@ -195,7 +195,7 @@ static void wrong(int pipe) {
                 "nobody has admitted this newcomer within 100 ms");
 }
 
-/* ---- A rank that is late beyond the timeout ---- */
+/* ---- A rank that is late beyond the timeout */
 
 static void late(int pipe) {
   hcomp_elastic* group = NULL;

@@ -14,7 +14,7 @@
 
 enum { ranks = 4, most_bytes = 1 << 14, milliseconds = 20000 };
 
-/* ---- Placement of ranks on nodes ---- */
+/* ---- Placement of ranks on nodes */
 
 /* Which ranks share memory: those of one user do. */
 enum nodes { one_node, nodes_of_two, one_each };
@@ -75,7 +75,7 @@ static void on_ranks(void (*work)(int pipe), int killed) {
   end_ranks(all, killed);
 }
 
-/* ---- Nonblocking calls give the bits of blocking ones ---- */
+/* ---- Nonblocking calls give the bits of blocking ones */
 
 static int is_started; /* this run uses nonblocking calls */
 
@@ -264,7 +264,7 @@ static void started_calls_have_the_bits_of_others(void) {
   end_ranks(one_by_one, -1);
 }
 
-/* ---- Errors ------ */
+/* ---- Errors */
 
 static void wrong(int pipe) {
   hcomp_group* group = connected(milliseconds);
@@ -386,7 +386,7 @@ static void partly_started(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
-/* ---- A rank is killed with several calls pending ---- */
+/* ---- A rank is killed with several calls pending */
 
 static void with_a_dead_rank(int pipe) {
   enum { under_way = 6, values = 200000 };
@@ -428,7 +428,7 @@ static void with_a_dead_rank(int pipe) {
   CHECK_OK(hcomp_group_free(&group));
 }
 
-/* ---- A short reduction overtakes a long one that started before it ---- */
+/* ---- A short reduction overtakes a long one that started before it */
 
 static void overtaking(int pipe) {
   enum { values = 1 << 22, tries = 10 };

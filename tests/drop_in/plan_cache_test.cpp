@@ -347,7 +347,7 @@ TEST_CASE(
       CHECK(refused == std::vector<int>(ranks, 1));
       CHECK(found[0] == found[1]);
     }
-  // Reductions of vectors of few values, or of tiny values beside large ones, give the usual results.
+  // Vectors of few values, or of tiny values beside large ones, give the usual results.
   for (auto const& [many, few] : {std::pair{0.0f, 1.0f}, {1e-9f, 1.0f}, {1e-30f, 1e-30f}}) {
     auto y = x;
     for (auto& mine : y) {

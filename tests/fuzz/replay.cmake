@@ -1,6 +1,6 @@
 # cmake -DPROGRAM=<fuzz program> -DARCHIVE=<name>.tar.xz -DFOLDER=<scratch folder> -P replay.cmake
 #
-# Unpacks the inputs of ARCHIVE into FOLDER and runs PROGRAM on 10000 inputs: these, and others
+# Unpacks the inputs of ARCHIVE into FOLDER and runs PROGRAM on 10000 inputs: these, and inputs
 # derived from them with a fixed seed. -use_cmp=0 because the operands of comparisons contain
 # addresses, which differ from run to run. Fails if PROGRAM fails, or reads fewer inputs than
 # ARCHIVE contains.

@@ -4,9 +4,9 @@
 #
 #   packages.sh SOURCE BUILD WORK [PROGRAM]
 #
-# PROGRAM all-reduces with Open MPI and does not use hcomp (tests/pmpi). The root is a copy of this
-# machine's: changes are in memory and vanish at the end. Skipped without root rights and mount
-# namespaces.
+# PROGRAM all-reduces with Open MPI and does not use hcomp (tests/pmpi). The root is an overlay of
+# this machine's: changes are in memory and vanish at the end. Skipped without root rights and
+# mount namespaces.
 set -euo pipefail
 
 if [[ ${1-} == --inside ]]; then

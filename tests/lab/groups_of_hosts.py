@@ -46,7 +46,7 @@ def codecs(group):
     exact = all_x.sum(axis=0, dtype=np.float64)
     for codec, most, bits in (
         ("error_bounded 1e-3 algorithm=hierarchical", 1.0001e-3, None),
-        # sums are below 8: both nodes' halves and the total are rounded by half a unit each
+        # results are below 8: both nodes' halves and the total are rounded by half a unit each
         ("fp16 algorithm=hierarchical:direct", 3 * 8 * 2**-11, 16),
         ("thc bits=8 algorithm=hierarchical", 1, None),
     ):
