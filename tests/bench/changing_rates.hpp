@@ -1,6 +1,7 @@
 #pragma once
-/// @file All-reduces by several strategies in turn, on links that change. Shared by
-///   bench_changing_link and the benchmark `quicker` of bench_drop_in.
+/// @file
+/// All-reduces by several strategies in turn, on links that change. Shared by bench_changing_link
+/// and the benchmark `quicker` of bench_drop_in.
 
 #include <mpi.h>
 

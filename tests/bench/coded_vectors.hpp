@@ -1,7 +1,8 @@
 #pragma once
-/// @file Codecs of variable rate on one thread, compared with reading the same values from memory:
-///   encode, decode, merge (two encoded vectors of one rank each -> their sum), and the hop of a
-///   ring (encoded vector + values -> encoded vector).
+/// @file
+/// Codecs of variable rate on one thread, compared with reading the same values from memory:
+/// encode, decode, merge (two encoded vectors of one rank each -> their sum), and the hop of a ring
+/// (encoded vector + values -> encoded vector).
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,6 @@
 #pragma once
-/// @file The cost of memory: loops that only read, or move, the bytes of a kernel.
+/// @file
+/// The cost of memory: loops that only read, or move, the bytes of a kernel.
 
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,8 @@
 #pragma once
-/// @file Benchmarks relative to a reference in the same run. A kernel and its reference alternate
-///   on slices of the same arrays. Other load on the machine slows both, so the ratio of their
-///   times is meaningful where the times are not.
+/// @file
+/// Benchmarks relative to a reference in the same run. A kernel and its reference alternate on
+/// slices of the same arrays. Other load on the machine slows both, so the ratio of their times is
+/// meaningful where the times are not.
 
 #include <benchmark/benchmark.h>
 #include <time.h>

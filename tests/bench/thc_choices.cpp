@@ -259,9 +259,8 @@ void compare_signs(sizes const& size) {
 }
 
 // ---- Sums rounded on every hop
-// A block of the sum of all vectors, reduced in the order of a schedule.
 
-/// A block of the sum of all vectors as a schedule would have it: neither tells the other's ranks.
+/// A block of the sum of all vectors, reduced in the order of a schedule.
 class block_sums {
  public:
   using code = std::vector<std::byte>;

@@ -1,5 +1,6 @@
-/// @file The queries that hcomp-info makes of an MPI and of Open MPI's component, with another
-///   machine's answers.
+/// @file
+/// The queries that hcomp-info makes of an MPI and of Open MPI's component, with another machine's
+/// answers.
 
 #include <unistd.h>
 

@@ -1,5 +1,6 @@
-/// @file For any bytes, error_bounded throws wire_error or returns a vector, the same with all
-///   instruction sets. For any floats, the bound holds.
+/// @file
+/// For any bytes, error_bounded throws wire_error or returns a vector, the same with all
+/// instruction sets. For any floats, the bound holds.
 ///
 /// The first byte of an input selects the meaning of the remaining bytes. They are an encoded
 /// vector, or floats of two ranks. The test encodes, merges and then damages these floats in a few

@@ -1,5 +1,6 @@
 #pragma once
-/// @file Shared code of the fuzzers of codecs: splits the input, and checks decoders.
+/// @file
+/// Shared code of the fuzzers of codecs: splits the input, and checks decoders.
 
 #include <algorithm>
 #include <cstddef>

@@ -1,5 +1,6 @@
-/// @file For any bytes, INCEPTIONN's decoders throw wire_error or return a vector, the same with
-///   all instruction sets. The vector can be added, encoded and decoded again.
+/// @file
+/// For any bytes, INCEPTIONN's decoders throw wire_error or return a vector, the same with all
+/// instruction sets. The vector can be added, encoded and decoded again.
 ///
 /// The first byte of an input selects the meaning of the remaining bytes: an encoded vector,
 /// bursts, or floats. The test encodes these floats and damages the result in a few places, which

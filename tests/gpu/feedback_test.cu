@@ -1,5 +1,6 @@
-/// @file Error feedback in device memory: results and saved states have the host's bits, with every
-///   codec.
+/// @file
+/// Error feedback in device memory: results and saved states have the host's bits, with every
+/// codec.
 
 #include <doctest/doctest.h>
 

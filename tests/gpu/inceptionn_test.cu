@@ -1,5 +1,6 @@
-/// @file Codecs inceptionn, error_bounded, error_bounded_fallback and lossless on a GPU: the host's
-///   bytes, values and errors.
+/// @file
+/// Codecs inceptionn, error_bounded, error_bounded_fallback and lossless on a GPU: the host's
+/// bytes, values and errors.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-/// @file Behaviour without a GPU or a driver, and parts that can be tested without either.
+/// @file
+/// Behaviour without a GPU or a driver, and parts that can be tested without either.
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,5 @@
-/// @file One lane of INCEPTIONN's engine compared with inceptionn_bursts, for all 2^32 values.
+/// @file
+/// One lane of INCEPTIONN's engine compared with inceptionn_bursts, for all 2^32 values.
 ///
 ///   inceptionn_engine_campaign [--every N] [within_bound:E | as_drawn:E]...
 ///

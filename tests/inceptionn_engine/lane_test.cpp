@@ -1,4 +1,5 @@
-/// @file One lane of INCEPTIONN's engine compared with the codec, value by value.
+/// @file
+/// One lane of INCEPTIONN's engine compared with the codec, value by value.
 
 // optimise: -O1
 

@@ -1,4 +1,5 @@
-/// @file INCEPTIONN's engine compared with inceptionn_bursts: packets in, packets out.
+/// @file
+/// INCEPTIONN's engine compared with inceptionn_bursts: packets in, packets out.
 
 // optimise: -O1
 

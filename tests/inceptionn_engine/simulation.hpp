@@ -1,5 +1,6 @@
 #pragma once
-/// @file The simulated engine with packets at its input and its output.
+/// @file
+/// The simulated engine with packets at its input and its output.
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,6 @@
-/// @file INCEPTIONN's engine as a shared library, for the lab's switch: Verilator's models of both
-///   directions, with one packet at a time.
+/// @file
+/// INCEPTIONN's engine as a shared library, for the lab's switch: Verilator's models of both
+/// directions, with one packet at a time.
 
 #include "card.h"
 

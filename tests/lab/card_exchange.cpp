@@ -1,6 +1,6 @@
-/// @file The systems of INCEPTIONN's paper between nodes of the lab, over plain TCP. Messages
-///   contain only floats. The type of service of a socket's packets tells the card to compress
-///   them.
+/// @file
+/// The systems of INCEPTIONN's paper between nodes of the lab, over plain TCP. Messages contain
+/// only floats. The type of service of a socket's packets tells the card to compress them.
 ///
 ///   card_exchange --rank R --hosts P --way wa|inc --bound E --values N --rounds K
 ///

@@ -1,5 +1,6 @@
-/// @file exchange mpi|ucx BYTES: every rank sends BYTES bytes to the next rank, over one of hcomp's
-///   transports, and prints its node. Tests compare BYTES with the byte counters of the links.
+/// @file
+/// exchange mpi|ucx BYTES: every rank sends BYTES bytes to the next rank, over one of hcomp's
+/// transports, and prints its node. Tests compare BYTES with the byte counters of the links.
 
 #include <mpi.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 #pragma once
-/// @file The card of one node of the lab. Frames whose packets have the type of service of
-///   INCEPTIONN's paper leave with compressed payloads, and arrive with floats.
+/// @file
+/// The card of one node of the lab. Frames whose packets have the type of service of INCEPTIONN's
+/// paper leave with compressed payloads, and arrive with floats.
 
 #include <dlfcn.h>
 

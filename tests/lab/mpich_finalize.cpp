@@ -1,4 +1,5 @@
-/// @file Preloaded into MPICH programs in a lab, so that MPI_Finalize returns over TCP.
+/// @file
+/// Preloaded into MPICH programs in a lab, so that MPI_Finalize returns over TCP.
 ///
 /// MPICH 4.0 closes its connections in MPI_Finalize one by one and waits for each. UCX over TCP
 /// answers only while the peer still makes progress. The first rank to finish leaves the other

@@ -1,6 +1,7 @@
-/// @file sums TYPE VALUES CALLS: a program that does not use hcomp. It makes CALLS all-reduces of
-///   vectors of `double`, `float` or `int64` over all ranks. Rank 0 prints their seconds, without
-///   the first call.
+/// @file
+/// sums TYPE VALUES CALLS: a program that does not use hcomp. It makes CALLS all-reduces of vectors
+/// of `double`, `float` or `int64` over all ranks. Rank 0 prints their seconds, without the first
+/// call.
 
 #include <mpi.h>
 

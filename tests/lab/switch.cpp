@@ -1,5 +1,5 @@
-/// @file A switch whose links have a rate, a delay, losses and short queues; for kernels without
-///   netem.
+/// @file
+/// A switch whose links have a rate, a delay, losses and short queues; for kernels without netem.
 ///
 ///   switch --rate BITS --delay US --loss PPM --queue BYTES --seed N --counters FILE
 ///          [--card LIBRARY --bound E] NETWORK...

@@ -1,6 +1,6 @@
 #pragma once
-/// @file Selects each all-reduce algorithm of an MPI library in turn, through its control
-///   variables.
+/// @file
+/// Selects each all-reduce algorithm of an MPI library in turn, through its control variables.
 
 #include <mpi.h>
 

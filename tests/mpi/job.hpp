@@ -1,6 +1,7 @@
 #pragma once
-/// @file Runs a separate MPI job from a test, kills some of its ranks, and records the outcome of
-///   the other ranks.
+/// @file
+/// Runs a separate MPI job from a test, kills some of its ranks, and records the outcome of the
+/// other ranks.
 
 #include <fcntl.h>
 #include <signal.h>

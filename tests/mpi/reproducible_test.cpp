@@ -1,5 +1,6 @@
-/// @file Eight vectors reduced by MPI with the codec `reproducible` give the same bits on any
-///   number of ranks.
+/// @file
+/// Eight vectors reduced by MPI with the codec `reproducible` give the same bits on any number of
+/// ranks.
 
 #include <doctest/doctest.h>
 #include <mpi.h>

@@ -1,4 +1,5 @@
-/// @file Work of kernels per value, counted by the PTX machine and compared with kernels/README.md.
+/// @file
+/// Work of kernels per value, counted by the PTX machine and compared with kernels/README.md.
 ///
 ///     test_ptx.per_value <page>
 ///

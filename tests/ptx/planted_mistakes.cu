@@ -1,6 +1,6 @@
-/// @file Tests the PTX machine with tiny kernels. Each kernel has one mistake, which the machine
-///   must name or which must give a wrong result. A correct twin of each kernel must cause no
-///   message.
+/// @file
+/// Tests the PTX machine with tiny kernels. Each kernel has one mistake, which the machine must
+/// name or which must give a wrong result. A correct twin of each kernel must cause no message.
 
 #include <dlfcn.h>
 

@@ -1,4 +1,5 @@
-/// @file Kernels with good and with bad machine code, for sass_planted.py. Never run.
+/// @file
+/// Kernels with good and with bad machine code, for sass_planted.py. Never run.
 
 #include <cstddef>
 #include <hcomp/gpu/stream_executor.hpp>

@@ -1,4 +1,5 @@
-/// @file An MPI program that does not use hcomp: means of 2 MiB of floats.
+/// @file
+/// An MPI program that does not use hcomp: means of 2 MiB of floats.
 
 #include <mpi.h>
 

@@ -1,5 +1,6 @@
 #pragma once
-/// @file A simulated cluster of SimGrid; its MPI ranks run in one process.
+/// @file
+/// A simulated cluster of SimGrid; its MPI ranks run in one process.
 
 #include <mpi.h>
 #include <xbt/log.h>

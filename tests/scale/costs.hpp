@@ -1,5 +1,6 @@
 #pragma once
-/// @file Codec costs in a file, so that simulations of different days are comparable.
+/// @file
+/// Codec costs in a file, so that simulations of different days are comparable.
 
 #include <hcomp/collective/cost/costs.hpp>
 #include <string>

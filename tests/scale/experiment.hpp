@@ -1,5 +1,6 @@
 #pragma once
-/// @file All-reduces on a simulated cluster, each compared with the cost formulas.
+/// @file
+/// All-reduces on a simulated cluster, each compared with the cost formulas.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-/// @file Command line of `scale`.
+/// @file
+/// Command line of `scale`.
 
 #include <cstddef>
 #include <hcomp/collective/cost/costs.hpp>

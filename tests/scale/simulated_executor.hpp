@@ -1,5 +1,6 @@
 #pragma once
-/// @file Block work that is executed and takes simulated time.
+/// @file
+/// Block work that is executed and takes simulated time.
 
 #include <collective/virtual_time.hpp>
 #include <cstddef>

@@ -1,5 +1,6 @@
 #pragma once
-/// @file Many faults at random moments, from the first microsecond of the constructor on.
+/// @file
+/// Many faults at random moments, from the first microsecond of the constructor on.
 ///
 /// HCOMP_FAULT_TRIALS sets the number of trials, HCOMP_FAULT_SEED the seed of the first. A failing
 /// trial prints its seed; set HCOMP_FAULT_SEED to it and HCOMP_FAULT_TRIALS=1 to repeat the trial.

@@ -1,5 +1,6 @@
-/// @file Ranks are processes that share a GPU. Each rank opens the device itself: CUDA does not
-///   work in the child of a process that has used it.
+/// @file
+/// Ranks are processes that share a GPU. Each rank opens the device itself: CUDA does not work in
+/// the child of a process that has used it.
 #include <doctest/doctest.h>
 
 #include <collective/on_ranks.hpp>

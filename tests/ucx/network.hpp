@@ -1,5 +1,6 @@
 #pragma once
-/// @file Network namespaces for ranks, connected by cables that a test can pull.
+/// @file
+/// Network namespaces for ranks, connected by cables that a test can pull.
 ///
 /// A namespace belongs to its process and ends with it.
 

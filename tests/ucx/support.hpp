@@ -1,5 +1,6 @@
 #pragma once
-/// @file Ranks as forked processes, and their outcomes. The first process never starts UCX itself.
+/// @file
+/// Ranks as forked processes, and their outcomes. The first process never starts UCX itself.
 
 #include <sched.h>
 #include <signal.h>

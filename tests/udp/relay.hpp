@@ -1,5 +1,6 @@
 #pragma once
-/// @file A datagram relay that drops, repeats, delays and damages datagrams, by a seed.
+/// @file
+/// A datagram relay that drops, repeats, delays and damages datagrams, by a seed.
 
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
-/// @file Workers that average through hcomp-aggregator: tests/lab/aggregator.sh runs one on each
-///   node.
+/// @file
+/// Workers that average through hcomp-aggregator: tests/lab/aggregator.sh runs one on each node.
 ///
 /// bench_aggregator --rank R --workers W --aggregator HOST:PORT: rank 0 prints the seconds of all
 /// rounds after the first, and the number of results that did not arrive.

@@ -1,6 +1,7 @@
-/// @file Compares all-reduces by fixed codecs and by an automatic_plan that may choose among them,
-///   in turn, on links that change. Prints the times at each rate, and the plan's speed relative to
-///   the best codec and to the first.
+/// @file
+/// Compares all-reduces by fixed codecs and by an automatic_plan that may choose among them, in
+/// turn, on links that change. Prints the times at each rate, and the plan's speed relative to the
+/// best codec and to the first.
 
 #include <mpi.h>
 

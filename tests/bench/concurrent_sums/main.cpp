@@ -1,6 +1,7 @@
-/// @file All-reduces overlapped with a computation: sequential, nonblocking with a
-///   concurrent_transport, and with the MPI library's own MPI_Iallreduce. Compares each with the
-///   longer of communication and computation.
+/// @file
+/// All-reduces overlapped with a computation: sequential, nonblocking with a concurrent_transport,
+/// and with the MPI library's own MPI_Iallreduce. Compares each with the longer of communication
+/// and computation.
 
 #include <mpi.h>
 

@@ -1,13 +1,16 @@
-/// @file Measures the drop-in library: its overhead for calls that it does not handle, and its cost
-///   per communicator. Also the overlap of nonblocking all-reduces with computation, and rules with
-///   when=faster compared with MPI's own all-reduce. Run it with libhcomp_pmpi.so preloaded:
+/// @file
+/// Measures the drop-in library: its overhead for calls that it does not handle, and its cost per
+/// communicator. Also the overlap of nonblocking all-reduces with computation, and rules with
+/// when=faster compared with MPI's own all-reduce. Run it with libhcomp_pmpi.so preloaded:
 ///
-///     mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
-///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: identity min=0"
-///         bench_drop_in.openmpi communicators
-///     mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
-///         bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
-///     mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi `quicker` --rule "float: fp16"
+/// ```sh
+/// mpirun -n 1 -x LD_PRELOAD=... bench_drop_in.openmpi overhead
+/// mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: identity min=0"
+///     bench_drop_in.openmpi communicators
+/// mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
+///     bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
+/// mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi quicker --rule "float: fp16"
+/// ```
 
 #include <mpi.h>
 #include <time.h>

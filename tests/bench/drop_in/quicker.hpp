@@ -1,5 +1,6 @@
 #pragma once
-/// @file All-reduces by a rule with when=faster, compared with plain ones and with the rule alone.
+/// @file
+/// All-reduces by a rule with when=faster, compared with plain ones and with the rule alone.
 
 #include <cstddef>
 #include <string>

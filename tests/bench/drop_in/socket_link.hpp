@@ -1,6 +1,7 @@
 #pragma once
-/// @file Moves bytes between two ranks with blocking sockets: close to the minimum of work for a
-///   transfer.
+/// @file
+/// Moves bytes between two ranks with blocking sockets: close to the minimum of work for a
+/// transfer.
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

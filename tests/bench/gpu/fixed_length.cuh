@@ -1,7 +1,8 @@
 #pragma once
-/// @file A baseline for a GPU without hcomp: quantization to a bound, differences of neighbours,
-///   and per 32 values the number of bits of the largest difference. Plain kernels, one warp per 32
-///   values. After cuSZp: Huang et al., SC 2023.
+/// @file
+/// A baseline for a GPU without hcomp: quantization to a bound, differences of neighbours, and per
+/// 32 values the number of bits of the largest difference. Plain kernels, one warp per 32 values.
+/// After cuSZp: Huang et al., SC 2023.
 
 #include <cuda_runtime.h>
 

@@ -1,5 +1,5 @@
-/// @file Results of plans on the host. Compiled without nvcc, which drops the lambdas' target
-///   attributes.
+/// @file
+/// Results of plans on the host. Compiled without nvcc, which drops the lambdas' target attributes.
 
 #include <algorithm>
 #include <hcomp/exec/host_executor.hpp>

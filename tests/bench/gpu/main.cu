@@ -1,4 +1,5 @@
-/// @file Measures plans relative to a GPU's memory rate, and their alternatives, in one run.
+/// @file
+/// Measures plans relative to a GPU's memory rate, and their alternatives, in one run.
 ///
 /// The alternatives are fixed-length encoding, casts and cub::DeviceSelect. Shares are relative to
 /// the rate of a device copy (read + write), times the bytes that the kernel must move: values

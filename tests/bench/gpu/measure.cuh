@@ -1,5 +1,6 @@
 #pragma once
-/// @file Timing with a GPU's own clock, and the table of results.
+/// @file
+/// Timing with a GPU's own clock, and the table of results.
 
 #include <cuda_runtime.h>
 

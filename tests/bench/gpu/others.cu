@@ -1,5 +1,6 @@
-/// @file CUDA's and CUB's own speed: casts, fixed-length encoding and atomic additions. In a
-///   separate file, because the PTX machine does not execute CUB's kernels.
+/// @file
+/// CUDA's and CUB's own speed: casts, fixed-length encoding and atomic additions. In a separate
+/// file, because the PTX machine does not execute CUB's kernels.
 
 #include <cuda_runtime.h>
 

@@ -1,5 +1,6 @@
 #pragma once
-/// @file Measurements of bench_gpu as JSON and as a Markdown table, and their reference values.
+/// @file
+/// Measurements of bench_gpu as JSON and as a Markdown table, and their reference values.
 
 #include <algorithm>
 #include <cstddef>

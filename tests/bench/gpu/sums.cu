@@ -1,5 +1,6 @@
-/// @file All-reduces of two ranks that share the GPU and its bus, compared with the bus time of
-///   their messages.
+/// @file
+/// All-reduces of two ranks that share the GPU and its bus, compared with the bus time of their
+/// messages.
 
 #include <cuda_runtime.h>
 

@@ -1,6 +1,7 @@
-/// @file Exact all-reduces of ranks on one node, through shared memory, compared with the MPI
-///   library. Or, on several nodes, hierarchical all-reduces compared with a ring of all ranks.
-///   Started by mpirun.
+/// @file
+/// Exact all-reduces of ranks on one node, through shared memory, compared with the MPI library.
+/// Or, on several nodes, hierarchical all-reduces compared with a ring of all ranks. Started by
+/// mpirun.
 
 #include <mpi.h>
 
