@@ -113,7 +113,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
   }
 
   std::size_t const largest = sizes.back();
-  text += fmt::format("\n{:<16} {:>34} {:>38}\n", "codec", "quicker than MPI's own on this link",
+  text += fmt::format("\n{:<16} {:>34} {:>38}\n", "codec", "faster than MPI's own on this link",
                       fmt::format("and with {} on links", size_text(largest * value_bytes)));
   for (auto const& codec : allowed.codecs) {
     hcomp::allowed_strategies const only{{codec}, allowed.algorithms};

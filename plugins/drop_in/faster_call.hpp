@@ -21,7 +21,7 @@
 
 namespace hcomp::drop_in {
 
-inline constexpr char const* why_faster = "MPI's own sum is quicker (when=faster)";
+inline constexpr char const* why_faster = "MPI's all-reduce is faster (when=faster)";
 inline constexpr char const* why_timed = "timed beside the codec's sums (when=faster)";
 
 /// The MPI function for a reduction.

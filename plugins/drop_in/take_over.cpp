@@ -224,7 +224,7 @@ namespace {
 
 /// Uses the result of earlier blocking calls. The time of a nonblocking call would include the
 /// program's computation.
-bool is_quicker_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
+bool is_faster_by_mpi(communicator& state, reduction_call const& call, decision const& d) {
   auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
   return state.strategy_of(d.as->text(), mpi_all_reduce.name, bytes).used() ==
          faster_strategy::strategy::mpi;
@@ -245,7 +245,7 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   code = MPI_SUCCESS;
   try {
     auto const state = lib->state_of(call.comm);
-    if (d.as->if_faster && is_quicker_by_mpi(*state, call, d)) {
+    if (d.as->if_faster && is_faster_by_mpi(*state, call, d)) {
       d.why = why_faster;
       note_passed(*lib, call, d);
       return false;

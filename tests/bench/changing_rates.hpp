@@ -1,7 +1,7 @@
 #pragma once
 /// @file
 /// All-reduces by several strategies in turn, on links that change. Shared by bench_changing_link
-/// and the benchmark `quicker` of bench_drop_in.
+/// and the benchmark `faster` of bench_drop_in.
 
 #include <mpi.h>
 

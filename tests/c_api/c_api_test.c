@@ -237,7 +237,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) ==
         HCOMP_INVALID_ARGUMENT);
   CHECK(says("plan is a null pointer"));
-  CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: sum"));
+  CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: plan"));
   CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT &&
         says("plan is a null pointer"));
   CHECK(hcomp_plan_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);

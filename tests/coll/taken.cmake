@@ -7,10 +7,10 @@ math(EXPR last "${last} - 1")
 set(taken "")
 foreach(i RANGE ${last})
   string(JSON site GET "${json}" sites ${i})
-  foreach(key function caller way ranks)
+  foreach(key function caller strategy ranks)
     string(JSON ${key} GET "${site}" ${key})
   endforeach()
-  if(NOT way MATCHES "^MPI$")  # not STREQUAL: MPI is also a variable
+  if(NOT strategy MATCHES "^MPI$")  # not STREQUAL: MPI is also a variable
     list(APPEND taken ${function})
     if(NOT ranks EQUAL 3 OR NOT caller MATCHES "^(coll_)?program[_f08mpi]*\\+0x")
       message(FATAL_ERROR "this should not be in the report: ${site}")

@@ -5,7 +5,7 @@
 #   tests/lab/changing_link.sh PROGRAM [<its arguments>]
 #
 # PROGRAM is bench_changing_link.openmpi or .mpich of a build; or, with PRELOAD,
-# bench_drop_in.openmpi or .mpich with the argument `quicker`. Variables and their defaults:
+# bench_drop_in.openmpi or .mpich with the argument `faster`. Variables and their defaults:
 #
 #   RATES="10mbit none 1gbit 100mbit none 10mbit 1gbit none"   rates of all links in turn
 #   EACH=6                                                     seconds per rate

@@ -9,7 +9,7 @@
 ///     bench_drop_in.openmpi communicators
 /// mpirun -n 2 -x LD_PRELOAD=... -x HCOMP_CONFIG="float: fp16; nonblocking=yes"
 ///     bench_drop_in.openmpi overlap --values 1000000 --bytes 2000000
-/// mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi quicker --rule "float: fp16"
+/// mpirun -n 2 -x LD_PRELOAD=... bench_drop_in.openmpi faster --rule "float: fp16"
 /// ```
 
 #include <mpi.h>
@@ -22,7 +22,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "quicker.hpp"
+#include "faster.hpp"
 #include "socket_link.hpp"
 
 namespace {

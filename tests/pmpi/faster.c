@@ -1,7 +1,7 @@
 /* Tests which strategy all-reduces use with a when=faster rule, and that their results are right.
  * The program can slow down MPI's own all-reduce or its messages.
  *
- *   `quicker B [1]`   no result may be off by more than B; 1 adds nonblocking all-reduces
+ *   `faster B [1]`   no result may be off by more than B; 1 adds nonblocking all-reduces
  *
  * The calls are plain MPI calls. hcomp's calls of MPI reach the functions below: all-reduces
  * through PMPI_Allreduce and the functions like it, messages through MPI_Isend.

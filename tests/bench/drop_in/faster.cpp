@@ -1,4 +1,4 @@
-#include "quicker.hpp"
+#include "faster.hpp"
 
 #include <dlfcn.h>
 #include <mpi.h>
@@ -45,7 +45,7 @@ void print(turn const* const begin, turn const* const end) {
     better += std::min(seconds_of(plain, from, to), seconds_of(always, from, to));
     from = to;
   }
-  std::printf("quicker, as fast as the better of plain and always at every rate: %.3f\n",
+  std::printf("faster, as fast as the better of plain and always at every rate: %.3f\n",
               better / seconds_of(faster, begin, end));
   for (auto const strategy : {faster, again})
     std::printf("%s, as fast as plain: %.3f, in the worst %zu turns one after the other %.3f\n",
@@ -54,7 +54,7 @@ void print(turn const* const begin, turn const* const end) {
 }
 
 [[noreturn]] void end_job(std::string const& why) {
-  std::fprintf(stderr, "bench_drop_in quicker: %s\n", why.c_str());
+  std::fprintf(stderr, "bench_drop_in faster: %s\n", why.c_str());
   MPI_Abort(MPI_COMM_WORLD, 2);
   std::abort();
 }
