@@ -37,14 +37,14 @@ class any_transport {
 
   /// Refers to `transport`, which must outlive this object.
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T> explicit any_transport(T& transport) : any_transport(&transport, by_pointer{}) {}
+    requires(!std::same_as<T, any_transport> && Transport<T>)
+  explicit any_transport(T& transport) : any_transport(&transport, by_pointer{}) {}
 
   /// Owns the transport.
   /// @throws std::invalid_argument  null pointer
   template <class T>
-    requires(!std::same_as<T, any_transport>)
-  &&Transport<T> explicit any_transport(std::unique_ptr<T> transport)
+    requires(!std::same_as<T, any_transport> && Transport<T>)
+  explicit any_transport(std::unique_ptr<T> transport)
       : any_transport(std::move(transport), by_pointer{}) {}
 
   int rank() const { return rank_; }
