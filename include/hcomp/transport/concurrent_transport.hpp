@@ -13,8 +13,8 @@
 #include <functional>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
-#include <hcomp/core/detail/fibre.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/detail/fibre.hpp>
 #include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <limits>
