@@ -159,14 +159,15 @@ class stream_executor {
   template <class Kernel>
   void launch(Kernel* kernel, unsigned grid, unsigned threads, void** arguments,
               std::size_t shared) {
-    if (shared > without_asking)
+    if (shared > default_max_dynamic_shared_bytes)
       HCOMP_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                           static_cast<int>(shared)));
     // Unlike <<<>>>, cudaLaunchKernel returns its own error, not one left by earlier calls.
     HCOMP_CUDA_TRY(cudaLaunchKernel(kernel, grid, threads, arguments, shared, work_));
   }
 
-  static constexpr std::size_t without_asking = 48 << 10;  // shared memory without an attribute
+  /// Dynamic shared memory that a kernel may use without the attribute.
+  static constexpr std::size_t default_max_dynamic_shared_bytes = 48 << 10;
 
   static constexpr std::uint8_t of_work = 0, of_reads = 1, of_writes = 2;
 

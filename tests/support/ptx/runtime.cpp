@@ -33,7 +33,7 @@ using namespace hcomp::ptx;
 
 namespace {
 
-constexpr std::size_t shared_without_asking = 48 << 10, most_shared = 227 << 10;
+constexpr std::size_t default_max_shared = 48 << 10, most_shared = 227 << 10;
 constexpr std::size_t device_bytes = std::size_t{64} << 30;
 
 using work = std::function<void()>;
@@ -73,7 +73,7 @@ using event_handle = std::shared_ptr<event>;
 struct function {
   std::size_t module = 0;
   std::string name;
-  std::size_t shared_limit = shared_without_asking;
+  std::size_t shared_limit = default_max_shared;
 };
 
 struct module {
@@ -321,7 +321,7 @@ cudaError_t cudaFuncSetAttribute(void const* host, cudaFuncAttribute what, int v
   kernel const* const code = kernel_of(found->second);
   std::size_t const wanted = static_cast<std::size_t>(value) + (code ? code->shared_bytes : 0);
   if (value < 0 || wanted > most_shared) return failed(cudaErrorInvalidValue);
-  found->second.shared_limit = std::max(wanted, shared_without_asking);
+  found->second.shared_limit = std::max(wanted, default_max_shared);
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceCount(int* count) {
