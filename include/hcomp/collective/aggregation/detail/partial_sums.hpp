@@ -203,6 +203,9 @@ template <IndexCodec C> class partial_sums {
   }
 
   static constexpr std::uint8_t me = 1, nonfinite = 2;
+  /// The prime next to 2^32 / golden ratio: the multiplier of Knuth's multiplicative hash (TAOCP 3,
+  /// section 6.4).
+  static constexpr std::uint32_t golden_ratio_prime = 0x9e3779b1u;
   static constexpr std::size_t chunk_words = aggregation_layout<C>::chunk_words;
 
   /// The same levels with 16 bits per sum.
@@ -224,7 +227,8 @@ template <IndexCodec C> class partial_sums {
     std::size_t const last =
         word_of(chunk * layout_->chunk_values() + layout_->values_in(chunk) - 1);
     std::uint32_t unit = 0;
-    for (std::size_t word = first; word <= last; ++word) unit = unit * 0x9e3779b1u + norms_[word];
+    for (std::size_t word = first; word <= last; ++word)
+      unit = unit * golden_ratio_prime + norms_[word];
     return unit;
   }
   /// The first chunk, and one past the last.
