@@ -3,29 +3,19 @@
 /// One reduction that hcomp takes over: the decision, its buffers, its execution, comparison and
 /// report.
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
+#include <mpi.h>
 #include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <hcomp/core/detail/printable.hpp>
-#include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <utility>
-#include <vector>
 
+#include "communicator.hpp"
+#include "journal.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
-#include "passed_calls.hpp"
 #include "take_over.hpp"
 
 namespace hcomp::drop_in {
@@ -43,82 +33,25 @@ struct decision {
   char const* why = "";
 };
 
-inline decision decide(library& lib, reduction_call const& call, bool nonblocking) {
-  decision d;
-  if (call.op != MPI_SUM) return d.why = "not MPI_SUM", d;
-  auto const type = type_of(call.type);
-  if (!type) return d.why = "no float, double or integer of 32 or 64 bits", d;
-  d.type = *type;
-  if (call.count <= 0) return d.why = "no values", d;
-  if (call.comm == MPI_COMM_NULL) return d.why = "no communicator", d;
-  int inter = 0;
-  if (PMPI_Comm_test_inter(call.comm, &inter) != MPI_SUCCESS || inter)
-    return d.why = "an intercommunicator", d;
-  PMPI_Comm_size(call.comm, &d.ranks);
-  if (d.ranks < 2) return d.why = "one rank", d;
-  auto const bytes = static_cast<std::size_t>(call.count) * size_of(d.type);
-  auto const& settings = lib.settings_of(call.comm);
-  auto const* const found = settings.find(d.type, bytes, d.ranks);
-  if (!found) return d.why = settings.why_none(d.type, bytes, d.ranks), d;
-  if (found->sum.codec == "none") return d.why = "rule says none", d;
-  if (nonblocking && !lib.has_threads())
-    return d.why = "needs MPI_THREAD_MULTIPLE (nonblocking=yes asks for it)", d;
-  d.as = found;
-  return d;
-}
+decision decide(library& lib, reduction_call const& call, bool nonblocking);
 
 /// True if the buffers are valid. MPI handles invalid buffers and reports the errors. Valid buffers
 /// are valid on all ranks. This local check must not depend on values that may differ between
 /// ranks, for example an empty part, which needs no buffer.
-inline bool has_buffers(reduction_call const& call) {
-  if (!call.send) return false;
-  return !call.receives ||
-         (call.receive && call.receive != MPI_IN_PLACE && call.receive != call.send);
-}
+bool has_buffers(reduction_call const& call);
 
-site_stats stats_of(reduction_call const& call, int ranks) {
-  site_stats one;
-  one.calls = 1;
-  one.smallest = one.largest = static_cast<std::uint64_t>(std::max(call.count, 0));
-  if (auto const type = type_of(call.type); type && ranks > 0)
-    one.bytes_plain = (call.scatters ? 1 : 2) * static_cast<std::uint64_t>(ranks - 1) *
-                      one.largest * size_of(*type) / static_cast<std::uint64_t>(ranks);
-  return one;
-}
+/// Records a call that is left to MPI.
+void note_passed(library& lib, reduction_call const& call, decision const& d);
 
-inline void note_passed(library& lib, reduction_call const& call, decision const& d) {
-  ++so_far.calls_left;
-  if (lib.reports())
-    lib.passed().add({call.caller, call.function, d.why, call.type, d.ranks},
-                     stats_of(call, d.ranks));
-}
-
-inline void print(std::string const& text) {
-  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
-  std::fflush(stderr);
-}
+void print(std::string const& text);
 /// Prints each text once.
-inline void print_once(std::string const& text) {
-  static std::mutex mutex;
-  static std::map<std::string, bool> said;
-  std::lock_guard const lock(mutex);
-  if (!std::exchange(said[text], true)) print(text);
-}
-/// Prints on rank 0 a text that all ranks have.
-inline void warn(int rank, std::string const& text) {
-  if (rank == 0) print_once(text);
-}
-
+void print_once(std::string const& text);
 /// Reports an hcomp error as an MPI error.
-inline int raise(reduction_call const& call, char const* what) {
-  print(std::string(call.function) + ": " + what);
-  if (call.raises) PMPI_Comm_call_errhandler(call.comm, MPI_ERR_OTHER);
-  return MPI_ERR_OTHER;
-}
+int raise(reduction_call const& call, char const* what);
 
 /// True while hcomp runs a reduction. Its own MPI calls pass through the interposed functions,
 /// which must not take them over.
-thread_local bool is_summing = false;
+extern thread_local constinit bool is_summing;
 class summing_now {
  public:
   summing_now() : was_summing_(std::exchange(is_summing, true)) {}
@@ -129,44 +62,8 @@ class summing_now {
  private:
   bool was_summing_;
 };
-/// Null if nothing is to be taken over.
-library* taking() { return is_summing ? nullptr : library::running(); }
-
-double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-/// Exact difference, also for integers that wrap around.
-template <class V> double difference_of(V a, V b) {
-  if constexpr (std::is_integral_v<V>) {
-    using word = std::make_unsigned_t<V>;
-    return static_cast<double>(static_cast<V>(static_cast<word>(a) - static_cast<word>(b)));
-  } else {
-    return static_cast<double>(a) - static_cast<double>(b);
-  }
-}
-
-template <class V>
-void compare(site_stats& stats, void const* sum, void const* exact, std::size_t values) {
-  auto const* const ours = static_cast<V const*>(sum);
-  auto const* const mpis = static_cast<V const*>(exact);
-  double difference = 0, norm = 0;
-  for (std::size_t i = 0; i < values; ++i) {
-    double const e = static_cast<double>(mpis[i]), d = difference_of(ours[i], mpis[i]);
-    if (!std::isfinite(d)) continue;
-    stats.worst_error = std::max(stats.worst_error, std::fabs(d));
-    difference += d * d;
-    norm += e * e;
-  }
-  stats.worst_relative =
-      std::max(stats.worst_relative,
-               norm > 0 ? std::sqrt(difference / norm) : (difference > 0 ? HUGE_VAL : 0.0));
-  ++stats.compared;
-}
-
-/// Segments that MPI sends eagerly. A rendezvous would take longer than the transfer, because a
-/// progress thread beside a computation answers late.
-inline constexpr std::size_t short_segment_bytes = 56 * 1024;
+/// The library, or null if this call must pass through to MPI.
+library* taking();
 
 /// A reduction over all ranks by a rule, with MPI as the fallback.
 struct summing {
@@ -213,76 +110,7 @@ struct summing {
   ///               part. Ignored if out of reach
   /// @param place  see plan_cache::all_reduce
   /// @throws disagreement_error, wire_error, transport_error, std::bad_alloc
-  bool operator()(communicator& state, void* x, std::size_t place = 0) const {
-    summing_now const guard;
-    if (is_out_of_reach) x = nullptr;  // the plan informs the other ranks
-    auto& sums = state.sums();
-    std::size_t const result = result_values();
-    bool const only_tried = !is_look && state.next_call() < shadow_calls;
-    bool const is_checked =
-        as.check_every > 0 && !is_timed &&
-        state.next_call_by(as.text()) % static_cast<std::uint64_t>(as.check_every) == 0;
-    bool const compared = only_tried || is_checked;
-    auto stats = stats_of(call, d.ranks);
-    std::optional<std::string> left_because;  // set if MPI has to run the call
-
-    std::vector<std::byte> plain;
-    compared_seconds seconds{.calls = 1};
-    // Ranks wait for each other before both calls, so neither time includes late arrivals.
-    auto const begun_together = [&] {
-      if (compared) wait_for_all(state);
-      return std::chrono::steady_clock::now();
-    };
-    if (compared) {
-      plain.resize(result * size_of(d.type));
-      if (counts.empty() && x) std::memcpy(plain.data(), x, plain.size());
-      auto const begin = begun_together();
-      sum_by_mpi(state, plain.data());
-      seconds.plain = seconds_since(begin);
-    }
-    auto const plans_before = sums.plans_made();
-    auto const begin = begun_together();
-    try {
-      auto const made = sum_by_rule(sums, x, state.is_aside(), place);
-      stats.bytes_sent = made.bytes_sent;
-      stats.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
-      stats.seconds = seconds_since(begin);
-      stats.told_error = made.error;
-      stats.beyond_bound = made.is_beyond_bound();
-      if (compared) {
-        seconds.own = stats.seconds;
-        seconds.codec = stats.seconds_codec;
-        (sums.plans_made() > plans_before ? stats.first : stats.later) = seconds;
-        compare(stats, x, plain.data(), result);
-      }
-    } catch (nonfinite_error const&) {
-      left_because = "NaN or infinity, or too large for " + as.sum.text();
-    } catch (memory_error const&) {
-      left_because = as.takes_device ? "a buffer in a device's memory that cannot be read"
-                                     : "a buffer in a device's memory (device=no)";
-    } catch (std::invalid_argument const& cannot) {  // on all ranks alike
-      left_because = cannot.what();
-      if (!is_look)
-        warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
-                              " values is left to MPI: " + cannot.what());
-    }
-    if (only_tried && !left_because)
-      std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
-    if (is_look) return !left_because;
-    if (left_because) {
-      ++so_far.calls_left;
-    } else {
-      ++so_far.calls_taken;
-      so_far.bytes_plain += stats.bytes_plain;
-      so_far.bytes_sent += stats.bytes_sent;
-    }
-    if (lib->reports())
-      lib->journal().add(site_of(call.function, call.caller, call.type, d.ranks,
-                                 left_because ? "MPI" : as.sum.text(),
-                                 left_because ? *left_because : "rule '" + as.text() + "'"),
-                         stats);
-    return !left_because;
-  }
+  bool operator()(communicator& state, void* x, std::size_t place = 0) const;
 
   /// Returns when all ranks have called it.
   void wait_for_all(communicator& state) const {
@@ -293,37 +121,13 @@ struct summing {
   }
 
  private:
-  void compare(site_stats& stats, void const* sum, void const* exact, std::size_t n) const {
-    switch (d.type) {
-      case value_type::float32: return drop_in::compare<float>(stats, sum, exact, n);
-      case value_type::int32: return drop_in::compare<std::int32_t>(stats, sum, exact, n);
-      case value_type::int64: return drop_in::compare<std::int64_t>(stats, sum, exact, n);
-      default: return drop_in::compare<double>(stats, sum, exact, n);
-    }
-  }
-  std::size_t result_values() const {
-    if (counts.empty()) return values();
-    int rank = 0;
-    PMPI_Comm_rank(call.comm, &rank);
-    return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
-  }
-
-  report sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const {
-    auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
-    if (counts.empty())
-      return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduce_op::sum, place);
-    return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, tensor, segment);
-  }
-  void sum_by_mpi(communicator& state, void* x) const {
-    MPI_Comm const comm = comm_of(state);
-    if (counts.empty())
-      mpi::require(PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, comm),
-                   "MPI_Allreduce");
-    else
-      mpi::require(PMPI_Reduce_scatter(x == input() ? MPI_IN_PLACE : input(), x, counts.data(),
-                                       call.type, MPI_SUM, comm),
-                   "MPI_Reduce_scatter");
-  }
+  void compare(site_stats& stats, void const* sum, void const* exact, std::size_t n) const;
+  std::size_t result_values() const;
+  report sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const;
+  void sum_by_mpi(communicator& state, void* x) const;
+  /// Counts and reports the call.
+  /// @param left_because  why MPI has to run the call
+  void record(site_stats const& stats, std::optional<std::string> const& left_because) const;
 };
 
 }  // namespace hcomp::drop_in
