@@ -48,7 +48,7 @@ set(codecs_of_files
   collective/aggregation/detail/partial_sums.hpp=thc
   collective/by_name/detail/builtin_entries.hpp=error_bounded,float_cast,inceptionn,lossless,lossless_integers,reproducible,sign,sparse,thc
   collective/by_name/detail/codec_probe.hpp=sign
-  collective/by_name/detail/compiled_plans.hpp=error_bounded,float_cast,inceptionn,lossless,lossless_integers,reproducible,sign,thc
+  collective/by_name/detail/compiled_plans.hpp=error_bounded,inceptionn,lossless,lossless_integers
   collective/by_name/detail/top_k_plan.hpp=sparse
   collective/engine/detail/sampled_bits.hpp=sign
   collective/engine/detail/sampled_engine.hpp=sign

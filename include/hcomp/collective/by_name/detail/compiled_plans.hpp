@@ -5,15 +5,10 @@
 
 #include <cstdint>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/float_cast/float_cast.hpp>
-#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/inceptionn/inceptionn.hpp>
 #include <hcomp/codec/lossless/lossless.hpp>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
-#include <hcomp/codec/reproducible/reproducible.hpp>
-#include <hcomp/codec/sign/count.hpp>
-#include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/engine/detail/codec_variable_rate.hpp>
 #include <hcomp/collective/engine/detail/codec_work.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
@@ -34,24 +29,20 @@ HCOMP_COMPILE class executor_work<host_executor>;
   HCOMP_COMPILE class codec_work<hcomp::__VA_ARGS__, host_executor>; \
   HCOMP_COMPILE class codec_values<hcomp::__VA_ARGS__, host_executor, no_feedback<V>>;
 
-HCOMP_COMPILE_PLANS(float, identity<float>)
-HCOMP_COMPILE_PLANS(float, float_cast<float16, float>)
-HCOMP_COMPILE_PLANS(float, float_cast<bfloat16, float>)
-HCOMP_COMPILE_PLANS(float, sign<float>)
-HCOMP_COMPILE_PLANS(float, sign_count<float>)
-HCOMP_COMPILE_PLANS(float, thc<float>)
-HCOMP_COMPILE_PLANS(float, uniform_thc<float>)
-HCOMP_COMPILE_PLANS(float, reproducible<float>)
+#define HCOMP_COMPILE_BLOCK_CODECS(V) /* builtin_codecs<V> */ \
+  HCOMP_COMPILE_PLANS(V, identity<V>)                         \
+  HCOMP_COMPILE_PLANS(V, float_cast<float16, V>)              \
+  HCOMP_COMPILE_PLANS(V, float_cast<bfloat16, V>)             \
+  HCOMP_COMPILE_PLANS(V, sign<V>)                             \
+  HCOMP_COMPILE_PLANS(V, sign_count<V>)                       \
+  HCOMP_COMPILE_PLANS(V, thc<V>)                              \
+  HCOMP_COMPILE_PLANS(V, uniform_thc<V>)                      \
+  HCOMP_COMPILE_PLANS(V, reproducible<V>)
 
-HCOMP_COMPILE_PLANS(double, identity<double>)
-HCOMP_COMPILE_PLANS(double, float_cast<float16, double>)
-HCOMP_COMPILE_PLANS(double, float_cast<bfloat16, double>)
-HCOMP_COMPILE_PLANS(double, sign<double>)
-HCOMP_COMPILE_PLANS(double, sign_count<double>)
-HCOMP_COMPILE_PLANS(double, thc<double>)
-HCOMP_COMPILE_PLANS(double, uniform_thc<double>)
-HCOMP_COMPILE_PLANS(double, reproducible<double>)
+HCOMP_COMPILE_BLOCK_CODECS(float)
+HCOMP_COMPILE_BLOCK_CODECS(double)
 
+#undef HCOMP_COMPILE_BLOCK_CODECS
 #undef HCOMP_COMPILE_PLANS
 #define HCOMP_COMPILE_PLANS(...)                                              \
   HCOMP_COMPILE class codec_variable_rate<hcomp::__VA_ARGS__, host_executor>; \
