@@ -62,124 +62,38 @@ struct chunk_coder {
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
                                     Out const& out, std::size_t, note& found) const {
-    using state = value_block::state;
-    auto const& grid = by_cpu.grid;
-    auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values)),
-               blocks = static_cast<unsigned>(blocks_of(n));
-    chunk_sharing<Group> shared(group);
-    worker_reader<Group> of_a, of_b;
-    std::size_t rooms = 0;
-    if (from.a)
-      of_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(rooms++));
-    if (from.b)
-      of_b.open(group, from.b, i, from.values, shared->second, shared->sums, shared.chunk(rooms++));
-    sum_range const range(grid, weight_of(from));
-    std::byte* const chunk = room_for(group, out, shared.chunk(rooms));
-    own_values<Group> own(group, shared.chunk(rooms));  // in the memory of the later chunk
-    std::byte* payloads = chunk + front_bytes(n);
+    encoding<Group> now(group, from, i);
+    sum_range const range(by_cpu.grid, weight_of(from));
+    std::byte* const chunk = room_for(group, out, now.shared.chunk(now.rooms()));
+    std::byte* payloads = chunk + front_bytes(now.n);
 
-    double error = 0;
-    word_sums sums;
-    std::uint32_t magnitude = 0;
-    bool has_floats = false;
-    auto fault = code_fault::none;
-    unsigned faulty = 0;
-    for (unsigned begin = 0; begin < blocks; begin += Group::workers) {
+    chunk_stats stats;
+    for (unsigned begin = 0; begin < now.blocks; begin += Group::workers) {
       unsigned const k = begin + worker_of(group);
-      bool const is_here = k < blocks;
-      auto const here = is_here ? static_cast<unsigned>(values_of_block(k, n)) : 0;
-      auto const take_first = [&](auto const& keep) {
-        if (from.a) {
-          value_block taken;
-          of_a.take(k, taken);
-          keep(taken);
-        } else {
-          own.bring(group, from.x + i * chunk_values, n, begin);
-          if (is_here) {
-            value_block made;
-            quantize(own, made, error);
-            keep(made);
-          }
-        }
-      };
+      bool const is_here = k < now.blocks;
+      auto const here = is_here ? static_cast<unsigned>(values_of_block(k, now.n)) : 0;
       value_block v;
-      v.is = state::zeros;
-      if (from.b) {  // two blocks do not fit in the registers of a device
-        auto is = state::zeros;
-        take_first([&](value_block const& made) {
-          is = made.is;
-          put_bits_of(made.q, own);
-        });
-        of_b.take(k, v);
-        add_block(grid, is, own, v, sums);
-      } else {
-        take_first([&](value_block const& made) { v = made; });
-      }
-      if (v.is == state::words) v.simplify(grid);
-
-      bool const is_integers = v.is == state::integers;
-      if (is_here) shared->last[k] = is_integers ? v.q[block_values - 1] : 0;
-      group.sync();
-      std::int32_t before = 0;
-      if (is_integers) before = k == 0 ? v.q[0] : shared->last[k - 1];
+      make_block(group, now, begin, v, stats);
+      std::int32_t const before = integer_before(group, k, is_here, v, now.shared->last);
       if (k == 0) store_aligned(chunk, 0, before);
-      block_shape shape{};
-      block_mode mode{0, 0};
-      bool fits = true;
-      if (is_integers) {
-        shape = shape_of_block(v.q, before);
-        mode = best_mode(shape, here);
-        magnitude |= shape.plain;
-        fits = shape.plain < range.beyond;
-      } else if (v.is == state::words) {
-        has_floats = true;
-        mode = {words_mode, 4 * here};
-        fits = range.has(grid, v);
-      }
-      auto const bytes = group.running_sum(mode.bytes);
+      block_form const form = form_of(v, before, here, range, stats);
+      auto const bytes = group.running_sum(form.mode.bytes);
       std::byte* const payload = payloads + bytes.before;
       payloads += bytes.all;
-      if (begin + Group::workers >= blocks)
+      if (begin + Group::workers >= now.blocks)
         announce_bytes(out, static_cast<std::size_t>(payloads - chunk));
-      if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(mode.byte);
-      if (is_integers)
-        put_own_block(v.q, before, here, mode, shape.nonzero, payload);
-      else if (v.is == state::words)
+      if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(form.mode.byte);
+      if (v.is == value_block::state::integers)
+        put_own_block(v.q, before, here, form.mode, form.nonzero, payload);
+      else if (v.is == value_block::state::words)
         put_floats(v, here, payload);
-
-      if (fault == code_fault::none && (sums.impossible != 0 || !fits)) {
-        fault = fault_of(sums);
-        faulty = k;
+      if (stats.fault == code_fault::none && (stats.sums.impossible != 0 || !form.fits)) {
+        stats.fault = fault_of(stats.sums);
+        stats.faulty = k;
       }
       if (Group::workers >= most_blocks) break;
     }
-
-    auto const bytes = static_cast<std::size_t>(payloads - chunk);
-    std::uint32_t const own_fault =
-        fault != code_fault::none ? static_cast<std::uint32_t>(most_blocks) - faulty : 0;
-    std::uint32_t const float_error =
-        sums.float_additions != 0 ? header::float_error_of(grid, sums) : 0u;
-    has_floats |= sums.cancels;
-    static_assert(header::largest_error < 1 << 12);
-    std::uint32_t most[] = {!from.a ? header::parts_of(error) : 0,
-                            static_cast<std::uint32_t>(bit_length(magnitude)),
-                            std::uint32_t{has_floats || own_fault != 0}};
-    if constexpr (Group::workers > 1) clear_behind(group, payloads);
-    raise_to_largest(group, most, 15);  // also synchronizes all workers
-    std::uint32_t seldom[] = {std::uint32_t{has_floats}, own_fault, float_error};
-    std::uint64_t additions = 0;
-    if (most[2] != 0) {  // always set after float additions: a float remains, or they cancelled
-      group.sync();
-      raise_to_largest(group, seldom, 15);
-      if (from.b) additions = group.sum(sums.float_additions);
-    }
-    if constexpr (Group::workers > 1) send_whole(group, out, chunk, bytes);
-    bool const notes = seldom[1] != 0 ? own_fault == seldom[1] : group.worker() == 0;
-    if (!notes) return bytes;
-    if constexpr (Group::workers > 1) found = {};
-    add(found, most[0], additions, seldom[2], most[1], seldom[0] != 0);
-    if (own_fault != 0) note_fault(found, fault, sums);
-    return bytes;
+    return finish_chunk(group, from, out, chunk, payloads, stats, found);
   }
 
   template <class Group>
@@ -381,6 +295,148 @@ struct chunk_coder {
   }
 
   template <class Group> using own_values = own_block<Group, float, block_values, most_blocks>;
+
+  // ---- Encoding of a chunk by the workers of a group
+
+  /// The chunk that a group encodes: its sources, and the worker's current block.
+  template <class Group> struct encoding {
+    code_sources<float> const& from;
+    std::size_t i;       ///< index of the chunk
+    unsigned n, blocks;  ///< values and blocks of the chunk
+    chunk_sharing<Group> shared;
+    worker_reader<Group> of_a, of_b;
+    own_values<Group> own;  ///< in the memory where the chunk is assembled later
+
+    HCOMP_HD encoding(Group group, code_sources<float> const& sources, std::size_t index)
+        : from(sources),
+          i(index),
+          n(static_cast<unsigned>(values_of_chunk<header>(index, sources.values))),
+          blocks(static_cast<unsigned>(blocks_of(n))),
+          shared(group),
+          own(group, shared.chunk(rooms())) {
+      if (from.a)
+        of_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(0));
+      if (from.b)
+        of_b.open(group, from.b, i, from.values, shared->second, shared->sums,
+                  shared.chunk(from.a ? 1 : 0));
+    }
+    /// Number of buffers in shared memory with chunks of the sources.
+    HCOMP_HD std::size_t rooms() const { return (from.a ? 1u : 0u) + (from.b ? 1u : 0u); }
+  };
+  /// Result of a worker for its blocks of a chunk.
+  struct chunk_stats {
+    double error = 0;  ///< as in block_coder::quantize
+    word_sums sums;
+    std::uint32_t magnitude = 0;  ///< OR of block_shape::plain
+    bool has_floats = false;
+    code_fault fault = code_fault::none;
+    unsigned faulty = 0;  ///< the first block with a fault
+  };
+  /// Form of a block in the encoded chunk.
+  struct block_form {
+    block_mode mode;
+    std::uint32_t nonzero;  ///< as block_shape::nonzero
+    bool fits;              ///< all values are in range
+  };
+
+  /// Calls keep(block) with the worker's block of a or x; if it has no block of x, does not call it.
+  /// @param begin  block of the first worker
+  template <class Group, class Keep>
+  [[gnu::always_inline]] HCOMP_HD void take_first(Group group, encoding<Group>& now, unsigned begin,
+                                                  double& error, Keep const& keep) const {
+    unsigned const k = begin + worker_of(group);
+    if (now.from.a) {
+      value_block taken;
+      now.of_a.take(k, taken);
+      keep(taken);
+    } else {
+      now.own.bring(group, now.from.x + now.i * chunk_values, now.n, begin);
+      if (k >= now.blocks) return;
+      value_block made;
+      quantize(now.own, made, error);
+      keep(made);
+    }
+  }
+  /// v = the worker's block of the sum; zeros after the last block.
+  template <class Group>
+  [[gnu::always_inline]] HCOMP_HD void make_block(Group group, encoding<Group>& now, unsigned begin,
+                                                  value_block& v, chunk_stats& stats) const {
+    using state = value_block::state;
+    v.is = state::zeros;
+    if (now.from.b) {  // two blocks do not fit in the registers of a device
+      auto is = state::zeros;
+      take_first(group, now, begin, stats.error, [&](value_block const& made) {
+        is = made.is;
+        put_bits_of(made.q, now.own);
+      });
+      now.of_b.take(begin + worker_of(group), v);
+      add_block(by_cpu.grid, is, now.own, v, stats.sums);
+    } else {
+      take_first(group, now, begin, stats.error, [&](value_block const& made) { v = made; });
+    }
+    if (v.is == state::words) v.simplify(by_cpu.grid);
+  }
+  /// The integer before block k; the first integer for the first block. All workers call it.
+  /// @param last  becomes the last integer of each block
+  template <class Group>
+  [[gnu::always_inline]] HCOMP_HD static std::int32_t integer_before(
+      Group group, unsigned k, bool is_here, value_block const& v,
+      std::int32_t (&last)[most_blocks]) {
+    bool const is_integers = v.is == value_block::state::integers;
+    if (is_here) last[k] = is_integers ? v.q[block_values - 1] : 0;
+    group.sync();
+    if (!is_integers) return 0;
+    return k == 0 ? v.q[0] : last[k - 1];
+  }
+  [[gnu::always_inline]] HCOMP_HD block_form form_of(value_block const& v, std::int32_t before,
+                                                     unsigned n, sum_range const& range,
+                                                     chunk_stats& stats) const {
+    if (v.is == value_block::state::integers) {
+      block_shape const shape = shape_of_block(v.q, before);
+      stats.magnitude |= shape.plain;
+      return {best_mode(shape, n), shape.nonzero, shape.plain < range.beyond};
+    }
+    if (v.is == value_block::state::zeros) return {{0, 0}, 0, true};
+    stats.has_floats = true;
+    return {{words_mode, 4 * n}, 0, range.has(by_cpu.grid, v)};
+  }
+  /// Copies the chunk to `out` and adds the statistics of all workers to `found`. Returns the
+  /// chunk's bytes.
+  /// @param end  end of the chunk
+  template <class Group, class Out>
+  [[gnu::always_inline]] HCOMP_HD std::size_t finish_chunk(Group group,
+                                                           code_sources<float> const& from,
+                                                           Out const& out, std::byte* chunk,
+                                                           std::byte* end, chunk_stats const& stats,
+                                                           note& found) const {
+    auto const bytes = static_cast<std::size_t>(end - chunk);
+    std::uint32_t const own_fault = stats.fault != code_fault::none
+                                        ? static_cast<std::uint32_t>(most_blocks) - stats.faulty
+                                        : 0;
+    std::uint32_t const float_error =
+        stats.sums.float_additions != 0 ? header::float_error_of(by_cpu.grid, stats.sums) : 0u;
+    bool const has_floats = stats.has_floats || stats.sums.cancels;
+    static_assert(header::largest_error < 1 << 12);
+    std::uint32_t most[] = {!from.a ? header::parts_of(stats.error) : 0,
+                            static_cast<std::uint32_t>(bit_length(stats.magnitude)),
+                            std::uint32_t{has_floats || own_fault != 0}};
+    if constexpr (Group::workers > 1) clear_behind(group, end);
+    raise_to_largest(group, most, 15);  // also synchronizes all workers
+    std::uint32_t seldom[] = {std::uint32_t{has_floats}, own_fault, float_error};
+    std::uint64_t additions = 0;
+    if (most[2] != 0) {  // always set after float additions: a float remains, or they cancelled
+      group.sync();
+      raise_to_largest(group, seldom, 15);
+      if (from.b) additions = group.sum(stats.sums.float_additions);
+    }
+    if constexpr (Group::workers > 1) send_whole(group, out, chunk, bytes);
+    bool const notes = seldom[1] != 0 ? own_fault == seldom[1] : group.worker() == 0;
+    if (!notes) return bytes;
+    if constexpr (Group::workers > 1) found = {};
+    add(found, most[0], additions, seldom[2], most[1], seldom[0] != 0);
+    if (own_fault != 0) note_fault(found, stats.fault, stats.sums);
+    return bytes;
+  }
 
   template <class Own> HCOMP_HD static float own_value(Own const& own, std::size_t j) {
     return own.get(static_cast<unsigned>(j) / Own::in_run).values[j % Own::in_run];
