@@ -14,7 +14,7 @@ foreach(function MPI_Allreduce MPI_Reduce MPI_Reduce_scatter MPI_Reduce_scatter_
     endforeach()
     if(NOT function_of_site STREQUAL function OR NOT type_of_site STREQUAL "float")
       continue()
-    elseif(NOT way_of_site STREQUAL "MPI")
+    elseif(NOT strategy_of_site STREQUAL "MPI")
       math(EXPR taken "${taken} + ${calls_of_site}")
     elseif(why_of_site STREQUAL "MPI's all-reduce is faster (when=faster)")
       math(EXPR faster "${faster} + ${calls_of_site}")
