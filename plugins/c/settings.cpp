@@ -367,7 +367,10 @@ std::string with_todays_names(std::string_view rule) {
   auto keys = find_codec(first) ? std::string_view{} : first;
   std::string codec(find_codec(first) ? first : cut(keys, ":"));
   std::vector<std::string> words;
-  while (!keys.empty()) words.emplace_back(cut(keys, ","));
+  while (!keys.empty()) {
+    auto const key = cut(keys, ",");
+    words.emplace_back(key.empty() ? "," : key);
+  }
   if (first.ends_with(':') || first.ends_with(','))
     words.emplace_back(first.substr(first.size() - 1));
   while (!(rest = trimmed(rest)).empty()) words.emplace_back(cut(rest, spaces));

@@ -194,7 +194,7 @@ TEST_CASE("relative bound: by name") {
   CHECK(text_of("error_bounded:rel=2")
             .starts_with("codec 'error_bounded:rel=2': 'rel=2': rel is a number from "));
   CHECK(text_of("error_bounded")
-            .ends_with("; or rel, the bound as a share of the largest value of a call: "
+            .ends_with("; or rel, bound as a share of the largest value: "
                        "a number from 8.67e-19 to 1"));
   auto const x = values_up_to<double>(7, 3, 2000, 4);
   on_ranks(x, [&](in_process& transport, std::vector<double>& mine) {

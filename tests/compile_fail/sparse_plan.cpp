@@ -1,7 +1,7 @@
 // A plan of a codec that skips zeros without what runs it, and whether the compiler says which
 // header is missing.
 //
-// CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse_plan\.hpp>
+// CASE_WITHOUT_ITS_HEADER: need #include <hcomp/collective/sparse/sparse_plan\.hpp>
 
 #include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/plan/plan.hpp>

@@ -411,12 +411,11 @@ TEST_CASE("settings: an error names the clause, the word, and the words allowed 
        "'inceptionn' supports the algorithms ring, torus, torus:RxC, direct, aggregator"},
       {"float: thc algorithm=sampled",
        "HCOMP_CONFIG: clause 1 'float: thc algorithm=sampled': 'algorithm=sampled': codec 'thc' "
-       "goes "
-       "by ring, torus, torus:RxC, direct, recursive_doubling, aggregator"},
+       "supports the algorithms ring, torus, torus:RxC, direct, recursive_doubling, aggregator"},
       {"float: error_bounded",
-       "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, most "
-       "that a value of the sum may be off: a number from 8.08e-28 to 1.27e+30; or rel, bound by "
-       "the largest value of a call: a number from 8.67e-19 to 1"},
+       "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, "
+       "largest error of a value of the result: a number from 8.08e-28 to 1.27e+30; or rel, bound "
+       "as a share of the largest value: a number from 8.67e-19 to 1"},
       {"float: error_bounded 1e-4 rel=1e-4",
        "HCOMP_CONFIG: clause 1 'float: error_bounded 1e-4 rel=1e-4': codec 'error_bounded': it "
        "takes bound or rel, not both"},

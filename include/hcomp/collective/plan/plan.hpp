@@ -42,9 +42,8 @@ namespace detail {
 /// the engine that runs the schedule. Those of Sparse codecs are in sparse_plan.hpp, so that plans
 /// of dense codecs do not include it.
 template <class C, class E> struct plan_parts {
-  static_assert(
-      !Sparse<C>,
-      "plans of codecs that skip zeros need #include <hcomp/collective/sparse/sparse_plan.hpp>");
+  static_assert(!Sparse<C>,
+                "plans of sparse codecs need #include <hcomp/collective/sparse/sparse_plan.hpp>");
 };
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using work = codec_work<C, E>;

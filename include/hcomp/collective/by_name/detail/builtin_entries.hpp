@@ -54,7 +54,7 @@ inline std::vector<codec_key> thc_keys() {
   return {
       {"bits", whole, 1, 8, usual.bits, "per value of one rank"},
       {"granularity", whole, 0, 255, usual.granularity,
-       "integer steps between the levels; 0: chosen by the number of ranks"},
+       "integer steps of all levels; 0: automatic"},
       {"truncation", real, 1e-9, 0.5, usual.truncation, "probability of clipping a rotated value"},
       {"transform", whole, 64, 16384, usual.transform, "values per rotation"},
       {"hop_bits", whole, 0, 14, usual.hop_bits, "limit per value of a partial sum; 0: none"}};
@@ -103,10 +103,9 @@ template <class V> codec_entry<V> inceptionn_entry() {
   inceptionn_options const usual;
   return make_codec_entry<hcomp::inceptionn>(
       {.name = "inceptionn",
-       .about = "float codec of INCEPTIONN, 0.25 to 4.25 bytes per value; error up to 2^-E of the "
-                "peak per encoding",
+       .about = "0.25 to 4.25 bytes per value; error 2^-E of the peak per encoding",
        .keys = {{"E", whole, 1, 14, usual.bound_exponent,
-                 "error exponent: up to 2^-E of the peak per encoding"},
+                 "error up to 2^-E of the peak per encoding"},
                 {"fitted", yes_no, 0, 1, 1, "scaled by the peak of every call"},
                 {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
                 {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
@@ -119,7 +118,7 @@ template <class V> codec_entry<V> error_bounded_entry() {
   bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
   return make_codec_entry<hcomp::error_bounded<V>>(
       {.name = "error_bounded",
-       .about = "variable rate; the error of every value of the result is at most the bound",
+       .about = "variable rate; no value of the result is off by more than the bound",
        .keys = {{"bound",
                  real,
                  is_float ? 0x1p-90 : 0x1p-890,
@@ -128,13 +127,7 @@ template <class V> codec_entry<V> error_bounded_entry() {
                  "largest error of a value of the result"},
                 {"magnitude_bits", whole, 10, 22, error_bounded_options{}.magnitude_bits,
                  "values above 2^N steps use the fallback"},
-                {"rel",
-                 real,
-                 0x1p-60,
-                 1,
-                 {},
-                 "the bound as a share of the largest value of a call",
-                 "bound"}},
+                {"rel", real, 0x1p-60, 1, {}, "bound as a share of the largest value", "bound"}},
        .promise = accuracy_class::error_bounded,
        .largest_error = largest_error_bounded<V>,
        .carries_nonfinite = true},
@@ -147,8 +140,7 @@ template <class V> codec_entry<V> lossless_sparse_entry() {
   using fixed64 = lossless_sparse<std::uint64_t>;
   return make_codec_entry<lossless_sparse<>, fixed32, fixed64>(
       {.name = "lossless_sparse",
-       .about =
-           "for vectors that are mostly zeros: sends only values that are not zero on some rank",
+       .about = "for mostly zero vectors: sends only values nonzero on some rank",
        .keys = {{"fixed", whole, 0, 64, 0, "bits of fixed point, 32 or 64; 0: floats"},
                 {"dense", yes_no, 0, 1, 1, "allow dense messages"},
                 {"packed", yes_no, 0, 1, 1, "allow packed values"},
@@ -185,8 +177,7 @@ template <class V> double largest_reproducible(codec_settings const&, summed_val
 template <class V> codec_entry<V> reproducible_entry() {
   return make_codec_entry<reproducible<V>>(
       {.name = "reproducible",
-       .about =
-           "12 bytes per float, 16 per double; bit-identical for any number and order of ranks",
+       .about = "12 to 16 bytes per value; bit-identical for any number, order of ranks",
        .promise = accuracy_class::error_bounded,
        .largest_error = largest_reproducible<V>,
        .carries_nonfinite = true},
@@ -238,7 +229,7 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
   auto rows = rounding_entries<V>();
   rows.push_back(make_codec_entry<hcomp::sign<V>>(
       {.name = "sign",
-       .about = "1 bit per value on every hop: the sign of one sampled rank; for training",
+       .about = "1 bit per value on every hop, the sign of one sampled rank; training",
        .keys = {magnitude_key()},
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
@@ -247,7 +238,7 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       }));
   rows.push_back(make_codec_entry<sign_count<V>>(
       {.name = "sign_count",
-       .about = "1 bit per value of a rank, counts of signs on later hops; for majority votes",
+       .about = "1 bit per value of a rank, then counts of signs; majority vote",
        .keys = {magnitude_key()},
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
@@ -278,7 +269,7 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
     rows.push_back(error_bounded_entry<V>());
     rows.push_back(make_codec_entry<hcomp::lossless<V>>(
         {.name = "lossless",
-         .about = "variable rate, floats and doubles; bit-identical to an uncompressed sum",
+         .about = "variable rate; bit-identical to an uncompressed sum",
          .promise = accuracy_class::exact,
          .carries_nonfinite = true},
         [](codec_settings const&) { return hcomp::lossless<V>(); }));
