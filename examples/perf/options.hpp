@@ -57,7 +57,7 @@ bool is_own(std::string_view codec);
 
 /// A codec of sparse vectors, as its settings say.
 struct sparse_codec {
-  hcomp::sparse_strategies ways;
+  hcomp::sparse_strategies strategies;
   int fixed = 0;  ///< bits of fixed point; 0: floats
 
   /// Nothing if `codec` is no such codec.

@@ -400,19 +400,18 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--transport", "pigeon"}, "pigeon");
   says({"--rate", "100"}, "--rate");
   says({"--rate", "100furlong"}, "--rate");
-  says({"--rate", "0gbit"}, "--rate 0 is no number above 0");
-  says({"--latency=-1ms"}, "--latency -0.001 is no number above 0");
+  says({"--rate", "0gbit"}, "--rate 0 is not a number above 0");
+  says({"--latency=-1ms"}, "--latency -0.001 is not a number above 0");
   says({"--codec", "sign,gzip"}, "no codec is called 'gzip'; hcomp has: identity, ");
   says({"--codec", "fp16", "--algorithm", "sampled"},
-       "--codec fp16 has no algorithm: there are ring, torus, direct, recursive_doubling, "
-       "aggregator");
+       "--codec fp16 has no algorithm of --algorithm; it has: ring, torus, direct, "
+       "recursive_doubling, aggregator");
   says({"--codec", "lossless_sparse:fixed=32", "--type", "double"},
        "--codec lossless_sparse:fixed=32, --type double: no codec is called 'lossless_sparse'; "
        "hcomp has: ");
   says({"--codec", "lossless_sparse", "--algorithm", "sampled"},
-       "--codec lossless_sparse has no algorithm: there are direct, ring, torus, "
-       "recursive_doubling, "
-       "aggregator");
+       "--codec lossless_sparse has no algorithm of --algorithm; it has: direct, ring, torus, "
+       "recursive_doubling, aggregator");
   says({"--codec", "inceptionn:6", "--type", "double"},
        "--codec inceptionn:6, --type double: no codec is called 'inceptionn'; hcomp has: ");
   says({"--codec", "inceptionn:15"}, "'E=15': E is a whole number from 1 to 14");
@@ -420,7 +419,8 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   for (std::string const bound : {"", "0", "-1e-3", "1e-3x", "inf"})
     says({"--codec", ("error_bounded:" + bound).c_str()}, "codec 'error_bounded:");
   says({"--codec", "inceptionn", "--algorithm", "recursive_doubling"},
-       "--codec inceptionn has no algorithm: there are ring, torus, direct, aggregator");
+       "--codec inceptionn has no algorithm of --algorithm; it has: ring, torus, direct, "
+       "aggregator");
   says({"--codec", "inceptionn", "--transport", "op"},
        "--codec inceptionn has no MPI_Op: --transport mpi or ucx");
   says({"--codec", "thc:bits=2", "--transport", "op"},
@@ -429,24 +429,25 @@ TEST_CASE("options: what cannot be meant is refused with its value") {
   says({"--input", "x.npy", "--type", "double"}, "--input holds float32 values, --type is double");
   says({"--device", "abacus"}, "abacus not in {host,cuda}");
   says({"--device", "cuda", "--type", "double"},
-       "--type double: with --device cuda there are vectors of float only");
+       "--type double: --device cuda supports float only");
   says({"--device", "cuda", "--codec", "fp16,bf16"},
-       "--codec bf16: with --device cuda there are identity, fp16, sign, thc, inceptionn:E, ");
+       "--codec bf16: --device cuda supports identity, fp16, sign, thc, inceptionn:E, ");
   says({"--device", "cuda", "--codec",
         "lossless_sparse:fixed=32,dense=no,packed=no,lossless_sparse:dense=no,packed=no"},
-       "--codec lossless_sparse:dense=no,packed=no: with --device cuda there are ");
+       "--codec lossless_sparse:dense=no,packed=no: --device cuda supports ");
   says({"--device", "cuda", "--transport", "mpi,op"},
-       "--transport op: with --device cuda there are mpi and ucx");
-  says({"--device", "cuda", "--threads", "2"}, "--threads 2: with --device cuda there are none");
-  says({"--device", "cuda", "--advise"}, "--advise is about vectors in host memory");
+       "--transport op: --device cuda supports mpi and ucx");
+  says({"--device", "cuda", "--threads", "2"},
+       "--threads 2: --device cuda supports --threads 1 only");
+  says({"--device", "cuda", "--advise"}, "--advise: the cost model covers vectors in host memory");
   says({"--aggregator", "10.0.0.9:7475", "--codec", "thc", "--advise"},
-       "--aggregator: --advise makes no sums");
+       "--aggregator: --advise runs no all-reduce");
   says({"--colour"}, "--colour");
 }
 
 TEST_CASE("wire counter: an interface that is not there is refused with those that are") {
   CHECK_THROWS_WITH_AS(perf::bytes_sent_by("eth_nowhere"),
-                       doctest::Contains("--interface eth_nowhere: this host has lo"),
+                       doctest::Contains("--interface eth_nowhere: this node has lo"),
                        std::runtime_error);
   // One after the other: a comparison may read its right side first, and others send meanwhile.
   auto const before = perf::bytes_sent_by("lo");

@@ -27,7 +27,7 @@ inline std::uint64_t bytes_sent_by(std::string const& interface) {
     for (auto& figure : received) figures >> figure;
     if (figures >> sent) return sent;
   }
-  throw std::runtime_error("--interface " + interface + ": this host has" +
+  throw std::runtime_error("--interface " + interface + ": this node has" +
                            (known.empty() ? " none" : known));
 }
 

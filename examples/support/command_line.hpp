@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace example {
@@ -19,6 +20,13 @@ struct usage {
   std::string text;
   int status;
 };
+
+/// Refuses the command line.
+/// @throws usage  with status 1 and this text as a line
+template <class... Args>
+[[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
+  throw usage{fmt::format(text, std::forward<Args>(args)...) + "\n", 1};
+}
 
 /// @throws usage
 inline void parse(CLI::App& app, int argc, char const* const* argv) {
@@ -60,14 +68,14 @@ inline std::vector<std::string> codec_list(std::vector<std::string> const& lists
 }
 
 /// CLI11's own texts for these spell out the largest double.
-inline CLI::Validator number(char const* name, bool zero_is_fine) {
+inline CLI::Validator number(char const* name, bool allows_zero) {
   return {[=](std::string const& text) {
             double value = 0;
-            bool const fallback = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
-                                  (value > 0 || (zero_is_fine && value == 0));
-            return fallback ? std::string()
-                            : fmt::format("'{}' is no number {}", text,
-                                          zero_is_fine ? "from 0 on" : "above 0");
+            bool const is_valid = CLI::detail::lexical_cast(text, value) && std::isfinite(value) &&
+                                  (value > 0 || (allows_zero && value == 0));
+            return is_valid ? std::string()
+                            : fmt::format("'{}' is not a number {}", text,
+                                          allows_zero ? "from 0 on" : "above 0");
           },
           name};
 }
