@@ -3,8 +3,8 @@
 #
 #   examples/run.sh [<arguments for train>]     e.g. --seeds 3, --model embedding, or --help
 #
-# The results are in results/train.json, the picture is results/train.svg (--model embedding:
-# results/embedding.*). Interrupted, it draws the results so far and exits with 128 + signal.
+# Results: results/train.json, plot: results/train.svg (--model embedding: results/embedding.*).
+# After SIGINT or SIGTERM it draws the results so far and exits with 128 + signal.
 #
 # RANKS=8 changes the number of ranks.
 set -euo pipefail
@@ -14,7 +14,7 @@ ranks=${RANKS:-4}
 build=$top/build-main
 results=$top/results
 
-# Wrong options are found before anything is installed or built.
+# Rejects unknown options before it installs or builds.
 for word in "$@"; do
   option=${word%%=*}
   [[ $option != --* || $option == --help ]] || grep -q "\"$option[\",]" "$top/examples/train/options.cpp" || {
@@ -60,7 +60,7 @@ show_progress quietly cmake --build "$build" --target train -j "$(nproc)"
 name=train
 data=()
 passes=()
-[[ " ${*//=/ } " == *" --epochs "* ]] || passes=(--epochs 2) # the pages' tables have 5, the program's default
+[[ " ${*//=/ } " == *" --epochs "* ]] || passes=(--epochs 2) # train's default is 5
 if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
   name=embedding
   passes=()
@@ -68,14 +68,14 @@ if [[ " ${*//=/ } " == *" --model embedding "* ]]; then
   data=(--data "$text")
 fi
 
-# The launcher belongs to the MPI that the program was built with. The variables allow Open MPI to
-# run as root in a container, and with more ranks than cores; MPICH ignores them.
+# The launcher of the MPI that the program was built with. The variables allow Open MPI to run as
+# root in a container, and with more ranks than cores. MPICH ignores them.
 launcher=$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
 export OMPI_MCA_btl_vader_single_copy_mechanism=none
 
-# Draws what this run has written.
+# Draws the results, if this run has written any.
 touch "$build/started"
 draw() {
   [[ ! $results/$name.json -nt $build/started ]] ||

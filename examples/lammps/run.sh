@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs Debian's LAMMPS, not recompiled, on emulated nodes: with MPI's own all-reduce and with
-# hcomp's preloaded library. Prints a table.
+# Runs Debian's LAMMPS binary on emulated nodes: with MPI's all-reduce, and with hcomp's preloaded
+# library, without recompiling. Prints a table.
 #
 #   examples/lammps/run.sh [<variables for LAMMPS>]     e.g. -var steps 300
 #
@@ -48,7 +48,7 @@ run() {
 for rate in "${rates[@]}"; do
   echo "$hosts nodes, links of $rate"
   run "$rate" off "$hosts" "" "$@"
-  run "$rate" off_on_fewer_ranks $((hosts - 1)) "" "$@" # rounds differently
+  run "$rate" off_on_fewer_ranks $((hosts - 1)) "" "$@" # another order of additions
   run "$rate" identity "$hosts" "double: identity min=16KiB" "$@"
   run "$rate" lossless "$hosts" "double: lossless min=16KiB" "$@"
   run "$rate" reproducible "$hosts" "double: reproducible min=16KiB" "$@"

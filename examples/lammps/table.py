@@ -1,4 +1,4 @@
-"""Tables of run.sh's runs: what they took, and how far their physics is from MPI's own sums."""
+"""Table of run.sh's runs: times, bytes, and deviations from the run with MPI's all-reduce."""
 
 import re
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def log_of(folder):
-    """Seconds of the steps, and of every tenth step temperature, energies and pressure."""
+    """Seconds of all steps; temperature, energies and pressure of every tenth step."""
     text = (folder / "log.lammps").read_text()
     seconds = float(re.search(r"Loop time of (\S+)", text)[1])
     rows = re.search(r"^Step .*?\n(.*?)^Loop time", text, re.M | re.S)[1].splitlines()
@@ -14,13 +14,13 @@ def log_of(folder):
 
 
 def rdf_of(folder):
-    """Of every distance, how many ions are there, by how many would be if they were everywhere."""
+    """Radial distribution function: ions at every distance, relative to a uniform distribution."""
     rows = [line.split() for line in (folder / "rdf.txt").read_text().splitlines()]
     return [float(row[2]) for row in rows if len(row) > 3 and row[0] != "#"]
 
 
 def megabytes_of(folder):
-    """That all hosts sent."""
+    """Megabytes that all nodes sent."""
     rows = re.findall(r"^\s*host\d+\s+(\d+)", (folder / "bytes.txt").read_text(), re.M)
     return sum(map(int, rows)) / 1e6
 

@@ -45,7 +45,8 @@ std::string cost_lines(hcomp::cost_table const& costs) {
   return text;
 }
 
-/// Of codecs that hcomp-aggregator can add, beside what ranks take by themselves; empty without any.
+/// Expected times of codecs with hcomp-aggregator, beside those without it. Empty if no codec
+/// supports it.
 std::string adder_lines(hcomp::cost_table const& costs, int ranks,
                         std::vector<std::size_t> const& sizes,
                         hcomp::allowed_strategies const& allowed, std::size_t value_bytes) {
@@ -99,7 +100,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
   for (auto const values : sizes) {
     auto const strategies = hcomp::choose(costs, ranks, values, allowed);
     auto const next =
-        std::ranges::find_if(strategies, [&](auto const& strategy) {  // more than another shape
+        std::ranges::find_if(strategies, [&](auto const& strategy) {  // not another torus shape
           return strategy.codec != strategies[0].codec ||
                  strategy.algorithm.kind != strategies[0].algorithm.kind ||
                  strategy.algorithm.hierarchical != strategies[0].algorithm.hierarchical;
@@ -108,7 +109,7 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     text += fmt::format("{:>9} {:<38} {:<38} {:>12} {:>6.2f}\n", size_text(values * value_bytes),
                         hcomp::to_text(strategies[0]),
                         next != strategies.end() ? hcomp::to_text(*next) : "",
-                        fmt::format("{:.3g} ms", own * 1e3),  // as to_text has the others
+                        fmt::format("{:.3g} ms", own * 1e3),  // the unit of to_text()
                         own / strategies[0].seconds());
   }
 

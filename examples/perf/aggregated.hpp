@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums that hcomp-aggregator makes.
+/// All-reduces by hcomp-aggregator.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace perf {
 
-/// The codec by way of --aggregator. Collective.
-/// @throws std::invalid_argument, hcomp::transport_error  on all ranks alike: no such address, or an
-///                                aggregator that does not answer or refuses the job
+/// Adds the codec with the aggregators of --aggregator. Collective.
+/// @throws std::invalid_argument, hcomp::transport_error  on all ranks: an address does not exist,
+///                                or an aggregator does not answer or refuses the job
 void add_aggregated(contender_list<float>& list, job const& it, std::string const& codec);
 
 }  // namespace perf

@@ -1,4 +1,4 @@
-# ROWS rows with figures that are finite.
+# Checks that the JSON has ROWS rows and that their numbers are finite.
 string(JSON rows LENGTH "${json}" rows)
 if(NOT rows EQUAL ROWS)
   message(FATAL_ERROR "it has ${rows} rows, it should have ${ROWS}")

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a codec's row promises of a sum, as it is checked.
+/// The accuracy that a registered codec guarantees, for --check.
 
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/core/half.hpp>
@@ -12,7 +12,7 @@
 
 namespace perf {
 
-/// A rounding error of the values that cross the wire, per addition.
+/// Relative rounding error of one addition of values of type T.
 template <class T> constexpr double rounding() {
   if constexpr (std::is_same_v<T, hcomp::float16>) return 0x1p-11;
   if constexpr (std::is_same_v<T, hcomp::bfloat16>) return 0x1p-8;
@@ -22,11 +22,11 @@ template <class T> constexpr double rounding() {
 template <class T>
 promise promise_of(hcomp::codec_info const& codec, hcomp::codec_settings const& settings, int ranks,
                    bool mean) {
-  // encoding, every addition and decoding round once; magnitudes add up along the way
+  // Encoding, every addition and decoding round once. Magnitudes grow with every addition.
   auto const rounds = [&](double wire) { return promise{(ranks + 1) * (wire + rounding<T>())}; };
   switch (codec.promise) {
     case hcomp::accuracy_class::exact: {
-      // fixed point and sketches err by a share of the largest value, or of the norm
+      // errors of fixed point and sketches are relative to the largest value or to the norm
       auto const sparse = sparse_codec::from(codec, settings);
       if (sparse && (sparse->fixed > 0 || sparse->strategies.sketched)) return {};
       return rounds(rounding<T>());

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is timed: one way to sum a vector over all ranks.
+/// One all-reduce implementation to be timed.
 
 #include <cstddef>
 #include <functional>
@@ -13,46 +13,47 @@
 
 namespace perf {
 
-/// How far the result may be from the exact sum, relative to the sum of the magnitudes; and whether
-/// it must have the sign that all ranks' values have where they agree.
+/// The accuracy that a codec guarantees.
 struct promise {
+  /// Largest error of the result, relative to the sum of the magnitudes; Euclidean norms.
   std::optional<double> relative_error;
+  /// Where the values of all ranks have the same sign, the result has this sign.
   bool keeps_unanimous_signs = false;
-  /// How far a value of the sum or mean may be from the exact one; empty: not stated.
+  /// Largest error of one value of the sum or mean; empty: not stated.
   std::function<double(hcomp::summed_value const&)> largest_error = {};
 };
 
-/// How a contender is called in tables and files.
+/// Names of a contender in tables and files.
 struct strategy {
-  std::string codec;      ///< "raw" is the vector as it is
-  std::string algorithm;  ///< "MPI" and "MPI:<its name>" are the MPI library's own
+  std::string codec;      ///< "raw": the uncompressed vector
+  std::string algorithm;  ///< "MPI", "MPI:<name>": algorithms of the MPI library
   std::string transport;  ///< "mpi", "ucx", or "op": the MPI library with hcomp's MPI_Op
 
   friend bool operator==(strategy const&, strategy const&) = default;
   bool is_reference() const { return codec == "raw" && algorithm == "MPI"; }
 };
 
-/// One way to sum vectors of one size, with everything it needs for that.
+/// An all-reduce of vectors of one size, with its buffers.
 template <class T> class contender {
  public:
   virtual ~contender() = default;
-  /// Sums `x` in place. Collective.
+  /// All-reduces `x` in place. Collective.
   virtual hcomp::report run(std::span<T> x, hcomp::call_options const& call) = 0;
-  /// Ways that work on vectors in other memory take their input before `run` and give the sum back
-  /// after it. Not timed.
+  /// Copy the input to device memory before `run`, and the result back after it. Not timed. A
+  /// contender in host memory copies nothing.
   virtual void bring(std::span<T const>) {}
   virtual void fetch(std::span<T>) {}
 
   strategy name;
   promise accuracy;
-  /// Bytes that at least have to leave a rank.
+  /// Lower bound of the bytes that a rank sends.
   double bytes_to_send = 0;
-  /// What the cost model expects, if there is one.
+  /// Prediction of the cost model, if it has one.
   std::optional<double> predicted_seconds;
-  /// What leaves and comes in messages: "host" memory, a "device"'s, or a device's that is
-  /// "host_staged", copied to pinned host memory and from it.
+  /// Memory of messages: "host", "device", or "host_staged" (device memory, copied through pinned
+  /// host memory).
   std::string memory = "host";
-  /// Worth a line of its own.
+  /// Printed in a line of its own; empty: none.
   std::string remark;
 };
 

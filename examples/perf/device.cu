@@ -26,7 +26,7 @@ using hcomp::gpu::stream_executor;
 
 namespace {
 
-/// Work on the default stream, and a vector in the device's memory.
+/// A contender with a vector in device memory; works on the default stream.
 class device_contender : public contender<float> {
  public:
   explicit device_contender(std::size_t values) : there_(values * sizeof(float)) {}
@@ -49,7 +49,8 @@ class device_contender : public contender<float> {
 
 using host_staged = hcomp::host_staged<any_transport, stream_executor>;
 
-/// `codec` for a sum over `ranks` ranks of values of mean |x| `typical`.
+/// `codec` fitted for `ranks` ranks.
+/// @param typical  mean |x| of the values
 template <class C> C fitted(C codec, double typical, int ranks) {
   if constexpr (requires { codec.magnitude; })
     codec.magnitude = static_cast<decltype(codec.magnitude)>(typical);
@@ -104,7 +105,7 @@ template <class Sum> class device_sum final : public device_contender {
   Sum sum_;
 };
 
-/// A way of the host's, for sums.
+/// Runs a contender that takes host memory on vectors in device memory.
 class host_contender final : public device_contender {
  public:
   host_contender(std::unique_ptr<contender<float>> inner, std::size_t values, int ranks,
@@ -151,7 +152,7 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
   auto const codec = hcomp::codec_from(codecs<float>(), name);
   auto const& settings = codec.settings;
   auto const accuracy = promise_of<float>(*codec.row, settings, transport.size(), it.o.mean);
-  /// make(way, options) -> a contender
+  // make(strategy, options) returns a contender
   auto const add = [&](auto const& make) {
     for (auto const& how : it.o.algorithms) {
       if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end())

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Ways to sum vectors that lie in the memory of a CUDA device: what knows CUDA, but not MPI.
+/// All-reduce of vectors in CUDA device memory. This part uses CUDA, not MPI.
 
 #include <cstddef>
 #include <memory>
@@ -11,19 +11,20 @@
 
 namespace perf {
 
-/// Takes one of the host's devices for this rank and says which: "NVIDIA H200".
-/// @param rank_on_host  ranks beyond the number of devices share them
-/// @throws std::runtime_error  there is none, or this program was built without CUDA
+/// Selects a device of the node for this rank and returns its name, e.g. "NVIDIA H200".
+/// @param rank_on_host  rank inside the node; ranks share devices if the node has fewer devices
+/// @throws std::runtime_error  the node has no device, or the program was built without CUDA
 std::string take_device(int rank_on_host);
 
-/// Every algorithm that is asked for and goes with the codec, without a prediction. Collective.
-/// @throws std::invalid_argument  a codec that options do not know there, on all ranks alike
+/// Adds the codec with all its algorithms of the command line, without a prediction. Collective.
+/// Collective.
+/// @throws std::invalid_argument  the codec does not support device memory; on all ranks
 void add_device_plans(contender_list<float>& list, job const& it, std::string const& codec,
                       std::string const& transport);
 
-/// `inner`, which sums on the host, for vectors on the device.
-/// @param reaches  it takes pointers to the device's memory; otherwise vectors are copied to pinned
-///                 host memory and back, and the time that takes is its
+/// Runs `inner` on vectors in device memory.
+/// @param reaches  `inner` accepts pointers to device memory; otherwise vectors are copied to
+///                 pinned host memory and back, and the measured time includes these copies
 std::unique_ptr<contender<float>> on_device(std::unique_ptr<contender<float>> inner,
                                             std::size_t values, int ranks, bool reaches);
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Codecs of fixed length that --device cuda knows.
+/// Codecs that --device cuda supports.
 
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
@@ -10,11 +10,11 @@
 
 namespace perf {
 
-/// Few, because each takes the CUDA compiler some seconds.
+/// Codecs of fixed rate. The list is short, because nvcc takes some seconds for each codec.
 using device_codecs = hcomp::codec_list<hcomp::identity<>, hcomp::float_cast<hcomp::float16>,
                                         hcomp::sign<>, hcomp::thc<>>;
 
-/// Codecs of variable rate that it knows.
+/// Codecs of variable rate.
 inline constexpr char const* variable_rate_on_device[] = {"inceptionn", "error_bounded"};
 
 }  // namespace perf

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// How far a result is from the exact sum.
+/// The error of a result against the exact sum.
 
 #include <mpi.h>
 
@@ -23,8 +23,8 @@ struct verdict {
   bool as_promised = true;
 };
 
-/// The exact sum of the ranks' inputs, or their mean. Every rank keeps the part of the vector it
-/// checks; that all ranks hold the same is checked apart.
+/// The exact sum or mean of the ranks' inputs. Every rank computes and checks one part of the
+/// vector. A separate check compares the results of all ranks.
 template <class T> class exact_sum {
  public:
   /// Collective.
@@ -50,8 +50,8 @@ template <class T> class exact_sum {
     MPI_Allreduce(MPI_IN_PLACE, &largest_, 1, MPI_DOUBLE, MPI_MAX, example::comm);
   }
 
-  /// Collective.
-  /// @param told  how far values are off at most, by the call's report; 0: it does not say
+  /// Compares a result with the exact one. Collective.
+  /// @param told  largest error of a value by the call's report; 0: not reported
   template <class Transport>
   verdict judge(std::span<T const> result, promise const& what, double told,
                 Transport& transport) const {
@@ -62,12 +62,12 @@ template <class T> class exact_sum {
       total[error] += (value - sum_[i]) * (value - sum_[i]);
       total[exact] += sum_[i] * sum_[i];
       total[allowed] += magnitude_[i] * magnitude_[i];
-      // 0 has no sign of its own; codecs of signs give it one
+      // sign codecs decode 0 to a positive or negative value
       bool const unanimous = std::abs(sum_[i]) == magnitude_[i] && !has_zero_[i];
       if (what.keeps_unanimous_signs && unanimous && std::signbit(value) != std::signbit(sum_[i]))
         ++total[wrong_signs];
       double const off = std::abs(value - sum_[i]);
-      double const slack = 0x1p-48 * magnitude_[i];  // of the exact sum, which is made of doubles
+      double const slack = 0x1p-48 * magnitude_[i];  // rounding of the exact sum
       hcomp::summed_value const one{example::ranks(), magnitude_[i], sum_[i], largest_};
       if ((what.largest_error && !(off <= what.largest_error(one))) ||
           (told > 0 && !(off <= told + slack)))
@@ -79,7 +79,7 @@ template <class T> class exact_sum {
                                : (total[error] > 0 ? INFINITY : 0);
     v.same_bits = hcomp::digest(result, transport).same();
     v.as_promised = total[wrong_signs] == 0 && total[too_far] == 0;
-    if (what.relative_error)  // NaN is not within
+    if (what.relative_error)  // false for NaN
       v.as_promised &= std::sqrt(total[error]) <= *what.relative_error * std::sqrt(total[allowed]);
     return v;
   }
@@ -87,8 +87,8 @@ template <class T> class exact_sum {
  private:
   std::size_t first_ = 0;
   std::vector<double> sum_, magnitude_;
-  double largest_ = 0;          ///< summand of all
-  std::vector<bool> has_zero_;  ///< of some rank's
+  double largest_ = 0;          ///< largest magnitude of a summand, over all ranks
+  std::vector<bool> has_zero_;  ///< the value of some rank is 0
 };
 
 }  // namespace perf

@@ -23,7 +23,7 @@ void generated::read(int rank, std::size_t first, std::span<float> out) const {
     std::uint64_t const place = first + i;
     auto const draw = hcomp::philox4x32(
         {static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), 0, 0}, key);
-    // Box and Muller: a uniform in (0, 1], an angle
+    // Box-Muller transform: u is uniform in (0, 1]
     float const u = (static_cast<float>(draw[0] >> 8) + 1) * 0x1p-24f;
     float const angle = static_cast<float>(draw[1] >> 8) * 0x1p-24f * 2 * std::numbers::pi_v<float>;
     bool const is_there = draw[2] * 0x1p-32 < density_;

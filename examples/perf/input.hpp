@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The vectors that are summed: generated, or real ones from a file.
+/// Input vectors of the all-reduces: generated, or from a file.
 
 #include <cmath>
 #include <cstddef>
@@ -15,20 +15,21 @@
 
 namespace perf {
 
-/// Vectors of all ranks, each known to every rank, so that the exact sum needs no network.
+/// Vectors of all ranks. Every rank can read all of them, so the exact sum needs no network.
 class input {
  public:
   virtual ~input() = default;
-  /// Values [first, first + out.size()) of rank `rank`.
+  /// Reads the values [first, first + out.size()) of rank `rank`.
   virtual void read(int rank, std::size_t first, std::span<float> out) const = 0;
-  /// Longest vector there is.
+  /// Length of the longest available vector.
   virtual std::size_t values() const = 0;
 
-  /// Mean |x| of the first values of rank 0: what one sign is worth.
+  /// Mean |x| of the first values of rank 0: the magnitude of a sign codec.
   double typical() const;
 };
 
-/// Normally distributed values of mean 0 and variance 1, of which all but a share `density` are 0.
+/// A share `density` of the values has a normal distribution of mean 0 and variance 1. All other
+/// values are 0.
 class generated : public input {
  public:
   generated(std::uint64_t seed, double density) : seed_(seed), density_(density) {}
@@ -43,7 +44,7 @@ class generated : public input {
 /// A matrix of float32 in NumPy's format, one row per rank.
 class npy_file : public input {
  public:
-  /// @throws std::runtime_error  as example::npy_matrix, or too few rows
+  /// @throws std::runtime_error  as example::npy_matrix, or the file has fewer rows than ranks
   npy_file(std::string const& file, int ranks);
   void read(int rank, std::size_t first, std::span<float> out) const override {
     matrix_.read(static_cast<std::size_t>(rank), first, out);

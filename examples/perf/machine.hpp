@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a program runs on.
+/// Name of the processor.
 
 #include <fmt/core.h>
 
@@ -10,7 +10,7 @@
 
 namespace perf {
 
-/// "AMD EPYC 9R14, 2 cores": the processor and how many cores of it this process may see.
+/// "AMD EPYC 9R14, 2 cores": the processor and the number of cores that this process may use.
 /// Source: proc(5), /proc/cpuinfo.
 inline std::string this_machine() {
   std::string model = "a processor without a name";

@@ -1,5 +1,5 @@
 /// @file
-/// Times all-reduces: hcomp's codecs and algorithms against the MPI library's own.
+/// Benchmarks all-reduce: hcomp's codecs and algorithms against the MPI library.
 ///
 ///     mpirun -n 4 hcomp_perf -b 8K -e 64M --codec identity,fp16,sign --algorithm ring,sampled
 
@@ -49,7 +49,7 @@ int count_nodes() {
   return static_cast<int>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-/// How a way's messages leave the device, said once; nothing about the host's.
+/// Memory of the messages of a row, for vectors in device memory; empty for host memory.
 std::string about_messages(row const& one) {
   if (one.memory == "host") return "";
   return fmt::format(
@@ -57,13 +57,13 @@ std::string about_messages(row const& one) {
       one.memory == "device" ? "in the device's memory" : "staged through pinned host memory");
 }
 
-/// Figures and table, as files. Rank 0 only.
+/// Writes JSON and CSV. Rank 0 only.
 void save(result const& all, options const& o) {
   if (!o.json.empty()) example::write_file(o.json, to_json(all).dump(1) + "\n");
   if (!o.csv.empty()) example::write_file(o.csv, to_csv(all));
 }
 
-/// After every size, files have what was measured so far.
+/// Measures all sizes. Writes the results so far to the files after every size.
 template <class T>
 void measure_all(options const& o, input const& data, result& all, example::interruption& stop) {
   if (auto const most = std::ranges::max(sizes(o, sizeof(T))); most > data.values())
@@ -117,7 +117,8 @@ template <class F> void with_type(std::string const& name, F const& f) {
   throw std::runtime_error(fmt::format("--type {}: this program was built for float only", name));
 }
 
-/// What the cost model says of the ranks' machines, measured, and a network, measured or given.
+/// --advise: measures codecs and, unless given, the link; prints the recommendations of the cost
+/// model.
 void advise(options const& o) {
   if (example::ranks() == 1 && !(o.rate && o.latency && o.ranks))
     throw std::runtime_error(
@@ -183,7 +184,7 @@ void run(options const& o) {
   if (auto const text = complaints(all); o.check && !text.empty()) throw std::runtime_error(text);
 }
 
-/// What is asked for; on all ranks or on none, since files may be missing on some hosts only.
+/// Parses the command line. If a file is missing on some nodes, all ranks throw.
 options parse_together(int argc, char** argv) {
   options asked;
   std::optional<example::usage> said;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Definition of make_contenders(), instantiated for one type of values per file.
+/// Definition of make_contenders(). Every file that includes it instantiates it for one value type.
 
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
@@ -53,7 +53,7 @@ template <class T> class raw_contender final : public contender<T> {
   raw_sum<T> sum_;
 };
 
-/// hcomp's codec as an MPI_Op, moved by the MPI library.
+/// MPI_Allreduce with a codec of hcomp as MPI_Op.
 template <class C, class T> class op_contender final : public contender<T> {
  public:
   op_contender(std::size_t values, C const& codec)
@@ -87,7 +87,7 @@ template <class C, class T> class op_contender final : public contender<T> {
   std::vector<std::byte> code_;
 };
 
-/// The MPI library's own all-reduce, and by each of its algorithms that is asked for.
+/// Adds the MPI library's all-reduce, and its algorithms of --mpi-algorithm.
 template <class T> void add_raw(contender_list<T>& list, job const& it) {
   auto names = it.o.mpi_algorithms;
   if (names == std::vector<std::string>{"all"}) names = mpi_algorithms();
@@ -107,7 +107,7 @@ template <class T> void add_raw(contender_list<T>& list, job const& it) {
     list.push_back(std::make_unique<raw_contender<T>>(it.values, name));
 }
 
-/// f(codec), of its type, not yet fitted.
+/// Calls f with the unfitted codec, as an object of its own type.
 template <class T, class F> void with_type_of(hcomp::named_codec<T> const& codec, F const& f) {
 #ifdef HCOMP_PERF_ZFP
   if constexpr (std::is_floating_point_v<T>)
@@ -151,7 +151,7 @@ template <class T> contender_list<T> make_contenders(job const& it) {
   for (auto const& name : it.o.codecs) {
     for (auto const& transport : it.o.transports) {
       if (name == "raw") continue;
-      if constexpr (std::is_same_v<T, float>)  // nor do options know others there
+      if constexpr (std::is_same_v<T, float>)  // options of a device have type float
         if (it.o.device == "cuda") {
           add_device_plans(list, it, name, transport);
           continue;

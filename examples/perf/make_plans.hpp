@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Definitions of plans.hpp, instantiated for one type of values per file.
+/// Definitions of plans.hpp. Every file that includes it instantiates them for one value type.
 
 #include <algorithm>
 #include <hcomp/extend.hpp>
@@ -20,7 +20,7 @@
 
 namespace perf {
 
-/// Asked for to compare with, not to be chosen automatically.
+/// Codec for comparison. `automatic` does not choose it.
 inline constexpr std::string_view peer = "zfp";
 
 template <class T> hcomp::codec_registry<T>& codecs() {
@@ -41,7 +41,7 @@ template <class T> hcomp::codec_registry<T>& codecs() {
   return all;
 }
 
-/// hcomp's own collectives.
+/// An all-reduce plan of hcomp.
 template <class T> class plan_contender final : public contender<T> {
  public:
   plan_contender(strategy name, hcomp::named_codec<T> const& codec, job const& it,
@@ -58,7 +58,7 @@ template <class T> class plan_contender final : public contender<T> {
     this->name = std::move(name);
     this->accuracy = promise_of<T>(*codec.row, codec.settings, transport.size(), it.o.mean);
     if (how.hierarchical && codec.settings.text().find("rel=") != std::string::npos)
-      this->accuracy.largest_error = {};  // a share of the hosts' sums, which nobody knows here
+      this->accuracy.largest_error = {};  // relative to the nodes' sums, which are unknown here
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     auto const stats = plan_.all_reduce(x, call);
@@ -71,12 +71,12 @@ template <class T> class plan_contender final : public contender<T> {
 
  private:
   hcomp::host_executor executor_;
-  double values_sent_;  ///< by a rank on a ring
+  double values_sent_;  ///< values that a rank sends on a ring
   bool says_bits_;
   hcomp::any_plan<T> plan_;
 };
 
-/// Whatever the cost model takes to be quickest.
+/// An automatic_plan: the fastest strategy by the cost model.
 template <class T> class automatic_contender final : public contender<T> {
  public:
   automatic_contender(job const& it, std::string const& transport_name,
@@ -128,7 +128,7 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
   }
 }
 
-/// Each once, identity always among them.
+/// Names of the codecs of the command line without duplicates, and identity.
 template <class T> std::vector<std::string> codecs_to_choose_from(options const& o) {
   std::vector<std::string> names{"identity"};
   for (auto const& asked : o.codecs) {

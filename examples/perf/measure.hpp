@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The measuring loop: everything that is compared, in turns.
+/// The measurement loop: calls all contenders in turns.
 
 #include <mpi.h>
 
@@ -20,10 +20,10 @@
 
 namespace perf {
 
-/// What one rank saw of one contender.
+/// Measurements of one contender on one rank.
 struct samples {
   std::vector<double> seconds, encode, communicate, merge, decode;
-  double bytes_sent = 0, bytes_on_wire = 0;  ///< of all calls
+  double bytes_sent = 0, bytes_on_wire = 0;  ///< over all calls
 
   void add(double call, hcomp::report const& r) {
     seconds.push_back(call);
@@ -35,7 +35,7 @@ struct samples {
   }
 };
 
-/// The ranks' samples of one contender, put together. Collective.
+/// Combines the ranks' samples of one contender. Collective.
 inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row& out) {
   auto const calls = static_cast<int>(mine.seconds.size());
   auto const of_all = [](double figure) {
@@ -54,12 +54,13 @@ inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row&
   if (counts_wire) out.bytes_on_wire = of_all(mine.bytes_on_wire).most / calls;
 }
 
-/// Times all contenders on vectors of `values` values; one row each, in their order. Collective.
-/// A signal ends it before the next call; then contenders that were never timed have no row.
+/// Times all contenders on vectors of `values` values. Returns one row per contender, in their
+/// order. Collective.
 ///
-/// A call is timed from a barrier to its return, on every rank. All contenders are called once,
-/// then all again, so that what else happens on machine and network meets all of them; the first
-/// calls are compared with the exact sum and not timed.
+/// Every rank times a call from a barrier to its return. Every round calls each contender once, so
+/// that other load of machine and network affects all contenders. The results of the first round
+/// are compared with the exact sum; this round is not timed. A signal ends the measurement before
+/// the next call. Contenders without a timed call then have no row.
 template <class T>
 std::vector<row> measure(options const& o, input const& data, std::size_t values,
                          contender_list<T>& list, hcomp::any_transport& transport,
@@ -112,7 +113,7 @@ std::vector<row> measure(options const& o, input const& data, std::size_t values
       double const seconds = since(begin);
       if (timed) {
         seen[i].add(seconds, stats);
-        MPI_Barrier(example::comm);  // what a rank sends for others belongs to this call, too
+        MPI_Barrier(example::comm);  // messages that a rank forwards belong to this call
         seen[i].bytes_on_wire += static_cast<double>(counter() - wire);
       }
     }

@@ -11,8 +11,8 @@
 namespace perf {
 namespace {
 
-/// What the library calls its algorithms, by the number its control variable takes. Number 0 is its
-/// own choice.
+/// The library's names of its algorithms. The control variable takes their numbers, from 1 on;
+/// 0 leaves the choice to the library.
 #if defined(OPEN_MPI)
 constexpr char const* variable = "coll_tuned_allreduce_algorithm";
 constexpr std::array names{"linear", "nonoverlapping", "recursive_doubling",
@@ -34,7 +34,7 @@ void write(int number) {
                       "chosen",
                       what, variable, code));
   };
-  // Once and for good: MPICH 4.0 knows no variable any more after MPI_T_finalize.
+  // Initialised once and never finalised: after MPI_T_finalize, MPICH 4.0 has no variables.
   static int const started = [] {
     int provided = 0;
     return MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
@@ -66,7 +66,7 @@ std::string mpi_library() {
 }
 
 void allow_mpi_algorithms() {
-  setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 1);  // others than Open MPI do not read it
+  setenv("OMPI_MCA_coll_tuned_use_dynamic_rules", "1", 1);  // other MPI libraries ignore it
 }
 
 std::vector<std::string> mpi_algorithms() { return {names.begin(), names.end()}; }
@@ -80,7 +80,7 @@ chosen_algorithm::chosen_algorithm(MPI_Comm comm, std::string const& name) {
     number_ = static_cast<int>(found - names.begin()) + 1;
   }
 #if defined(OPEN_MPI)
-  write(number_);  // read when a communicator is made
+  write(number_);  // Open MPI reads it when it creates a communicator
 #endif
   MPI_Comm_dup(comm, &comm_);
 #if defined(OPEN_MPI)
@@ -90,7 +90,7 @@ chosen_algorithm::chosen_algorithm(MPI_Comm comm, std::string const& name) {
 
 void chosen_algorithm::select() const {
 #if defined(MPICH_VERSION)
-  write(number_);  // read in every call
+  write(number_);  // MPICH reads it in every call
 #endif
 }
 

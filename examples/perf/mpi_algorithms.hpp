@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The all-reduce algorithms of the MPI library itself, chosen one by one.
+/// Selection of the MPI library's all-reduce algorithm.
 
 #include <mpi.h>
 
@@ -9,27 +9,27 @@
 
 namespace perf {
 
-/// "Open MPI 4.1.4", "MPICH 4.0.2", or the first line of what the library says.
+/// "Open MPI 4.1.4", "MPICH 4.0.2", or the first line of the library's version text.
 std::string mpi_library();
 
-/// Lets this process choose among the library's algorithms later. Before MPI_Init.
+/// Allows this process to select algorithms of the library later. Call it before MPI_Init.
 void allow_mpi_algorithms();
 
-/// The names of those that can be chosen; empty for an MPI library that is not known.
+/// Names of the selectable algorithms; empty for an unknown MPI library.
 std::vector<std::string> mpi_algorithms();
 
-/// A communicator on which MPI_Allreduce takes one algorithm.
+/// A communicator whose MPI_Allreduce uses one algorithm.
 class chosen_algorithm {
  public:
   /// Collective over `comm`.
   /// @param name  one of mpi_algorithms(); empty: the library's own choice
-  /// @throws std::runtime_error  no such algorithm, or the library does not let it be chosen
+  /// @throws std::runtime_error  no such algorithm, or the library does not allow its selection
   chosen_algorithm(MPI_Comm comm, std::string const& name);
   chosen_algorithm(chosen_algorithm const&) = delete;
   chosen_algorithm& operator=(chosen_algorithm const&) = delete;
   ~chosen_algorithm() { MPI_Comm_free(&comm_); }
 
-  /// Before every MPI_Allreduce on comm(), on all ranks.
+  /// All ranks call it before every MPI_Allreduce on comm().
   void select() const;
   MPI_Comm comm() const { return comm_; }
 

@@ -1,5 +1,5 @@
 /// @file
-/// device.hpp where there is no CUDA compiler.
+/// Definitions of device.hpp for builds without CUDA.
 
 #include <stdexcept>
 

@@ -1,4 +1,4 @@
-/// The parts of hcomp_perf that need no MPI.
+/// Tests of the parts of hcomp_perf without MPI.
 
 #include <doctest/doctest.h>
 
@@ -29,7 +29,7 @@
 
 namespace {
 
-/// A folder that goes with its test.
+/// A temporary folder; the destructor removes it.
 struct scratch {
   std::filesystem::path folder = std::filesystem::temp_directory_path() /
                                  ("hcomp_perf_parts_test." + std::to_string(getpid()));
@@ -44,7 +44,7 @@ std::vector<float> read(perf::input const& data, int rank, std::size_t first, st
   return x;
 }
 
-/// A row whose figures all differ.
+/// A row with a different number in every field.
 perf::row make_row(std::uint64_t bytes, perf::strategy name, double seconds) {
   perf::row r;
   r.count = bytes / 4;
@@ -112,7 +112,7 @@ TEST_CASE("generated input: a value depends on seed, rank and place only") {
   CHECK(read(perf::generated(1, 1), 2, 0, 1000) == whole);
   CHECK(read(perf::generated(2, 1), 2, 0, 1000) != whole);
   CHECK(read(data, 3, 0, 1000) != whole);
-  // places beyond 32 bits are others
+  // positions beyond 32 bits have different values
   CHECK(read(data, 2, std::size_t{1} << 32, 1000) != whole);
 }
 
@@ -128,14 +128,14 @@ TEST_CASE("generated input: mean 0, variance 1, and as many values that are not 
       there += v != 0;
     }
     double const n = density * values;
-    // five standard errors: of a share, of a mean, and of a mean of squares, whose variance is 2
+    // five standard errors: of a share, a mean, and a mean of squares (variance 2)
     CHECK(std::abs(there - n) <= 5 * std::sqrt(n * (1 - density)) + 1);
     CHECK(std::abs(sum / there) < 5 / std::sqrt(n));
     CHECK(std::abs(squares / there - 1) < 5 * std::sqrt(2 / n));
   }
   auto const none = read(perf::generated(3, 0), 0, 0, 1000);
   CHECK(std::ranges::count(none, 0.0f) == 1000);
-  // E|x| of a normal value is sqrt(2 / pi), its variance 1 - 2 / pi, over 65536 values
+  // |x| of a normal value has mean sqrt(2 / pi) and variance 1 - 2 / pi; 65536 values
   CHECK(std::abs(perf::generated(3, 1).typical() - std::sqrt(2 / M_PI)) <
         5 * std::sqrt((1 - 2 / M_PI) / 65536));
   CHECK(perf::generated(3, 0).typical() == 1);
@@ -196,7 +196,7 @@ TEST_CASE("npy: what is no matrix of float32 for all ranks is refused with what 
   }();
   std::ofstream(at / "cut.npy", std::ios::binary) << whole.substr(0, whole.size() - 1);
   CHECK(text_of("cut.npy", 2) ==
-        (at / "cut.npy") + " has 207 bytes, too few for 2 x 10 values");  // 128 and 80 less one
+        (at / "cut.npy") + " has 207 bytes, too few for 2 x 10 values");  // 128 + 80 - 1
   auto const with = [&](std::string const& from, std::string const& to) {
     auto changed = whole;
     changed.replace(changed.find(from), from.size(), to);
@@ -314,7 +314,7 @@ TEST_CASE("sizes: from the smallest to the largest, each once") {
   CHECK(of(8192, 8192, 4, 4) == counts{2048});
   CHECK(of(8192, 131072, 4, 8) == counts{1024, 4096, 16384});
   CHECK(of(8192, 131071, 4, 8) == counts{1024, 4096});
-  CHECK(of(8, 12, 1.1, 4) == counts{2});  // 8, 8.8, 9.7, 10.6 and 11.7 bytes are two values all
+  CHECK(of(8, 12, 1.1, 4) == counts{2});  // 8, 8.8, 9.7, 10.6 and 11.7 bytes: two values each
 }
 
 TEST_CASE("options: lists, sizes and units are read as they are meant") {
@@ -372,8 +372,8 @@ TEST_CASE(
   CHECK(of_sum(0, 0) == is(1e-3));
   CHECK(of_sum(1e4, 12.345) == is(1e-3));
   CHECK(of_sum(16e3, 15e3) == is(1e-3));         // floats are 2^-10 apart
-  CHECK(of_sum(4e6, 1e6) == is(1e-3));           // and here 2^-4: this is one
-  CHECK(of_sum(4e6, 1e6 + 0.0009) == is(1e-3));  // and this is near one
+  CHECK(of_sum(4e6, 1e6) == is(1e-3));           // floats are 2^-4 apart; 1e6 is a float
+  CHECK(of_sum(4e6, 1e6 + 0.0009) == is(1e-3));  // near a float
   CHECK(of_sum(4e6, 1e6 + 0.03) == is(0.25e-3 + 0x1p-24 * 1e6));
   auto const of_mean = largest_error(true);
   CHECK(of_mean(1, 0.5) == is(0.25e-3 + 2 * 0x1p-24));
@@ -449,7 +449,7 @@ TEST_CASE("wire counter: an interface that is not there is refused with those th
   CHECK_THROWS_WITH_AS(perf::bytes_sent_by("eth_nowhere"),
                        doctest::Contains("--interface eth_nowhere: this node has lo"),
                        std::runtime_error);
-  // One after the other: a comparison may read its right side first, and others send meanwhile.
+  // Two statements, because a comparison may evaluate its right side first while the counter grows.
   auto const before = perf::bytes_sent_by("lo");
   auto const after = perf::bytes_sent_by("lo");
   CHECK(before <= after);
@@ -482,9 +482,9 @@ TEST_CASE_TEMPLATE("zfp: takes the bytes it says, and more bits mean less error"
     double error = 0;
     for (std::size_t i = 0; i < x.size(); ++i)
       error = std::max(error, std::abs(y[i] - static_cast<double>(x[i])));
-    // Of the 4 * bits of four values, 10 (float) or 13 (double) say their common exponent; where
-    // they are nearly equal, one value then takes most of the rest. Four bits more are at least
-    // three bits of each value.
+    // Of the 4 * bits of four values, 10 (float) or 13 (double) hold their common exponent. If the
+    // values are nearly equal, one value takes most of the remaining bits. Four more bits per value
+    // give each value at least three.
     CHECK(error < before / 8);
     before = error;
   }
@@ -522,7 +522,7 @@ TEST_CASE("zfp: NaN and infinity are flagged") {
 
 namespace {
 
-/// Identity and fp16 on a link, at a nanosecond per value for each thing they do.
+/// Costs of identity and fp16 on a link: one nanosecond per value for encode, merge and decode.
 hcomp::cost_table costs_at(double rate) {
   hcomp::cost_table costs{{1e-5, 8 / rate, 0}, {}};
   for (auto const& [name, size] :
@@ -542,13 +542,13 @@ TEST_CASE("advice: fp16 pays up to the rate at which it no longer does") {
   std::size_t const values = std::size_t{1} << 24;
   double const limit = perf::pays_up_to(costs_at(1e9), 4, values, fp16, 4);
   CHECK(limit > 1e9);
-  CHECK(limit < 1e11);  // 3 ns of work per value against 32 bits saved
+  CHECK(limit < 1e11);  // 3 ns of work per value save 32 bits
   auto const gain = [&](double rate) {
     auto const costs = costs_at(rate);
     return hcomp::library_seconds(4, 4.0 * values, 1e-9 / 4, costs.link) /
            hcomp::choose(costs, 4, values, fp16).front().seconds();
   };
-  CHECK(gain(limit * 0.98) > 1);  // found to a hundredth
+  CHECK(gain(limit * 0.98) > 1);  // the search stops at 1 %
   CHECK(gain(limit * 1.02) < 1);
 }
 
@@ -561,7 +561,7 @@ TEST_CASE("advice: names the fastest way at every size, and from where every cod
   CHECK(text.find("from ") != std::string::npos);
   CHECK(text.find("4 MiB on links") != std::string::npos);
   CHECK(text.find("never") != std::string::npos);  // identity, on any link
-  CHECK(text.find(" us\n") != std::string::npos);  // the table of costs alone
+  CHECK(text.find(" us\n") != std::string::npos);  // only in the table of costs
   auto const rows = text.substr(text.find("fastest, expected"));
   CHECK(rows.find(" us") == std::string::npos);  // all times of a row are in ms
   for (auto const line : std::views::split(text, '\n')) CHECK(std::ranges::distance(line) <= 120);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// hcomp's own ways to sum, over any transport: what knows nothing of MPI.
+/// All-reduce plans of hcomp over any transport. This part does not use MPI.
 
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
@@ -17,32 +17,32 @@ namespace perf {
 
 template <class T> using contender_list = std::vector<std::unique_ptr<contender<T>>>;
 
-/// What is to be timed: vectors of one size.
+/// Vectors of one size to be timed.
 struct job {
   options const& o;
   std::size_t values;
-  double typical;  ///< mean |x|: what one sign decodes to
+  double typical;  ///< mean |x|: the magnitude of sign codecs
   transports& by;
 };
 
-/// Codecs for values of type T that --codec can name: hcomp's, those of --codecs, and what this
-/// program has besides to compare with.
+/// Codecs that --codec can name, for values of type T: those of hcomp, those of --codecs, and zfp
+/// for comparison.
 template <class T> hcomp::codec_registry<T>& codecs();
 
-/// Every algorithm that is asked for and goes with the codec. Collective.
-/// @throws std::runtime_error, std::invalid_argument  an unknown codec, on all ranks alike
+/// Adds the codec with all algorithms of the command line that it supports. Collective.
+/// @throws std::runtime_error, std::invalid_argument  an unknown codec; on all ranks
 template <class T>
 void add_plans(contender_list<T>& list, job const& it, std::string const& codec,
                std::string const& transport);
 
-/// The plan that chooses among the codecs and algorithms that are asked for. Collective.
+/// Adds an automatic_plan that chooses among codecs and algorithms of the command line. Collective.
 template <class T>
 void add_automatic(contender_list<T>& list, job const& it, std::string const& transport);
 
-/// The costs of the codecs that are asked for, and of the link. Collective.
+/// Costs of the link and of the command line's codecs. Collective.
 template <class T> hcomp::cost_table cost_table_of(job const& it, std::string const& transport);
 
-/// What values cost as they are, over MPI. Collective.
+/// Costs of codec identity over MPI. Collective.
 template <class T> hcomp::codec_cost const& identity_cost(job const& it);
 
 }  // namespace perf

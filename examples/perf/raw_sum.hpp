@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// MPI_Allreduce of the vector as it is: what all else is measured against.
+/// MPI datatype and MPI_Op for the all-reduce of the raw vector, the reference of all results.
 
 #include <mpi.h>
 
@@ -10,7 +10,7 @@
 
 namespace perf {
 
-/// The datatype and the sum of T. MPI has none for halves: an op of a few lines adds them in float.
+/// Datatype and sum for values of type T. MPI has no 16-bit floats: an MPI_Op adds them in float.
 template <class T> class raw_sum {
  public:
   raw_sum() {

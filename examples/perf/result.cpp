@@ -10,7 +10,7 @@
 namespace perf {
 namespace {
 
-/// An absent figure is null.
+/// A missing value is null.
 template <class T> nlohmann::ordered_json json_of(std::optional<T> const& figure) {
   return figure ? nlohmann::ordered_json(*figure) : nlohmann::ordered_json();
 }
@@ -20,7 +20,7 @@ std::string or_dash(std::optional<double> const& value, Format const& format) {
   return value ? format(*value) : "-";
 }
 
-/// At most 120 letters: what does not fit is in JSON, CSV and the page.
+/// A row has at most 120 characters. JSON and CSV have all values.
 constexpr char const* columns =
     "{:>8} {:<32} {:<3} {:>9} {:>9} {:>7} {:>8} {:>8} {:>7} {:>5} {:>5} {:>7}\n";
 

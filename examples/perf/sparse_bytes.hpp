@@ -1,12 +1,12 @@
 #pragma once
 /// @file
-/// What sums of sparse vectors send.
+/// Bytes that an all-reduce of sparse vectors sends.
 
 #include <hcomp/op/sparse_sum.hpp>
 
 namespace perf {
 
-/// Bytes that the index and what was chosen after it make a rank send at least.
+/// Lower bound of the bytes that a rank sends: the index and the chosen encoding of the values.
 inline double bytes_of(hcomp::sparse_choice const& choice, int ranks) {
   auto const chosen = choice.strategy == hcomp::sparse_strategy::dense    ? choice.dense_bytes
                       : choice.strategy == hcomp::sparse_strategy::packed ? choice.packed_bytes

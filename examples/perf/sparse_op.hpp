@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of vectors that are mostly zeros by the MPI library, in turns with all others.
+/// All-reduce of sparse vectors by the MPI library.
 
 #include <hcomp/mpi/sparse.hpp>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace perf {
 
-/// The MPI library's own reductions: MPI_BOR of the index, MPI_SUM of the lanes.
+/// Uses reductions of the MPI library: MPI_BOR of the index, MPI_SUM of the lanes.
 template <class Lane> class sparse_op_contender final : public contender<float> {
  public:
   explicit sparse_op_contender(sparse_codec const& codec) : strategies_(codec.strategies) {}

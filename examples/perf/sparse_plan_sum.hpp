@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums of sparse vectors by hcomp's own collectives, of vectors in any memory.
+/// All-reduce of sparse vectors by a plan of hcomp, for vectors in host or device memory.
 
 #include <cstddef>
 #include <hcomp/codec/sparse/lossless_sparse.hpp>
@@ -14,7 +14,7 @@
 
 namespace perf {
 
-/// A plan, and what is to be said of it.
+/// A plan that reports its bytes and its choice to a contender.
 template <class Lane, class T, class E> class sparse_plan_sum {
  public:
   sparse_plan_sum(std::size_t values, sparse_codec const& codec, hcomp::algorithm const& how,
@@ -22,10 +22,10 @@ template <class Lane, class T, class E> class sparse_plan_sum {
       : ranks_(transport.size()),
         plan_(values, {.strategies = codec.strategies}, transport, executor, {.algorithm = how}) {}
 
-  /// Sums `x`, and says in `told` what was sent.
+  /// All-reduces `x`. Stores the bytes to send and the choice in `told`.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
     auto const stats = plan_.all_reduce(x, call);
-    // by direct there is no index of a bit per value that all must send
+    // direct sends no index of one bit per value
     told.bytes_to_send = plan_.options().algorithm.kind == hcomp::algorithm_kind::direct
                              ? static_cast<double>(stats.bytes_sent)
                              : bytes_of(plan_.choice(), ranks_);

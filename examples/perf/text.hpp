@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Figures with their units, for people.
+/// Numbers with units, as text.
 
 #include <fmt/core.h>
 
@@ -10,14 +10,14 @@
 
 namespace perf {
 
-/// "64 KiB"; "100 B" where it is no whole number of a larger unit.
+/// "64 KiB"; "100 B" if it is no multiple of a larger unit.
 inline std::string size_text(std::uint64_t bytes) {
   for (auto const& [unit, size] : {std::pair{'G', 1u << 30}, {'M', 1u << 20}, {'K', 1u << 10}})
     if (bytes >= size && bytes % size == 0) return fmt::format("{} {}iB", bytes / size, unit);
   return fmt::format("{} B", bytes);
 }
 
-/// "65.7 kB": of thousands, as bytes are counted on a network.
+/// "65.7 kB": decimal units, as usual for networks.
 inline std::string bytes_text(double bytes) {
   for (auto const& [unit, size] : {std::pair{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}})
     if (bytes >= size) return fmt::format("{:.1f} {}", bytes / size, unit);
@@ -30,7 +30,7 @@ inline std::string seconds_text(double seconds) {
   return fmt::format("{:.3f} s", seconds);
 }
 
-/// @param rate  bit/s
+/// @param rate  in bit/s
 inline std::string rate_text(double rate) {
   if (rate < 1e9) return fmt::format("{:.4g} Mbit/s", rate / 1e6);
   return fmt::format("{:.4g} Gbit/s", rate / 1e9);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The transports of a run, and what they and the codecs cost.
+/// The transports of a run, and the costs of links and codecs.
 
 #include <algorithm>
 #include <cstddef>
@@ -19,11 +19,12 @@
 
 namespace perf {
 
-/// What links and codecs cost here, measured when first asked for. Every call is collective.
+/// Costs of links and codecs. The first call with an argument measures them. All calls are
+/// collective.
 class measured_costs {
  public:
-  /// Rate and latency as measured, unless the command line says them. Of a rate that is said TCP
-  /// leaves 1448 bytes of every 1514 that an Ethernet frame has.
+  /// Uses --rate and --latency if they are given, and measured values otherwise. Of a given rate,
+  /// TCP payload gets 1448 bytes of every Ethernet frame of 1514 bytes.
   explicit measured_costs(options const& o) : options_(&o) {}
 
   hcomp::link_cost const& link(std::string const& transport_name, hcomp::any_transport& transport) {
@@ -34,8 +35,8 @@ class measured_costs {
     }
     return at->second;
   }
-  /// For hierarchical sums; none where they cannot be made, or not on all ranks alike. A rate that is said
-  /// is that of a host, whose ranks share it.
+  /// Costs of hierarchical all-reduces; none if the nodes do not allow them. A given rate is that
+  /// of a node; its ranks share it.
   template <class T>
   std::optional<hcomp::node_cost> const& nodes(std::string const& transport_name,
                                                hcomp::any_transport& transport) {
@@ -46,8 +47,8 @@ class measured_costs {
     }
     return at->second;
   }
-  /// With vectors of about `values` values: what fits into a cache takes less time. On one rank, as
-  /// one of those that are to be advised.
+  /// Costs of a codec for vectors of about `values` values: vectors that fit into a cache take less
+  /// time. A single rank measures for the number of ranks to advise for.
   template <class T>
   hcomp::codec_cost const& codec(hcomp::named_codec<T> const& codec, std::size_t values,
                                  hcomp::any_transport& transport) {
@@ -66,12 +67,12 @@ class measured_costs {
   }
 
  private:
-  /// Puts what the command line says of a link in the place of what was measured.
+  /// Replaces measured values of a link by those of the command line.
   void say_link(hcomp::link_cost& link, int sharers) const {
     if (options_->rate) link.seconds_per_byte = sharers * 8 / *options_->rate * 1514 / 1448;
     if (options_->latency) {
       link.seconds_per_message = *options_->latency;
-      link.seconds_of_rendezvous = 2 * *options_->latency;  // there and back
+      link.seconds_of_rendezvous = 2 * *options_->latency;  // one round trip
     }
   }
 
@@ -81,14 +82,14 @@ class measured_costs {
   std::map<std::pair<std::string, std::size_t>, hcomp::codec_cost> codecs_;
 };
 
-/// The transports of a run, made once, and what they cost.
+/// The transports of a run, created once, and their costs.
 class transports {
  public:
-  /// Over MPI there is always one. Collective.
-  /// @throws std::runtime_error  a transport is asked for that this program was built without
+  /// Creates a transport over MPI and all transports of --transport. Collective.
+  /// @throws std::runtime_error  the program was built without a requested transport
   explicit transports(options const& o);
 
-  /// The one called "mpi" or "ucx", which was asked for.
+  /// @param name  "mpi", or "ucx" if --transport names it
   hcomp::any_transport& at(std::string const& name) { return by_name_.at(name); }
 
   measured_costs costs;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums with codecs of variable rate, of vectors in any memory.
+/// All-reduce with a codec of variable rate, for vectors in host or device memory.
 
 #include <cstddef>
 #include <hcomp/collective/plan/plan.hpp>
@@ -11,7 +11,7 @@
 
 namespace perf {
 
-/// A plan, and what is to be said of it.
+/// A plan that reports its bytes to a contender.
 template <class C, class T, class E> class variable_rate_sum {
  public:
   variable_rate_sum(std::size_t values, C const& codec, hcomp::plan_options const& options,
@@ -19,7 +19,7 @@ template <class C, class T, class E> class variable_rate_sum {
       : values_sent_(2.0 * (transport.size() - 1) / transport.size() * static_cast<double>(values)),
         plan_(values, codec, transport, executor, options) {}
 
-  /// Sums `x`, and says in `told` what was sent.
+  /// All-reduces `x`. Stores the bytes to send and the bits per value in `told`.
   hcomp::report run(std::span<float> x, hcomp::call_options const& call, contender<float>& told) {
     auto const stats = plan_.all_reduce(x, call);
     told.bytes_to_send = static_cast<double>(stats.bytes_sent);
@@ -29,7 +29,7 @@ template <class C, class T, class E> class variable_rate_sum {
   }
 
  private:
-  double values_sent_;  ///< by a rank on a ring
+  double values_sent_;  ///< values that a rank sends on a ring
   hcomp::plan<C, T, E> plan_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Bytes that really left a host, as its network interface counts them.
+/// Bytes that a node sent, counted by its network interface.
 
 #include <cstdint>
 #include <fstream>
@@ -10,9 +10,9 @@
 
 namespace perf {
 
-/// Bytes sent by an interface since it exists, link-layer headers included.
+/// Bytes that an interface has sent since its creation, link-layer headers included.
 /// @throws std::runtime_error  there is no such interface
-/// Source: proc(5), /proc/net/dev; /proc/self is this process's own network.
+/// Source: proc(5), /proc/net/dev; /proc/self shows the network namespace of this process.
 inline std::uint64_t bytes_sent_by(std::string const& interface) {
   std::ifstream table("/proc/self/net/dev");
   std::string known;

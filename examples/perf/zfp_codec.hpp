@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// zfp, the compressor that other libraries would put into a ring: every hop decompresses, adds and
-/// compresses again. A peer to compare with, and how a codec that cannot add looks to hcomp.
+/// zfp as a codec of hcomp, for comparison. zfp cannot add compressed blocks: every hop
+/// decompresses, adds and compresses again.
 
 #include <zfp.h>
 
@@ -16,8 +16,8 @@
 
 namespace perf {
 
-/// zfp at a fixed rate. Values of a block are related only if neighbours in the vector are.
-/// NaN and infinity are flagged; zfp's code for them means nothing.
+/// zfp at a fixed rate, in one dimension. It compresses well if neighbours in the vector are
+/// similar. A block flags NaN and infinity; its values are then undefined.
 /// Source: P. Lindstrom, Fixed-rate compressed floating-point arrays, IEEE TVCG 20 (2014).
 template <class T> struct zfp_codec {
   static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
@@ -32,7 +32,7 @@ template <class T> struct zfp_codec {
 
   std::array<double, 1> parameters() const { return {static_cast<double>(bits)}; }
   std::size_t block_bytes(int n = block_values) const {
-    // zfp codes four values at a time and fills whole words of 64 bits
+    // zfp encodes four values at a time and pads to 64-bit words
     auto const fours = static_cast<std::size_t>(n + 3) / 4;
     return hcomp::block_header_bytes + (fours * 4 * static_cast<std::size_t>(bits) + 63) / 64 * 8;
   }
@@ -79,7 +79,7 @@ template <class T> struct zfp_codec {
 
   /// Calls f(zfp, field) for n values at `x` and the payload of `block`.
   template <class F> void with_zfp(T* x, int n, std::byte* block, F const& f) const {
-    if (n == 0) return;  // zfp knows no empty field
+    if (n == 0) return;  // zfp has no empty field
     auto* const payload = block + hcomp::block_header_bytes;
     std::unique_ptr<bitstream, void (*)(bitstream*)> bits_of(
         stream_open(payload, block_bytes(n) - hcomp::block_header_bytes), stream_close);
@@ -95,7 +95,7 @@ template <class T> struct zfp_codec {
     with_zfp(x.data(), n, block, [](auto* zfp, auto* field) { zfp_compress(zfp, field); });
   }
   void decompress(std::byte const* block, int n, values& x) const {
-    // zfp's interface writes through this pointer only when it compresses
+    // zfp writes through this pointer only during compression
     with_zfp(x.data(), n, const_cast<std::byte*>(block),
              [](auto* zfp, auto* field) { zfp_decompress(zfp, field); });
   }

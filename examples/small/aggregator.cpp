@@ -1,6 +1,13 @@
-// Workers average vectors by way of a rank that only aggregates and waits for nobody: a tenth of
-// all contributions comes too late, and one packet in a hundred gets lost.
+// In-network aggregation with codec thc, emulated by the last rank: it adds the contributions of
+// four workers and does not wait for late ones. 10 % of the contributions are late, 1 % of the
+// packets get lost.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/aggregator.cpp -o aggregator
 //   mpirun -n 5 ./aggregator
+//
+// Prints, with numbers that depend on the load of the machine, e.g.:
+// 4 workers, 34.1 % of the sums lost, error of the mean: 0.3646 of its square
+// aggregator: 18.6 % of all contributions late, 59.0 % of all sums partial
 #include <mpi.h>
 
 #include <chrono>
@@ -15,7 +22,7 @@
 
 using namespace std::chrono_literals;
 
-/// What is a common gradient to workers that see different samples: 1 and noise of variance 1/3.
+/// Gradients of workers with different samples: a common gradient 1, and noise of variance 1/3.
 float value_of(int rank, int round, std::size_t i) {
   auto const bits = hcomp::mix(i * 1000 + static_cast<std::size_t>(round * 10 + rank));
   return 1 + static_cast<float>(static_cast<std::int64_t>(bits)) * 0x1p-63f;

@@ -1,5 +1,9 @@
-// All-reduce over all MPI ranks with a stated error bound.
+// All-reduce over all MPI ranks with an error bound.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/all_reduce.cpp -o all_reduce
 //   mpirun -n 4 ./all_reduce
+//
+// Prints: x[0] = 10.000, error at most 0.0005
 #include <mpi.h>
 #include <cstdio>
 #include <hcomp/hcomp.hpp>

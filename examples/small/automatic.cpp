@@ -1,7 +1,9 @@
-/// @file
-/// Codec and algorithm by themselves: a plan that measures links and codecs first.
-///
-///     mpirun -n 4 automatic
+// automatic_plan measures links and codecs, then selects the fastest codec and algorithm.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/automatic.cpp -o automatic
+//   mpirun -n 4 ./automatic
+//
+// Prints "each value is 1", then the expected time of every allowed codec and algorithm.
 
 #include <mpi.h>
 
@@ -18,7 +20,7 @@ int main(int argc, char** argv) {
     std::vector<float> gradient(1'000'000, 0.25f);
 
     hcomp::automatic_options options;
-    options.allowed.codecs = {"identity", "float_cast:fp16"};  // by itself it allows no loss
+    options.allowed.codecs = {"identity", "float_cast:fp16"};  // default: no lossy codecs
     hcomp::automatic_plan<float> plan(gradient.size(), transport, executor, options);
     plan.all_reduce(gradient);
 

@@ -1,6 +1,11 @@
-// A field that every rank has a part of, as simulations sum: the answer is off by no more than a
-// stated bound, whatever the number of ranks.
+// All-reduce of a smooth field with codec error_bounded: no value of the result differs from the
+// exact sum by more than the bound, for every number of ranks.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/bounded.cpp -o bounded
 //   mpirun -n 4 ./bounded
+//
+// Prints the largest error and the bytes that rank 0 sent, e.g.:
+// 4 ranks, bound 0.0001, largest error 0.000094; 0.59 MB sent instead of 6.00
 #include <mpi.h>
 
 #include <algorithm>

@@ -1,5 +1,10 @@
-// The codec as text, from a command line or a settings file.
+// Selects the codec by a text, e.g. from the command line or a settings file.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/by_name.cpp -o by_name
+//   mpirun -n 4 ./by_name
 //   mpirun -n 4 ./by_name thc:bits=2
+//
+// Prints: error_bounded:bound=0.001: 52.2 kB sent, a mean of 0.25
 #include <mpi.h>
 
 #include <cstdio>
@@ -23,7 +28,7 @@ int main(int argc, char** argv) {
     if (transport.rank() == 0)
       std::printf("%s: %.1f kB sent, a mean of %.2f\n", plan.codec().c_str(),
                   static_cast<double>(report.bytes_sent) / 1e3, static_cast<double>(gradient[0]));
-  } catch (std::exception const& error) {  // on all ranks, such as of a codec that does not exist
+  } catch (std::exception const& error) {  // on all ranks, e.g. an unknown codec
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (rank == 0) std::fprintf(stderr, "%s\n", error.what());

@@ -1,5 +1,10 @@
-// Compression for plain MPI_Allreduce: an MPI_Op and an MPI_Datatype that sum encoded blocks.
+// Compression with a plain MPI_Allreduce: an MPI_Datatype for encoded blocks, and an MPI_Op that
+// adds them.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/custom_op.cpp -o custom_op
 //   mpirun -n 4 ./custom_op
+//
+// Prints: 4 ranks, 115.0 kB instead of 400.0 kB, mean 0.48 (exact: 0.50)
 #include <mpi.h>
 
 #include <cstdint>
@@ -18,7 +23,7 @@ int main(int argc, char** argv) {
 
     hcomp::mpi::op sum{hcomp::fit(hcomp::thc<>({.bits = 4}), ranks)};
     auto const statistics = hcomp::mpi::measure(sum.codec(), x, MPI_COMM_WORLD);
-    hcomp::draw_key const key{.seed = 42, .step = 0};  // a new step for every sum
+    hcomp::draw_key const key{.seed = 42, .step = 0};  // a new step for every all-reduce
     auto code = hcomp::encode(sum.codec(), x, {.key = key, .rank = rank, .statistics = statistics});
     MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);

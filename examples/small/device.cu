@@ -1,6 +1,11 @@
-// Sums a vector that lies in GPU memory over all MPI ranks, one bit per value; then by the MPI's
-// own MPI_Allreduce, if that takes pointers to GPU memory.
-//   mpirun -n 4 ./device
+// All-reduce of a vector in GPU memory over all MPI ranks, with one bit per value. If the MPI
+// library accepts pointers to GPU memory, then also MPI_Allreduce with hcomp's MPI_Op.
+//
+//   cmake --preset release && cmake --build build --target example_device
+//   mpirun -n 4 build/examples/small/device
+//
+// Prints the bytes that each rank sent and the first value of the result. Without a GPU it prints
+// "Skipped: there is no GPU".
 #include <mpi.h>
 
 #include <cstddef>
@@ -40,7 +45,7 @@ int main(int argc, char** argv) {
       hcomp::mpi::op sum{plan.codec(), executor};
       hcomp::encoded_vector code(gradient.size(), sum.codec(), executor);
       code.encode(gradient, {.key = {.seed = 43}, .rank = transport.rank()});
-      executor.synchronize();  // MPI knows no streams
+      executor.synchronize();  // MPI does not wait for streams
       MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(gradient.size()), sum.type(), sum.handle(),
                     MPI_COMM_WORLD);
       code.decode(gradient, {.key = {.seed = 43}});

@@ -1,6 +1,12 @@
-// Sums that go on when a rank is lost, and when another one comes: four processes train, one is killed, a
-// new one joins. They find each other by a directory that all see.
+// Fault-tolerant all-reduce: four processes train, one fails, and a new one joins. They find each
+// other through a shared directory.
+//
+//   g++ -std=c++20 -O2 -Iinclude -Iplugins examples/small/elastic.cpp -o elastic \
+//     $(pkg-config --cflags --libs ucx)
 //   ./elastic
+//
+// Prints, e.g.:
+// ELASTIC
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +36,7 @@ void train(hcomp::elastic::group& group, bool is_new) {
   hcomp::elastic::plan<float> sum("thc:bits=4", values, group, executor);
   hcomp::error_feedback<float> feedback(values);
 
-  if (is_new) group.share(bytes);  // takes what the others have
+  if (is_new) group.share(bytes);  // receives the model of the other ranks
   while (state.step < 300) {
     if (group.name() == 2 && state.step == 100) raise(SIGKILL);
     std::vector<float> gradient(values, 1.0f);
@@ -39,8 +45,8 @@ void train(hcomp::elastic::group& group, bool is_new) {
     ++state.step;
     if (group.rank() == 0 && state.step % 100 == 0)
       std::printf("step %ld: a mean over %d ranks\n", state.step, static_cast<int>(report.weight));
-    usleep(5000);                                                   // a gradient takes its time
-    if (state.step % 10 == 0 && group.admit()) group.share(bytes);  // a checkpoint would do as well
+    usleep(5000);                                                   // computes a gradient
+    if (state.step % 10 == 0 && group.admit()) group.share(bytes);  // or load a checkpoint
   }
   if (group.rank() == 0)
     std::printf("%d ranks at the end, the same parameters everywhere: ", group.size());

@@ -1,5 +1,9 @@
-// Gradients as bytes that plain MPI_SUM adds: what a switch that reduces integers can do, too.
+// Encodes gradients as bytes that MPI_SUM adds. A switch that reduces integers could add them, too.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/integer_sum.cpp -o integer_sum
 //   mpirun -n 4 ./integer_sum
+//
+// Prints: 4 ranks, 100352 bytes each, error 0.0049 of a vector's energy (theory: 0.0050)
 #include <mpi.h>
 
 #include <cstddef>
@@ -18,11 +22,11 @@ int main(int argc, char** argv) {
     auto const rank = static_cast<std::uint32_t>(hcomp::mpi::rank_of(MPI_COMM_WORLD));
     auto const ranks = static_cast<std::uint32_t>(hcomp::mpi::size_of(MPI_COMM_WORLD));
     std::vector<float> x(100'000);
-    for (std::size_t i = 0; i < x.size(); ++i)  // uniform in -1 .. 1, independent
+    for (std::size_t i = 0; i < x.size(); ++i)  // independent, uniform in -1 to 1
       x[i] = static_cast<float>(hcomp::mix(i * 64 + rank) % 2001) / 1000.0f - 1.0f;
 
     hcomp::thc_lanes<> sum(hcomp::fit(hcomp::thc<>{}, ranks), rank, ranks);
-    std::vector<std::uint8_t> lanes;  // kept from call to call
+    std::vector<std::uint8_t> lanes;  // reused by every call
     auto mean = x;
     hcomp::mpi::all_reduce_native(sum, std::span(mean), {.seed = 42, .step = 0}, lanes,
                                   MPI_COMM_WORLD);

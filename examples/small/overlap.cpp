@@ -1,7 +1,10 @@
-/// @file
-/// Several sums at a time, beside a computation: what a backward pass does with its gradients.
-///
-///     mpirun -n 4 overlap
+// Concurrent nonblocking all-reduces that overlap with computation, as in a backward pass: the
+// all-reduce of a layer's gradient starts as soon as the gradient is ready.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/overlap.cpp -o overlap
+//   mpirun -n 4 ./overlap
+//
+// Prints: 8 sums, 6.0 MB sent, the last layer has 2.65
 
 #include <mpi.h>
 

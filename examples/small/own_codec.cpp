@@ -1,4 +1,10 @@
-// A codec of one's own: whole numbers of a fixed step, whose sums are exact in every order.
+// A user-defined codec: it rounds values to multiples of a fixed step and adds them as integers, so
+// the result does not depend on the order of the ranks. Three ranks run as threads, without MPI.
+//
+//   g++ -std=c++20 -O2 -Iinclude examples/small/own_codec.cpp -o own_codec -pthread
+//   ./own_codec
+//
+// Prints: sum in fixed point: 0.006000 (exact: 0.006000)
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -10,12 +16,12 @@
 struct fixed_point {
   using value_type = float;
   static constexpr char const* name = "fixed_point";
-  static constexpr std::uint8_t codec_id = 200;  // see hcomp::codec_ids
+  static constexpr std::uint8_t codec_id = 200;  // must not be an id of hcomp::codec_ids
   static constexpr int block_values = 1024;
   static constexpr bool sum_is_exact = true;
   static constexpr bool passes_nonfinite = false;
 
-  float step = 1e-6f;  // value of 1
+  float step = 1e-6f;  // distance of two encoded values
 
   std::array<double, 1> parameters() const { return {step}; }
   static std::uint32_t max_summands() { return 1u << 16; }  // |value / step| < 2^15
@@ -29,7 +35,7 @@ struct fixed_point {
     bool nonfinite = false;
     for (int i = group.worker(); i < n; i += Group::workers) {
       float const scaled = static_cast<float>(x[i]) / step;
-      bool const fits = std::abs(scaled) < 32768;  // false for NaN, too
+      bool const fits = std::abs(scaled) < 32768;  // false for NaN
       nonfinite |= !fits;
       hcomp::store(block + hcomp::block_header_bytes, static_cast<std::size_t>(i),
                    fits ? static_cast<std::int32_t>(std::lrint(scaled)) *

@@ -1,6 +1,12 @@
-// A sharded optimizer for sparse gradients: each rank sums, keeps the state of and updates only its
-// shard of the parameters, then all ranks get all shards.
+// A sharded optimizer for sparse gradients. Each rank has the optimizer state of its shard only.
+// A step: reduce-scatter of the gradient, update of the own shard, all-gather of the parameters.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/sharded.cpp -o sharded
 //   mpirun -n 4 ./sharded
+//
+// Prints:
+// 4 ranks, mean distance 1.000 before, 0.029 after; 24960 of 100000 values updated here; sent in a
+// step: 7.7 kB of gradients, 299.8 kB of parameters; the same bits everywhere: yes
 #include <mpi.h>
 
 #include <cmath>
@@ -19,15 +25,15 @@ int main(int argc, char** argv) {
     hcomp::mpi::transport transport(MPI_COMM_WORLD);
     hcomp::host_executor executor;
     std::vector<float> parameters(100'000), gradient(parameters.size());
-    // in fixed point: exact, in whatever order the ranks come
+    // fixed point: the result does not depend on the order of the ranks
     hcomp::plan plan(parameters.size(), hcomp::lossless_sparse<std::uint32_t>{}, transport,
                      executor);
     auto const shard = plan.shard();
-    std::vector<float> squares(shard.count);  // what Adagrad remembers
+    std::vector<float> squares(shard.count);  // state of Adagrad
 
     hcomp::report scattered, gathered;
     for (std::uint64_t step = 0; step < 100; ++step) {
-      // Parameters should become 1. This rank's samples concern about one of them in fifty.
+      // The target of all parameters is 1. This rank's samples use about 2 % of them.
       auto const samples = hcomp::mix(step * 64 + static_cast<std::uint64_t>(transport.rank()));
       for (std::size_t i = 0; i < gradient.size(); ++i)
         gradient[i] = hcomp::mix(samples + i) % 50 == 0 ? parameters[i] - 1 : 0;

@@ -1,4 +1,9 @@
-// Four ranks in one process, without MPI: the way to try a codec out, or to test your own.
+// Four ranks as threads of one process, without MPI: for trying out codecs and for tests.
+//
+//   g++ -std=c++20 -O2 -Iinclude examples/small/threads.cpp -o threads -pthread
+//   ./threads
+//
+// Prints: sum in bf16: 0.6016 (exact: 0.6000)
 #include <cmath>
 #include <cstdio>
 #include <hcomp/hcomp.hpp>

@@ -1,5 +1,11 @@
-// The same over UCX: MPI starts the ranks, UCX moves the bytes and says in time whose rank failed.
+// All-reduce over UCX. MPI only starts the ranks. If a rank fails, all other ranks get an error
+// within the timeout of 5 s; it names the failed rank.
+//
+//   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/ucx.cpp -o ucx \
+//     $(pkg-config --cflags --libs ucx)
 //   mpirun -n 4 ./ucx
+//
+// Prints: 4 ranks over UCX, UCXMB MB sent by each, the same bits everywhere: yes
 #include <mpi.h>
 
 #include <chrono>
@@ -25,7 +31,7 @@ int main(int argc, char** argv) {
       std::printf("%d ranks over UCX, %.1f MB sent by each, the same bits everywhere: %s\n",
                   transport.size(), 1e-6 * static_cast<double>(report.bytes_sent),
                   same ? "yes" : "no");
-  } catch (hcomp::transport_error const& error) {  // on all ranks that are left, within 5 s
+  } catch (hcomp::transport_error const& error) {  // on all surviving ranks
     std::fprintf(stderr, "rank %d failed: %s\n", error.peer(), error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }

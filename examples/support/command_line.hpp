@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What the examples' command lines have in common.
+/// Parts of command lines, shared by the examples.
 
 #include <fmt/core.h>
 
@@ -15,20 +15,21 @@
 
 namespace example {
 
-/// Thrown for --help (status 0) and for what cannot be understood; `text` is for the user.
+/// Thrown for --help (status 0) and for command-line errors. `text` is for the user.
 struct usage {
   std::string text;
   int status;
 };
 
-/// Refuses the command line.
-/// @throws usage  with status 1 and this text as a line
+/// Rejects the command line.
+/// @throws usage  status 1, with this text and a line break
 template <class... Args>
 [[noreturn]] void refuse(fmt::format_string<Args...> text, Args&&... args) {
   throw usage{fmt::format(text, std::forward<Args>(args)...) + "\n", 1};
 }
 
-/// @throws usage
+/// Parses the command line.
+/// @throws usage  --help, or an error
 inline void parse(CLI::App& app, int argc, char const* const* argv) {
   try {
     app.parse(argc, argv);
@@ -39,7 +40,8 @@ inline void parse(CLI::App& app, int argc, char const* const* argv) {
   }
 }
 
-/// @param also  another name that the program knows; empty: none
+/// Accepts names of algorithms.
+/// @param also  one further name; empty: none
 inline CLI::Validator algorithm_name(std::string const& also = {}) {
   return {[also](std::string const& text) {
             if (!also.empty() && text == also) return std::string();
@@ -53,7 +55,7 @@ inline CLI::Validator algorithm_name(std::string const& also = {}) {
           "ALGORITHM"};
 }
 
-/// Codecs out of lists of codecs that have settings: "thc:bits=2,transform=1024,fp16" are two.
+/// Splits lists of codecs with settings: "thc:bits=2,transform=1024,fp16" has two codecs.
 inline std::vector<std::string> codec_list(std::vector<std::string> const& lists) {
   std::vector<std::string> codecs;
   for (auto const& list : lists)
@@ -67,7 +69,8 @@ inline std::vector<std::string> codec_list(std::vector<std::string> const& lists
   return codecs;
 }
 
-/// CLI11's own texts for these spell out the largest double.
+/// Accepts finite numbers above 0 or from 0 on. The error text of CLI11's own check would contain
+/// the largest double.
 inline CLI::Validator number(char const* name, bool allows_zero) {
   return {[=](std::string const& text) {
             double value = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the path of the text that language models learn: the dictionary GCIDE of Debian's package
-# dict-gcide. If the package is not installed, the script unpacks it into <folder>: installing it
-# would also install a server.
+# Prints the path of the training text of the language models: the dictionary GCIDE of Debian's
+# package dict-gcide. If the package is not installed, the script unpacks it into <folder>, because
+# installing the package would also install a server.
 #
 #   examples/support/gcide.sh <folder>
 set -euo pipefail

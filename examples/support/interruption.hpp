@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// SIGINT and SIGTERM as something to ask for between two measurements, instead of the end at once.
+/// Deferred SIGINT and SIGTERM: a program polls for them between measurements.
 
 #include <mpi.h>
 #include <signal.h>
@@ -14,18 +14,20 @@
 
 namespace example {
 
-/// While one lives, SIGINT and SIGTERM are noted. One that comes half a second after the first or
-/// later ends the process at once, as any does without this; launchers send more than one for one
-/// that they get.
+/// While an object exists, it records SIGINT and SIGTERM. A signal that arrives half a second or
+/// more after the first one ends the process at once. Earlier signals are ignored, because
+/// launchers send several for one.
 ///
-/// A program asks signal() between measurements and, once it is not 0, writes what it has and throws
-/// `interrupted`. Launchers pass on the signals that they get. MPICH's waits for its ranks and mostly
-/// exits with their status. Open MPI 4.1's sends SIGTERM for both, kills the ranks a second later (MCA
-/// parameter odls_base_sigkill_timeout) and exits with 1. A program whose measurements may take longer
-/// than a second must therefore write its figures while it measures.
+/// A program calls signal() between measurements. If the result is not 0, the program writes its
+/// results and throws `interrupted`.
+///
+/// Launchers forward signals. MPICH's launcher waits for its ranks and usually exits with their
+/// status. Open MPI 4.1's launcher sends SIGTERM for both signals, kills the ranks one second later
+/// (MCA parameter odls_base_sigkill_timeout) and exits with 1. A program whose measurements can
+/// take longer than a second must therefore write results while it measures.
 class interruption {
  public:
-  /// One at a time.
+  /// At most one object may exist.
   interruption() {
     noted_ = 0;
     says_ = rank() == 0;
@@ -37,7 +39,7 @@ class interruption {
       if (noted_ != 0) {
         if (now < noted_at_ + 500) return;
         ::signal(signal, SIG_DFL);
-        ::raise(signal);  // when this returns
+        ::raise(signal);  // takes effect when this handler returns
         return;
       }
       noted_at_ = now;
@@ -56,9 +58,10 @@ class interruption {
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
 
-  /// What this process has noted, SIGINT, SIGTERM, or 0. Any thread may ask.
+  /// The signal that this process has received: SIGINT, SIGTERM, or 0 for none. Thread-safe.
   int noted() const { return noted_; }
-  /// What any rank has noted, on all ranks alike: SIGINT, SIGTERM, or 0 for none. Collective.
+  /// The signal that any rank has received: SIGINT, SIGTERM, or 0 for none. The same on all ranks.
+  /// Collective.
   int signal() {
     if (agreed_ == 0) {
       agreed_ = noted_;
@@ -68,7 +71,7 @@ class interruption {
   }
 
  private:
-  // Of the process, as its signals are; lock-free, as handlers need it.
+  // Static, because signals belong to the process. Lock-free, because signal handlers use them.
   static inline std::atomic<int> noted_{0};
   static inline std::atomic<std::int64_t> noted_at_{0};  ///< in milliseconds
   static inline std::atomic<bool> says_{false};

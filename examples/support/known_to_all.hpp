@@ -1,14 +1,14 @@
 #pragma once
 /// @file
-/// Errors about aggregators, which all ranks throw alike.
+/// Errors of aggregators, which all ranks throw.
 
 #include <hcomp/core/error.hpp>
 #include <stdexcept>
 
 namespace example {
 
-/// What f() gives. Of its transport_errors all ranks know: nobody waits for others, and main_of tells
-/// them once.
+/// Returns f(). Converts a transport_error, which all ranks throw: no rank waits, and main_of
+/// prints it once.
 template <class F> auto known_to_all(F const& f) {
   try {
     return f();

@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "values lie in files a
 
 constexpr std::string_view npy_magic = "\x93NUMPY";
 
-/// Writes `values`, row after row, as a matrix of `rows` rows.
+/// Writes `values`, row by row, as a matrix of `rows` rows.
 /// @param file  overwritten
 /// @throws std::runtime_error  the file cannot be written
 inline void write_npy(std::string const& file, std::span<float const> values, std::size_t rows) {
@@ -32,7 +32,7 @@ inline void write_npy(std::string const& file, std::span<float const> values, st
                             values.size() / rows);
   std::size_t const before = npy_magic.size() + 4;  // version and length
   header.append(63 - (before + header.size()) % 64, ' ');
-  header += '\n';  // the values start at a multiple of 64
+  header += '\n';  // values start at a multiple of 64 bytes
   std::array const version_and_length{char{1}, char{0}, static_cast<char>(header.size() & 255),
                                       static_cast<char>(header.size() >> 8)};
   std::ofstream out(file, std::ios::binary);
@@ -44,10 +44,10 @@ inline void write_npy(std::string const& file, std::span<float const> values, st
   if (!out.flush()) throw std::runtime_error(file + " could not be written to its end");
 }
 
-/// A matrix that stays in its file.
+/// A matrix in a file; `read` loads parts of rows.
 class npy_matrix {
  public:
-  /// @throws std::runtime_error  not there, no such matrix, shorter than it says
+  /// @throws std::runtime_error  the file cannot be read, has no such matrix, or is too short
   explicit npy_matrix(std::string file) : file_(std::move(file)) {
     std::ifstream in(file_, std::ios::binary);
     std::array<char, 10> head{};
@@ -59,7 +59,7 @@ class npy_matrix {
     };
     std::size_t length = byte(8) | byte(9) << 8;
     start_ = head.size() + length;
-    if (head[6] > 1) {  // from version 2 on the length has four bytes
+    if (head[6] > 1) {  // since version 2, the length has four bytes
       std::array<char, 2> more{};
       in.read(more.data(), more.size());
       length |= std::size_t{static_cast<unsigned char>(more[0])} << 16 |
@@ -90,8 +90,8 @@ class npy_matrix {
   std::size_t rows() const { return rows_; }
   std::size_t columns() const { return columns_; }
 
-  /// Values [first, first + out.size()) of a row.
-  /// @throws std::runtime_error  they cannot be read
+  /// Reads the values [first, first + out.size()) of a row.
+  /// @throws std::runtime_error  the file cannot be read
   void read(std::size_t row, std::size_t first, std::span<float> out) const {
     std::ifstream in(file_, std::ios::binary);
     in.seekg(static_cast<std::streamoff>(start_ + (row * columns_ + first) * sizeof(float)));
@@ -104,7 +104,7 @@ class npy_matrix {
  private:
   std::string file_;
   std::size_t rows_ = 0, columns_ = 0;
-  std::size_t start_ = 0;  ///< of the values, in the file
+  std::size_t start_ = 0;  ///< position of the values in the file
 };
 
 }  // namespace example

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""Draws the results of hcomp's programs: JSON files in, a picture (SVG) or a report (HTML) out.
+"""Draws the results of hcomp's programs: reads JSON files, writes a plot (SVG) or a report (HTML).
 
     plot.py results/train.json -o train.svg      train --json: accuracy and loss over bytes and time
-    plot.py results/torch/*.json -o compare.svg  examples/torch: validation loss over bytes and time
-    plot.py results/scale/*.json -o scale.svg    tests/scale: time over ranks, simulated and modelled
+    plot.py results/torch/*.json -o compare.svg  examples/torch: validation loss over bytes, time
+    plot.py results/scale/*.json -o scale.svg    tests/scale: simulated and modelled time over ranks
     plot.py results/lab/*.json -o lab.html       hcomp_perf --json: report with charts and tables
     plot.py one.json -o time.svg                 hcomp_perf --json, one network: time over size
     plot.py 100mbit.json 1gbit.json -o rates.svg the same, several link rates: speed-up over rate
@@ -41,7 +41,7 @@ matplotlib.rcParams.update({
     "ytick.color": "#333333", "figure.constrained_layout.w_pad": 0.15, "legend.frameon": False,
 })
 
-# Colours that people with colour blindness can tell apart (Okabe and Ito, 2008; Tol's muted set).
+# Colours for readers with colour blindness (Okabe and Ito, 2008; Tol's muted set).
 FREE_COLORS = "#CC79A7 #E69F00 #0072B2 #56B4E9 #D55E00 #009E73 #000000 #8A5A2B #F0C419".split()
 GREY = "#6a6a6a"
 DASHES = ("-", (0, (5, 3)), (0, (1.5, 2)), "-.")
@@ -68,19 +68,19 @@ def svg_of(figure: Figure) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """Readers find the old file or the new one, never a part."""
+    """Replaces the file atomically: readers see the old or the new content."""
     part = file.with_name(file.name + ".part")
     part.write_text(text, encoding="utf-8")
     os.replace(part, file)
 
 
 def number(value: Optional[float]) -> float:
-    return math.nan if value is None else value  # what is not finite is null in JSON
+    return math.nan if value is None else value  # NaN and infinity are null in JSON
 
 
 def log_ticks(axis: Any, low: float, high: float, name: Callable[[float], str] = "{:g}".format,
               digits: Sequence[int] = ()) -> None:
-    """At 1, 10, 100, ...; over less than two and a half decades also at 2 and 5 of each."""
+    """Ticks at 1, 10, 100, ...; over less than 2.5 decades also at 2, 5, 20, 50, ..."""
     digits = digits or ((1, 2, 5) if high / low < 300 else (1,))
     at = [d * 10.0**power for power in range(-9, 12) for d in digits]
     at = [value for value in at if low <= value <= high]
@@ -94,7 +94,7 @@ def named_ticks(axis: Any, at: Sequence[float], names: Sequence[str]) -> None:
 
 
 def with_colors(names: Iterable[str], fixed: dict[str, str]) -> dict[str, str]:
-    """Names without a fixed colour take those that are left; if none is, they share."""
+    """Names without a fixed colour get the unused colours; if none is left, names share colours."""
     colors = {name: fixed.get(name, "") for name in names}
     free = [color for color in FREE_COLORS if color not in colors.values()]
     free = itertools.chain(free, itertools.cycle(FREE_COLORS))
@@ -102,11 +102,11 @@ def with_colors(names: Iterable[str], fixed: dict[str, str]) -> dict[str, str]:
 
 
 def end_labels(panel: Any, labels: Iterable[tuple[float, str, str]], gap: float = 0.055) -> None:
-    """Names at the right border, each beside the end of its line: (y value, text, colour)."""
+    """Labels at the right border, beside the ends of their lines: (y value, text, colour)."""
     low, high = panel.get_ylim()
     labels = sorted(labels)
     places = [math.log(y / low) / math.log(high / low) for y, _, _ in labels]
-    for _ in range(200):  # those that overlap push each other away
+    for _ in range(200):  # moves overlapping labels apart
         for i in range(1, len(places)):
             overlap = max(0.0, gap - places[i] + places[i - 1])
             places[i - 1] -= overlap / 2
@@ -122,7 +122,7 @@ def heading(figure: Figure, title: str, subtitle: str) -> None:
     figure.text(0.5, 1 - 46 / height, subtitle, ha="center", va="center", color=GREY)
 
 
-# ---- train and gpt.py: what was learnt, over bytes sent and over time ----------------------------
+# ---- train and gpt.py: accuracy and loss over bytes sent and over time ---------------------------
 
 TRAIN_COLORS = {
     "fp32": "#444444", "fp16": "#999999", "bf16": "#56B4E9", "majority_vote": "#D55E00",
@@ -134,7 +134,7 @@ TRAIN_COLORS = {
 
 
 class Series:
-    """All runs of one method. Points: the figures of an observation, mean, minimum and maximum over runs."""
+    """All runs of one method. Points: mean, minimum and maximum over runs, per observation."""
 
     def __init__(self, name: str, color: str, order: int, curves: list[list[Json]], is_simulated: bool) -> None:
         self.name, self.color, self.is_simulated = name, color, is_simulated
@@ -146,7 +146,7 @@ class Series:
         return [of([number(point[key]) for point in points]) for points in zip(*self.curves)]
 
     def covers(self, other: Series, *keys: str) -> bool:
-        """Whether its line is that of `other`, to the eye: in the middle and at the end."""
+        """Whether its line covers the line of `other`: compares the middle and the end."""
         mine, others = self.curves[0], other.curves[0]
         return len(mine) == len(others) and all(
             math.isclose(number(mine[i][key]), number(others[i][key]), rel_tol=0.005)
@@ -175,7 +175,7 @@ def series_of(curves: dict[str, list[list[Json]]], simulated: Iterable[str] = ()
 
 def learning_panel(panel: Any, shown: list[Series], x: str, y: str) -> None:
     if x == "seconds" and not all(one.is_simulated for one in shown):
-        # packets of simulated aggregators travel in simulated time
+        # simulated aggregators have simulated time
         shown = [one for one in shown if not one.is_simulated]
     most = max(max(one.over_runs(x)) for one in shown)
     unit, scale = "s", 1.0
@@ -186,7 +186,7 @@ def learning_panel(panel: Any, shown: list[Series], x: str, y: str) -> None:
         if not one.is_one_run:
             panel.fill_between(places, one.over_runs(y, min), one.over_runs(y, max),
                                color=one.color, alpha=0.18, linewidth=0)
-        # A line that later ones cover is wider, and is seen on both sides of them.
+        # A line that later lines cover is wider, so that it is visible on both sides of them.
         width = 2 + 4 * sum(later.covers(one, x, y) for later in shown[i + 1 :])
         panel.plot(places, means, color=one.color, linewidth=width, linestyle=one.dashes)
         panel.plot(places[-1:], means[-1:], **end_mark(one))
@@ -195,7 +195,7 @@ def learning_panel(panel: Any, shown: list[Series], x: str, y: str) -> None:
         panel.set_xlim(left=0)
     else:
         panel.set_xlabel(f"bytes sent per rank, {unit} (log scale)")
-        if all(value > 0 for one in shown for value in one.over_runs(x)):  # none on one rank
+        if all(value > 0 for one in shown for value in one.over_runs(x)):  # one rank sends nothing
             panel.set_xscale("log")
             panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
@@ -206,7 +206,7 @@ def end_mark(one: Series) -> Json:
 
 
 def value_axis(panel: Any, shown: list[Series], key: str, label: str, is_log: bool = False) -> None:
-    """Shows the range of the last nine tenths of the runs, as far as they have come."""
+    """Limits the axis to the values of the last 90 % of the steps so far."""
     values = [
         point[key]
         for one in shown
@@ -233,7 +233,7 @@ def value_axis(panel: Any, shown: list[Series], key: str, label: str, is_log: bo
 
 def learning_figure(shown: list[Series], rows: list[tuple[str, str, bool]], bytes_key: str,
                     title: str, subtitle: str) -> Figure:
-    """@param rows  of panels: key, label, and whether the axis is logarithmic"""
+    """@param rows  rows of panels: key, label, and whether the axis is logarithmic"""
     if not shown:
         raise Failure("no results to draw yet")
     legend_rows = math.ceil(sum(len(one.name) + 7 for one in shown) / 125)
@@ -255,11 +255,11 @@ def learning_figure(shown: list[Series], rows: list[tuple[str, str, bool]], byte
 
 
 def train_figure(all_runs: Json) -> Figure:
-    """Of `train --json`."""
+    """Plot of results of `train --json`."""
     curves: dict[str, list[list[Json]]] = {}
     simulated = set()
     for run in all_runs.get("runs", ()):
-        points = run["curve"][1:]  # the first has sent nothing
+        points = run["curve"][1:]  # before the first step, nothing is sent
         if points:
             curves.setdefault(run["codec"], []).append(points)
         if run["algorithm"] == "aggregators":
@@ -278,7 +278,7 @@ def train_figure(all_runs: Json) -> Figure:
 
 
 def gpt_figure(runs: list[Json]) -> Figure:
-    """Of `gpt.py --json`, one file per run."""
+    """Plot of results of `gpt.py --json`, one file per run."""
     curves: dict[str, list[list[Json]]] = {}
     for run in runs:
         if run["history"]:
@@ -296,7 +296,7 @@ ALGORITHM_COLORS = {"ring": "#0072B2", "torus": "#009E73", "direct": "#D55E00", 
 
 
 def scale_figure(points: list[Json]) -> Figure:
-    """Of `scale --json`: simulated times as points, the cost model's as lines, a panel per link rate."""
+    """Plot of `scale --json`: simulated times as points, times of the cost model as lines."""
     rates: dict[float, dict[tuple[str, str, int], list[Json]]] = {}
     for point in sorted(points, key=lambda p: (p["bandwidth_gbit_s"], p["ranks"])):
         key = (point["algorithm"], point["codec"], point["hop_bits"])
@@ -332,7 +332,7 @@ def scale_figure(points: list[Json]) -> Figure:
             panel.plot(at, simulated, color=color, linestyle="none", marker=mark, markerfacecolor=fill)
             if at[-1] == ranks[-1]:
                 labels.append((simulated[-1], name, color))
-            else:  # above its end, where the other lines do not pass
+            else:  # above its end, where no other line passes
                 panel.annotate(name, (at[-1], simulated[-1]), xytext=(-8, 10), textcoords="offset points",
                                color=color, ha="right")
         end_labels(panel, labels)
@@ -344,13 +344,13 @@ def scale_figure(points: list[Json]) -> Figure:
 CLEAR_SPEED_UP = 1.05  # less is noise
 CODEC_COLORS = {"identity": "#000000", "fp16": "#56B4E9", "bf16": "#0072B2", "sign": "#009E73",
                 "sign_count": "#D55E00", "automatic": "#E69F00", "raw": "#8a8a8a"}
-SERIES_KEYS = ("ranks", "nodes", "device", "input", "mean")  # and the type: equal on one network
+SERIES_KEYS = ("ranks", "nodes", "device", "input", "mean")  # and the type; equal within a network
 MARKS = {"ring": ("o", "●"), "torus": ("s", "■"), "direct": ("^", "▲"), "recursive_doubling": ("v", "▼"),
          "sampled": ("D", "◆"), "hierarchical": ("p", "⬟"), "aggregator": ("P", "✚"), "MPI": ("x", "×")}
 
 
 def mark_of(algorithm: str) -> tuple[str, str]:
-    """matplotlib's mark and the same as a character."""
+    """The mark for matplotlib, and the same mark as a character."""
     return MARKS.get(algorithm.split(":")[0], ("*", "★"))
 
 
@@ -394,12 +394,12 @@ def are_near(a: float, b: float, factor: float) -> bool:
 
 
 def is_reference(row: Json) -> bool:
-    """MPI_Allreduce of the uncompressed vector, in the MPI library's own choice of algorithm."""
+    """Whether a row is MPI_Allreduce of the raw vector with the MPI library's default algorithm."""
     return row["codec"] == "raw" and row["algorithm"] == "MPI"
 
 
 class Curve:
-    """One codec and algorithm on one network: by size the row with the smallest median time."""
+    """One codec and algorithm on one network: per size the row with the smallest median time."""
 
     def __init__(self, codec: str, algorithm: str) -> None:
         self.codec, self.algorithm, self.rows = codec, algorithm, {}
@@ -417,13 +417,13 @@ class Curve:
 
 
 class Network:
-    """The results on one network, by one or more MPI libraries, of one type of values and input."""
+    """Results on one network: of one or more MPI libraries, one type of values and one input."""
 
     def __init__(self, run: Json) -> None:
         self.runs, self.first, self.type = [run], run, run["rows"][0]["type"]
 
     def has(self, run: Json) -> bool:
-        """Measured rates may differ by a tenth; without a label also latencies, by a half."""
+        """Measured rates may differ by 10 %; without a label, latencies may differ by 50 %."""
         mine = self.first
         factor = 1.1 if mine["rate_was_measured"] or run["rate_was_measured"] else 1
         return (
@@ -454,7 +454,7 @@ class Network:
         return sorted({row["bytes"] for row in self.rows})
 
     def reference(self, size: int) -> Optional[Json]:
-        """The fastest MPI library's MPI_Allreduce of the uncompressed vector."""
+        """MPI_Allreduce of the raw vector by the fastest MPI library."""
         of = [row for row in self.rows if row["bytes"] == size and is_reference(row)]
         return min(of, key=lambda row: row["seconds"], default=None)
 
@@ -471,7 +471,7 @@ class Network:
         return curve
 
     def curves(self) -> list[Curve]:
-        """Every other codec and algorithm."""
+        """Curves of all codecs and algorithms except the reference."""
         curves: dict[tuple[str, str], Curve] = {}
         for row in self.rows:
             if not is_reference(row):
@@ -480,7 +480,7 @@ class Network:
         return list(curves.values())
 
     def pays_from(self, curve: Curve) -> Optional[int]:
-        """The smallest size from which on every measured size has a clear speed-up."""
+        """The smallest size for which this size and all larger ones have a clear speed-up."""
         smallest = None
         for size in sorted(curve.rows, reverse=True):
             if (self.speed_up(curve.rows[size]) or 0) < CLEAR_SPEED_UP:
@@ -490,7 +490,7 @@ class Network:
 
 
 def networks_of(runs: list[Json]) -> list[Network]:
-    """By rate; unknown rates last."""
+    """Networks sorted by rate; unknown rates last."""
     networks: list[Network] = []
     for run in runs:
         if not run["rows"]:
@@ -506,7 +506,7 @@ def networks_of(runs: list[Json]) -> list[Network]:
 
 
 def rate_series_of(networks: list[Network]) -> list[tuple[list[Network], int]]:
-    """Networks that differ only in rate and label, and the largest size that all of them have."""
+    """Networks that differ only in rate and label, with their largest common size."""
 
     def grouped(of: list[Network], *keys: str) -> list[list[Network]]:
         groups: dict[tuple[Any, ...], list[Network]] = {}
@@ -519,7 +519,7 @@ def rate_series_of(networks: list[Network]) -> list[tuple[list[Network], int]]:
 
     series = []
     for group in grouped([n for n in networks if n.first["rate_bit_per_s"] > 0], *SERIES_KEYS):
-        # Two of one rate differ in something else, which their labels name.
+        # Networks of equal rate differ in another property, which their labels name.
         for members in [group] if is_series(group) else grouped(group, *SERIES_KEYS, "label"):
             sizes = [s for s in members[0].sizes if all(n.reference(s) for n in members)]
             if len(members) > 1 and is_series(members) and sizes:
@@ -536,7 +536,7 @@ def colors_of(networks: list[Network]) -> dict[str, str]:
 
 
 def time_panel(panel: Any, network: Network, colors: dict[str, str]) -> None:
-    """Time over size. The fastest algorithm of a codec is thick, and has its bound by the link dashed."""
+    """Time over size. Thick: the fastest algorithm of a codec; dashed: its bound by the link."""
     labels = []
 
     def draw(curve: Curve, color: str, name: Optional[str], alpha: float = 1, **style: Any) -> None:
@@ -578,13 +578,13 @@ def time_panel(panel: Any, network: Network, colors: dict[str, str]) -> None:
 
 
 def library_text(networks: list[Network]) -> str:
-    """What speed-ups refer to: "Open MPI", or the faster one of several libraries."""
+    """Reference of speed-ups: "Open MPI", or the fastest of several libraries."""
     names = {re.split(r"[ ,]v?\d", library)[0] for n in networks for library in n.libraries}
     return names.pop() if len(names) == 1 else "fastest MPI"
 
 
 def speed_up_panel(panel: Any, networks: list[Network], size: int, colors: dict[str, str]) -> None:
-    """Speed-up over link rate: of every codec the fastest algorithm."""
+    """Speed-up over link rate: the fastest algorithm of every codec."""
     codecs: dict[str, list[tuple[float, float, Json]]] = {}
     for network in networks:
         for codec in dict.fromkeys(c.codec for c in network.curves() if c.codec != "raw"):
@@ -614,7 +614,7 @@ def speed_up_panel(panel: Any, networks: list[Network], size: int, colors: dict[
 
 
 def perf_figure(networks: list[Network]) -> Figure:
-    """Several link rates: speed-up over rate. Else time over size."""
+    """With several link rates: speed-up over rate. Otherwise: time over size."""
     colors, series = colors_of(networks), rate_series_of(networks)
     draws: list[tuple[str, Callable[[Any], None]]]
     if series:
@@ -709,13 +709,13 @@ def escape(text: object) -> str:
 
 
 def cells(tag: str, *texts: str, style: str = "") -> str:
-    """Table cells of texts that are HTML."""
+    """Table cells of HTML texts."""
     style = style and f' class="{style}"'
     return "".join(f"<{tag}{style}>{text}</{tag}>" for text in texts)
 
 
 def ratio_html(ratio: Optional[float]) -> str:
-    """3.20×, and whether it is slower, also for readers who see no colours."""
+    """"3.20×". A slowdown is marked by a text, also for readers without colour vision."""
     if ratio is None:
         return "–"
     text = f"{ratio:.1g}" if ratio < 0.095 else f"{ratio:.2f}" if ratio < 9.95 else f"{ratio:.0f}"
@@ -729,7 +729,7 @@ def patch(color: str) -> str:
 
 
 class Report:
-    """The report on hcomp_perf's results: one HTML file that needs nothing else."""
+    """Report on results of hcomp_perf: one HTML file without external resources."""
 
     def __init__(self, networks: list[Network]) -> None:
         self.networks, self.colors, self.charts = networks, colors_of(networks), 0
@@ -810,7 +810,7 @@ class Report:
         return cells("td", start, style="gap text") + cells("td", ratio_html(ratio), style="text")
 
     def figure(self, kind: str, name: str, draw: Callable[[Any], None]) -> str:
-        """An inline picture. Pictures of one page share no identifiers."""
+        """An inline SVG. Charts of one page have different identifiers."""
         figure, panels = new_figure(640, 440, layout="constrained")
         draw(next(panels))
         svg = svg_of(figure)

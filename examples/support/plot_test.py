@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Tests of plot.py.
 
-plot_test.py                                         its cases, of results written here
-plot_test.py OUTPUT FILE.json... --has TEXT...       draws a program's results: the output has these texts
+plot_test.py                                     runs the test cases on results written here
+plot_test.py OUTPUT FILE.json... --has TEXT...   draws a program's results, checks the texts in it
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 
 def texts_of(picture: str) -> str:
-    """All texts of an SVG picture, which has to be well-formed and to have a line."""
+    """All texts of an SVG file. Checks that it is well-formed and has a line."""
     root = ElementTree.fromstring(picture)
     svg = "{http://www.w3.org/2000/svg}"
     assert root.tag == svg + "svg", root.tag
@@ -36,7 +36,7 @@ def texts_of(picture: str) -> str:
 
 
 class Page(HTMLParser):
-    """A report: which end tags are missing, and its identifiers."""
+    """Parser of a report: collects missing end tags and identifiers."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -384,7 +384,7 @@ class CommandLine(unittest.TestCase):
 
 
 def check(words: list[str]) -> None:
-    """Of a program's results."""
+    """Test of a program's results."""
     parser = argparse.ArgumentParser()
     parser.add_argument("output", type=Path)
     parser.add_argument("files", nargs="+", type=Path)

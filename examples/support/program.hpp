@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// What an example that is an MPI program does besides its work: talk once, fail once, on all
-/// ranks.
+/// Output and errors of MPI programs: texts are printed once, errors end all ranks.
 
 #include <fmt/core.h>
 #include <mpi.h>
@@ -30,7 +29,7 @@ inline MPI_Comm const comm = MPI_COMM_WORLD;
 inline int rank() { return hcomp::mpi::rank_of(comm); }
 inline int ranks() { return hcomp::mpi::size_of(comm); }
 
-/// Among the ranks that share this host's memory. Collective.
+/// This rank's number among the ranks of its node. Collective.
 inline int rank_on_host() {
   MPI_Comm host;
   MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -39,15 +38,15 @@ inline int rank_on_host() {
   return rank;
 }
 
-/// To standard output, at once. What fails, as on a full disk, is main_of's to tell at the end.
+/// Prints to standard output and flushes it. main_of reports write errors, e.g. of a full disk.
 inline void print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
 }
 
-/// Writes a file of this text. Who reads it meanwhile, or after the program was killed, finds what it
-/// was before, not half of it; but devices and pipes are written to.
-/// @throws std::runtime_error  it cannot be written to its end
+/// Writes a text file. A regular file is replaced atomically: readers see the old or the new
+/// content, also if the program is killed. Devices and pipes are written directly.
+/// @throws std::runtime_error  the file cannot be written
 inline void write_file(std::string const& file, std::string const& text) {
   namespace fs = std::filesystem;
   bool const is_there = fs::exists(file);
@@ -60,7 +59,8 @@ inline void write_file(std::string const& file, std::string const& text) {
   if (!out || failed) throw std::runtime_error(file + " could not be written to its end");
 }
 
-/// @throws std::runtime_error  the file cannot be written; it is as it was, and none if it was none
+/// Checks that a file can be written, without changing or creating it.
+/// @throws std::runtime_error  the file cannot be written
 inline void require_writable(std::string const& file) {
   if (file.empty()) return;
   bool const is_new = !std::filesystem::exists(file);
@@ -68,12 +68,13 @@ inline void require_writable(std::string const& file) {
   if (is_new) std::filesystem::remove(file);
 }
 
-/// Rank 0 prints, at once.
+/// Prints on rank 0 and flushes.
 template <class... Args> void say(fmt::format_string<Args...> text, Args&&... args) {
   if (rank() == 0) print(fmt::format(text, std::forward<Args>(args)...));
 }
 
-/// Runs `work`, which may fail on some ranks only; then all ranks throw the first one's error.
+/// Runs `work`, which may fail on some ranks. If it fails, all ranks throw the error of the first
+/// failed rank. Collective.
 template <class Work> void together(Work const& work) {
   std::string error;
   try {
@@ -91,23 +92,25 @@ template <class Work> void together(Work const& work) {
   throw std::runtime_error(first == 0 ? error : fmt::format("rank {}: {}", first, error));
 }
 
-/// Thrown on all ranks when SIGINT or SIGTERM ended the work early, once its figures are written.
+/// Thrown on all ranks if SIGINT or SIGTERM ended the work early, after results are written.
 struct interrupted {
   int signal;
 };
 
-/// The body of main(): MPI around `run(argc, argv)`, and every error as one line of text.
+/// The body of main(): initialises MPI, calls `run(argc, argv)`, and prints every error as one
+/// line.
 ///
-/// Status 0: done; 1: an error, also of writing to standard output; 128 + signal: interrupted; that
-/// of `usage`.
-/// @param name      of the program, before its errors
-/// @param is_alone  of which errors, besides transport_error, others may know nothing
+/// @param name      name of the program, printed before errors
+/// @param is_alone  whether an error may concern this rank only, like every transport_error; such
+///                  an error aborts the job
+/// @return  0: success; 1: an error, also of writing to standard output; 128 + signal: interrupted;
+///          or the status of `usage`
 template <class Run>
 int main_of(char const* name, int argc, char** argv, Run const& run,
             bool (*is_alone)(std::exception const&) = nullptr) {
   auto const leave = [&](std::exception const& e) {
     fmt::print(stderr, "{}: rank {}: {}\n", name, rank(), hcomp::detail::printable(e.what()));
-    MPI_Abort(comm, 1);  // some ranks may wait for others that will not come
+    MPI_Abort(comm, 1);  // other ranks may wait for this one
   };
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);

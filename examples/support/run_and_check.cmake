@@ -1,7 +1,8 @@
 # cmake -DERROR=<text> -DJSON=<file> -DCHECK=<file> -P run_and_check.cmake -- <command>...
 #
-# Runs the command with --json <file>. With an ERROR it must fail and say that once; else it must
-# succeed, and CHECK looks at what the file holds, in the variable json.
+# Runs the command with --json <file>. With ERROR, the command must fail and print this text once.
+# Without it, the command must succeed. The script CHECK then checks the content of the file, in the
+# variable json.
 
 include(${CMAKE_CURRENT_LIST_DIR}/../../cmake/CommandTest.cmake)
 command_after_dashes(command)

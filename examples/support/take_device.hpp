@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// --device cuda: which GPU a rank takes. For .cu files, and what else knows CUDA.
+/// Device selection of --device cuda. Requires CUDA.
 
 #include <cuda_runtime.h>
 
@@ -10,9 +10,9 @@
 
 namespace example {
 
-/// Makes one of the host's devices the current one and says which: "NVIDIA H200".
-/// @param rank_on_host  ranks beyond the number of devices share them
-/// @throws hcomp::gpu::cuda_error  there is none
+/// Makes a device of the node the current one and returns its name, e.g. "NVIDIA H200".
+/// @param rank_on_host  rank inside the node; ranks share devices if the node has fewer devices
+/// @throws hcomp::gpu::cuda_error  the node has no device
 inline std::string take_device(int rank_on_host) {
   hcomp::gpu::require_device("--device cuda");
   int const device = rank_on_host % hcomp::gpu::device_count();

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The transports an example can be asked for by name.
+/// Creates transports by name.
 
 #include <hcomp/mpi/exchange.hpp>
 #include <hcomp/mpi/transport.hpp>
@@ -16,8 +16,9 @@
 
 namespace example {
 
-/// The one called "mpi" or "ucx", over all ranks. Collective.
-/// @throws std::runtime_error  UCX is asked for and was not there when this was built
+/// A transport over all ranks. Collective.
+/// @param name  "mpi" or "ucx"
+/// @throws std::runtime_error  "ucx", but the program was built without UCX
 inline hcomp::any_transport make_transport(std::string_view name) {
   if (name == "mpi") return hcomp::any_transport(std::make_unique<hcomp::mpi::transport>(comm));
 #ifdef HCOMP_EXAMPLE_UCX

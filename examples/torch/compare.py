@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Trains the GPT of gpt.py by several methods and from several seeds, and compares them.
+"""Trains the GPT of gpt.py with several methods and seeds, and compares the results.
 
     python examples/torch/compare.py --methods identity thc:bits=4 --seeds 3 -- --steps 500
 
-What follows -- goes to gpt.py. Prints a table; the folder of --results gets the history of every
-run, what it said on standard error, and a picture. With --go-on, runs that are there to their end
-are not made again: after a break, or for one more method.
+Arguments after -- go to gpt.py. Prints a table. The folder of --results gets the history and the
+standard error of every run, and a plot. With --go-on, complete runs of the folder are not repeated:
+after a break, or to add a method.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import sys
 from pathlib import Path
 from typing import Any, Iterable, Optional
 
-FULL = ("identity", "gloo")  # in full precision; others are compared with the first there is
-PLOT = Path(__file__).resolve().parents[1] / "support/plot.py"  # by its own interpreter
-Run = dict[str, Any]  # what gpt.py writes
+FULL = ("identity", "gloo")  # full precision; the first one that was run is the reference
+PLOT = Path(__file__).resolve().parents[1] / "support/plot.py"  # run with its own interpreter
+Run = dict[str, Any]  # JSON of gpt.py
 
 
 class Runner:
-    """Starts one run after the other. Ctrl-C ends the one that goes on, and none follows."""
+    """Runs one training after the other. Ctrl-C ends the current run and starts no further ones."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -41,7 +41,7 @@ class Runner:
         self.interrupted = True
 
     def run(self, method: str, seed: int) -> Optional[Run]:
-        """What it wrote; None where it failed or was interrupted."""
+        """The results of a run; None if it failed or was interrupted."""
         name = f"{method.replace('/', '_')}-seed{seed}"
         history, log = (self.args.results / f"{name}.{end}" for end in ("json", "log"))
         print(f"\n{method}, seed {seed}", flush=True)
@@ -53,7 +53,7 @@ class Runner:
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         command += ["--nproc-per-node", str(self.args.ranks)]
         command += [Path(__file__).with_name("gpt.py"), *arguments, "--json", history]
-        with log.open("w") as file:  # in another session, or Ctrl-C would reach torchrun twice
+        with log.open("w") as file:  # in a new session, so that torchrun gets Ctrl-C only once
             self._child = subprocess.Popen(command, stderr=file, start_new_session=True)
             status, self._child = self._child.wait(), None
         if self.interrupted:
@@ -77,8 +77,8 @@ class Runner:
 
 
 def asked_of_gpt(arguments: list[str], ranks: int) -> tuple[dict[str, str], int]:
-    """The settings of a run, and its steps. ValueError: such arguments there are not."""
-    import gpt  # and with it PyTorch, which --help does without
+    """The settings and the steps of a run. Raises ValueError for wrong arguments."""
+    import gpt  # imports PyTorch, which --help does not need
 
     asked = gpt.options(arguments)
     return gpt.settings_of(asked, ranks), asked.steps

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Training that goes on when a rank is killed, and lets new ones in.
+"""Fault-tolerant training: continues when a rank fails, and admits new ranks.
 
     for rank in 0 1 2; do build/torch/bin/python examples/torch/elastic.py /tmp/run $rank 3 & done
-    kill -9 ...                                                     # one of them, while they train
-    build/torch/bin/python examples/torch/elastic.py /tmp/run join  # another one
+    kill -9 ...                                                     # one rank, during the training
+    build/torch/bin/python examples/torch/elastic.py /tmp/run join  # a new rank
 
-A run needs a directory of its own, which all see. At the end all print the same loss and the same
-digest of their parameters.
+Every run needs its own directory, which all ranks can access. At the end, all ranks print the same
+loss and the same digest of their parameters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def options() -> argparse.Namespace:
 
 
 def batch(*draw: int) -> tuple[Tensor, Tensor]:
-    """Points, and what is to be learned of them. Equal numbers draw equal points."""
+    """Points and their target values. Equal numbers draw equal points."""
     random = torch.Generator().manual_seed(sum(10**5 * one for one in draw[1:]) + draw[0])
     x = torch.rand(64, 8, generator=random) * 2 - 1
     return x, torch.sin(3 * x).prod(1, keepdim=True) + x.sum(1, keepdim=True)

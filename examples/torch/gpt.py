@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Trains a small GPT, byte by byte, data-parallel over the ranks that torchrun starts.
+"""Trains a small GPT on bytes of text, data-parallel over the ranks that torchrun starts.
 
     torchrun --standalone --nproc-per-node 4 examples/torch/gpt.py --method thc:bits=4
 
-The method averages the gradients: a codec of hcomp ("identity" is full precision), "gloo" for
-DistributedDataParallel without a hook, or "powersgd:rank=R" for PyTorch's own hook; "marsit"
-averages steps of the optimizer instead. Runs of equal arguments give equal losses, bit by bit, with
-breaks (--resume) and without.
+--method selects how gradients are averaged: a codec of hcomp ("identity": full precision), "gloo"
+(DistributedDataParallel without a hook) or "powersgd:rank=R" (PyTorch's hook). "marsit" averages
+optimizer steps instead. Runs with equal arguments give bit-identical losses, also with breaks
+(--resume).
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ T = TypeVar("T")
 
 
 class Averaging:
-    """How ranks make the same step, and how many bytes that takes.
+    """Averages gradients or steps over the ranks, and counts the bytes.
 
-    The first `warm_up` steps are in full precision whatever the method.
+    With every method, the first `warm_up` steps are in full precision.
     """
 
     def __init__(
         self, method: str, model: nn.Module, optimizer: torch.optim.Optimizer, warm_up: int
     ) -> None:
-        self.model = model  #: to call
-        self.step = optimizer.step  #: to do after backward
+        self.model = model  #: the model to call
+        self.step = optimizer.step  #: the call after backward
         self.values = sum(p.numel() for p in model.parameters())
         self.steps = 0
         self.hcomp: Any = None
@@ -58,7 +58,7 @@ class Averaging:
             )
             self.step = self.hcomp.step
             return
-        # PowerSGD's sums of several buckets are in another order on every rank, which ends Gloo.
+        # With several buckets, PowerSGD's order of all-reduces differs between ranks; Gloo fails.
         bucket_cap_mb = 4 if name != "powersgd" else 1 << 10
         ddp = self.model = DistributedDataParallel(model, bucket_cap_mb=bucket_cap_mb)
         if name == "powersgd":
@@ -72,7 +72,7 @@ class Averaging:
             ddp.register_comm_hook(self.hcomp, hcomp.torch.hook)
 
     def bytes_sent(self) -> int:
-        """By this rank so far. For Gloo and PowerSGD: what a ring sends for the values they sum."""
+        """Bytes that this rank has sent. For Gloo and PowerSGD: the bytes of a ring all-reduce."""
         if self.hcomp:
             return self.hcomp.report().bytes_sent
         values = self.steps * self.values
@@ -84,7 +84,7 @@ class Averaging:
 
 
 def number_in(method: str, words: str, key: str, usual: Optional[int]) -> int:
-    """Of "rank=4"; usual: where there are no words, or None."""
+    """The number of a text like "rank=4". `usual`: default for an empty text; None: no default."""
     number = words.removeprefix(f"{key}=")
     if usual is not None and not words:
         return usual
@@ -95,15 +95,15 @@ def number_in(method: str, words: str, key: str, usual: Optional[int]) -> int:
 
 @dataclass
 class Progress:
-    step: int = 0  #: steps that are done
-    loss: float = 0.0  #: sum over the steps since the last entry of history
-    bytes: int = 0  #: sent by this rank for gradients
-    seconds: float = 0.0  #: of steps, without validation
+    step: int = 0  #: finished steps
+    loss: float = 0.0  #: sum over the steps since the last history entry
+    bytes: int = 0  #: bytes of gradients that this rank has sent
+    seconds: float = 0.0  #: time of the steps, without validation
     history: list[dict[str, float]] = field(default_factory=list)
 
 
 class Training:
-    """A model and all that its training goes on from."""
+    """A model and the state of its training."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.args = args
@@ -148,12 +148,12 @@ class Training:
             if args.checkpoint and (now.step % args.checkpoint_every == 0 or now.step == until):
                 self.save()
             if now.step == until and not is_noted:
-                self.note()  # not in the checkpoint: a run without the break does not have it
+                self.note()  # after save(): a run without the break has no such entry
         if self.averaging.hcomp:
             self.averaging.hcomp.close()
 
     def step(self) -> float:
-        """Learn from one batch; gives this rank's loss."""
+        """Trains on one batch; returns this rank's loss."""
         args, step = self.args, self.progress.step
         declined = max(0, step - self.warm_up) / max(1, args.steps - self.warm_up)
         share = min((step + 1) / self.warm_up, 0.55 + 0.45 * math.cos(math.pi * declined))
@@ -168,7 +168,7 @@ class Training:
         return loss.item()
 
     def note(self) -> None:
-        """Validate, print a line and write the history."""
+        """Validates, prints a line and writes the history."""
         with torch.no_grad():
             held_out = self.model(self.validation)
         dist.all_reduce(held_out)
@@ -197,7 +197,7 @@ class Training:
             write(self.args.json, lambda file: file.write_text(words))
 
     def save(self) -> None:
-        """This rank's checkpoint; what its gradients lost is its own."""
+        """Saves this rank's checkpoint. Residuals differ, so every rank saves its own."""
         hcomp = self.averaging.hcomp
         state = {
             "settings": self.settings,
@@ -221,7 +221,7 @@ class Training:
 
 
 def write(file: Path, how: Callable[[Path], Any], together: bool = False) -> None:
-    """A file that is whole at any time; `together`: and of the same step on all ranks."""
+    """Replaces a file atomically. `together`: all ranks replace their files after a barrier."""
     unfinished = file.with_name(file.name + ".part")
     how(unfinished)
     if together:
@@ -235,7 +235,7 @@ def require(is_so: bool, otherwise: str) -> None:
 
 
 def on_all_ranks(make: Callable[[], T]) -> T:
-    """What `make` gives; where it fails on a rank, all ranks end, and the first one says why."""
+    """Returns make(). If it fails on a rank, all ranks exit and rank 0 prints the first error."""
     result, problem = None, None
     try:
         result = make()
@@ -253,7 +253,7 @@ def on_all_ranks(make: Callable[[], T]) -> T:
 
 
 def settings_of(args: argparse.Namespace, ranks: int) -> dict[str, str]:
-    """What a resumed run has in common with the one before."""
+    """The settings that a resumed run must share with its checkpoint."""
     names = "method steps batch layers width heads context seed rate data".split()
     return {name: str(getattr(args, name)) for name in names} | {"ranks": str(ranks)}
 

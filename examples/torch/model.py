@@ -1,4 +1,4 @@
-"""A GPT over bytes, and the text that it learns."""
+"""A GPT on bytes, and its training text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SYMBOLS = 256  # bytes
+SYMBOLS = 256  # values of a byte
 
 
 class Block(nn.Module):
@@ -35,7 +35,7 @@ class Block(nn.Module):
 class GPT(nn.Module):
     def __init__(self, layers: int, width: int, heads: int, context: int) -> None:
         super().__init__()
-        self.bytes = nn.Embedding(SYMBOLS, width)  # of what comes in and of what goes out
+        self.bytes = nn.Embedding(SYMBOLS, width)  # shared by input and output
         self.places = nn.Embedding(context, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
         self.norm = nn.LayerNorm(width)
@@ -45,7 +45,7 @@ class GPT(nn.Module):
                 nn.init.normal_(p, std=0.02 / math.sqrt(2 * layers) if is_last else 0.02)
 
     def forward(self, text: Tensor) -> Tensor:
-        """The loss, in nats per byte, of windows of context + 1 bytes."""
+        """Loss of windows of context + 1 bytes, in nats per byte."""
         x = self.bytes(text[:, :-1]) + self.places.weight
         for block in self.blocks:
             x = block(x)
@@ -56,7 +56,7 @@ class GPT(nn.Module):
 @dataclass
 class Text:
     learned: np.ndarray
-    held_out: np.ndarray  #: every twentieth piece
+    held_out: np.ndarray  #: every 20th piece, for validation
     context: int
 
     @staticmethod
@@ -79,12 +79,12 @@ class Text:
         return torch.from_numpy(text[places].astype(np.int64))
 
     def batch(self, size: int, *draw: int) -> Tensor:
-        """Drawn from what is learned; equal numbers in `draw` draw equal windows."""
+        """Random windows of the training part. Equal numbers in `draw` draw equal windows."""
         last = len(self.learned) - self.context
         return self._windows(self.learned, np.random.default_rng(draw).integers(last, size=size))
 
     def validation(self, windows: int, rank: int, ranks: int) -> Tensor:
-        """This rank's windows of those that are spread over what is held out."""
+        """This rank's validation windows. The windows of all ranks are evenly spread."""
         last = len(self.held_out) - self.context - 1
         starts = np.linspace(0, last, windows * ranks).astype(np.int64)
         return self._windows(self.held_out, starts[rank::ranks])

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs PyTorch and hcomp into a virtual environment, trains a GPT and compares methods.
+# Installs PyTorch and hcomp into a virtual environment, trains a GPT with several methods and
+# compares them.
 #
 #   examples/torch/run.sh [<arguments for compare.py>] [-- <arguments for gpt.py>]
 #   examples/torch/run.sh --help
@@ -26,7 +27,7 @@ bash "$top/cmake/setup.sh" torch
 bash "$top/tests/torch/setup.sh"
 
 venv=$top/build/torch
-installed=$venv/hcomp-installed # its time is that of the installation
+installed=$venv/hcomp-installed # its modification time is the time of the installation
 newer() { find "$top/include" "$top/plugins" -newer "$installed" -type f -print -quit; }
 if [[ ! -e $installed || -n $(newer) ]]; then
   echo "building the Python package hcomp and installing it into build/torch"

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums by way of aggregators, where contributions come late and packets get lost.
+/// All-reduce with aggregators, with late contributions and packet loss.
 
 #include <algorithm>
 #include <chrono>
@@ -18,14 +18,17 @@
 
 namespace train {
 
-/// The mean over the ranks that came in time of what they sent; what is not in it is sent later.
+/// The mean over the contributions that arrive in time. Late and lost contributions stay in the
+/// error feedback, which sends them later.
 ///
-/// Every rank is a worker and, in a thread of its own, an aggregator of its share of the chunks. In
-/// a step that is drawn to be late, a rank does nothing before the sums have gone out without it.
-/// Packets between a rank and its own aggregator are like all others: they count and get lost.
-/// All ranks begin a step together, so no rank is late because it was late before.
-/// A sum is divided by the number of those in it, and what was left out comes later: with a share
-/// of s left out, parameters move 1 / (1 - s) times as far as with all in time.
+/// Every rank is a worker and, in a second thread, an aggregator of its share of the chunks.
+/// `mishaps` draws the steps in which a rank is late: it starts after the aggregators have sent the
+/// results without it. Packets between a rank and its own aggregator also count and get lost.
+/// All ranks start a step together, so a late step does not delay the next one.
+///
+/// A sum is divided by the number of its contributions, and missing contributions are sent later.
+/// With a share s missing, parameters therefore move 1 / (1 - s) times as far as without late ranks
+/// and losses.
 template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchronizer {
  public:
   mean_by_aggregators(std::size_t values, Codec const& codec, mishaps const& shares,
@@ -56,7 +59,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
         average_.leave();
         post_.part();
       }
-    } catch (std::exception const&) {  // of a job that is about to end
+    } catch (std::exception const&) {  // the job is about to end
       post_.stop();
     }
     server_.join();
@@ -86,7 +89,7 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
     return stats;
   }
 
-  /// Ranks that miss different sums drift apart.
+  /// Averages the parameters: replicas drift apart if ranks miss different results.
   hcomp::report settle(std::span<float> parameters) override {
     if (shares_.lost == 0) return {};
     return parameters_.all_reduce(parameters, {.seed = seed_, .op = hcomp::reduce_op::mean});
@@ -95,8 +98,8 @@ template <hcomp::IndexCodec Codec> class mean_by_aggregators : public synchroniz
   losses lost() const override { return losses::of(chunks_, left_out_, missed_); }
 
  private:
-  /// After the first contribution to norms or to sums; of a time that is not waited for. A norm may
-  /// get lost three times in a row before that is noticed.
+  /// Simulated time from the first contribution to norms or indices on. It is long enough for a
+  /// norm that gets lost three times in a row.
   static constexpr auto deadline = std::chrono::milliseconds(400);
 
   void serve() {

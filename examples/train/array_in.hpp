@@ -1,13 +1,14 @@
 #pragma once
 /// @file
-/// Vectors where an executor works on them.
+/// Vectors in the memory of an executor.
 
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 
 namespace train {
 
-/// Values in an executor's memory, zero at first. What is not merely a pointer needs all work done.
+/// A vector in the memory of an executor, initially zero. All calls that do more than return a
+/// pointer require that all work has finished.
 template <hcomp::Executor E, class T>
 using array_in = typename hcomp::detail::arrays_of<E>::template array<T>;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Sums by hcomp-aggregator, a process elsewhere that ranks find by its address.
+/// All-reduce with hcomp-aggregator, a process at a given address.
 
 #include <chrono>
 #include <cstddef>
@@ -20,8 +20,9 @@
 
 namespace train {
 
-/// As mean_by_aggregators, in real time: a late rank sleeps until the sums have gone out without it,
-/// and others wait for the deadlines. Who comes late when depends on the machines, too.
+/// Like mean_by_aggregators, but in real time: a late rank sleeps until the results have been sent
+/// without it, and all other ranks wait for the deadlines. The speed of the machines can also make
+/// a rank late.
 template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
  public:
   mean_by_address(std::size_t values, Codec const& codec, mishaps const& shares, options const& o,
@@ -41,7 +42,7 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
                   .norm_timeout = 10 * deadline_ + std::chrono::seconds(5),
                   .timeout = 10 * deadline_ + std::chrono::seconds(5),
                   .resend_after = deadline_ / 2,
-                  .check = false,  // or nobody could be late
+                  .check = false,  // with checks, ranks would wait for late ranks
                   .bytes_per_second = static_cast<std::uint64_t>(o.link * 1e9 / 8)});
         })),
         parameters_(values, {}, transport, executor) {}
@@ -66,7 +67,7 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
     return stats;
   }
 
-  /// Ranks that miss different sums drift apart.
+  /// Averages the parameters: replicas drift apart if ranks miss different results.
   hcomp::report settle(std::span<float> parameters) override {
     return parameters_.all_reduce(parameters, {.seed = seed_, .op = hcomp::reduce_op::mean});
   }

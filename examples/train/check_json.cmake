@@ -1,4 +1,4 @@
-# One run per codec and seed, with numbers that are finite, in which the loss fell.
+# Checks that the numbers of every run are finite and that its loss fell.
 string(JSON runs LENGTH "${json}" runs)
 math(EXPR last "${runs} - 1")
 set(of_model test_accuracy)

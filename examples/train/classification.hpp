@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The task of telling images apart.
+/// The task of classifying images.
 
 #include <cstdint>
 #include <hcomp/exec/executor.hpp>
@@ -21,7 +21,7 @@ namespace train {
 /// Images in an executor's memory.
 template <hcomp::Executor E> class images_in {
  public:
-  /// @param data  is kept by reference where the executor can read it
+  /// @param data  kept by reference if the executor can read host memory
   explicit images_in(dataset const& data) : data_(&data) {}
 
   image_view view() const {
@@ -54,7 +54,7 @@ template <hcomp::DeviceExecutor E> class images_in<E> {
 template <hcomp::Executor E, class Products> class classification : public task {
  public:
   /// @param hidden              widths of the hidden layers
-  /// @param executor, multiply  as for mlp
+  /// @param executor, multiply  see mlp
   classification(data_split data, std::span<int const> hidden, E& executor, Products& multiply)
       : data_(std::move(data)),
         train_(data_.train),

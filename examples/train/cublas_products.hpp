@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Products of matrices on a CUDA device.
+/// Matrix products on a CUDA device.
 
 #include <cublas_v2.h>
 
@@ -18,17 +18,17 @@ class cublas_error : public std::runtime_error {
       : std::runtime_error(std::string("cuBLAS: ") + call + ": " + cublasGetStatusString(status)) {}
 };
 
-/// Multiplies on the default stream of the device that is current when it is made, in full
-/// precision.
+/// Multiplies in full precision, on the default stream of the device that is current at
+/// construction.
 class cublas_products {
  public:
-  /// @throws cublas_error  cuBLAS has no memory, or does not know this device
+  /// @throws cublas_error  cuBLAS has no memory, or does not support this device
   cublas_products() { require(cublasCreate(&handle_), "cublasCreate"); }
   cublas_products(cublas_products const&) = delete;
   cublas_products& operator=(cublas_products const&) = delete;
   ~cublas_products() { cublasDestroy(handle_); }
 
-  /// out = a b, in the order of the stream's work.
+  /// Enqueues out = a b on the stream.
   void operator()(matrix const& a, matrix const& b, matrix const& out) {
     float const one = 1, zero = 0;
     int const inner = a.is_flipped ? a.rows : a.columns;

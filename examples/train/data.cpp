@@ -24,7 +24,7 @@ std::runtime_error missing(std::filesystem::path const& file) {
                   file.string(), fashion_mnist_folder));
 }
 
-/// The bytes of an IDX file after its header, which must have the extents `shape` (0: any).
+/// Reads the values of an IDX file, whose header must have the extents `shape` (0: any).
 /// IDX: two zero bytes, type 8 (unsigned bytes), number of extents, big-endian extents, values.
 template <std::size_t Extents>
 std::vector<std::uint8_t> read_idx(std::filesystem::path file,
@@ -75,7 +75,7 @@ dataset read_images(std::filesystem::path const& folder, std::string const& pref
   return data;
 }
 
-/// Ten random pictures, seen through noise that hides most of each.
+/// Ten random images as classes; strong noise hides most of an image.
 data_split make_synthetic(std::uint64_t seed) {
   constexpr int classes = 10, features = 64;
   generator random(seed);

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Images with classes, and which of them a rank sees at which step.
+/// Labelled images, and their distribution over ranks and steps.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace train {
 
-/// Images and their classes. Pixels stay bytes; a batch is converted when it is gathered.
+/// Images and their classes. Pixels are bytes; gathering a batch converts them to float.
 struct dataset {
   int features = 0;                  ///< pixels of one image
-  int classes = 0;                   ///< labels are below this
+  int classes = 0;                   ///< number of classes; labels are smaller
   std::vector<std::uint8_t> pixels;  ///< one image after the other
   std::vector<std::uint8_t> labels;  ///< one per image
-  float mean = 0, deviation = 1;     ///< of the training set's pixels; inputs are standardised
+  float mean = 0, deviation = 1;     ///< of the training set's pixels; used to standardise inputs
 
   int size() const { return static_cast<int>(labels.size()); }
 };
@@ -25,19 +25,20 @@ struct data_split {
   dataset train, test;
 };
 
-/// Where Debian's package dataset-fashion-mnist puts its files.
+/// Folder of Debian's package dataset-fashion-mnist.
 inline constexpr char const* fashion_mnist_folder = "/usr/share/datasets/fashion-mnist";
 
-/// For people, such as "60000 training and ... images of ...".
+/// Description, e.g. "60000 training and ... images of ...".
 std::string text_of(data_split const& data);
 
-/// The two sets found in `source`: a folder with the four IDX files of MNIST or Fashion-MNIST
-/// (plain or .gz), or the word "synthetic" for a small set drawn from `seed`.
-/// @throws std::runtime_error  a file is missing or is not what its name says
+/// Loads a training and a test set.
+/// @param source  a folder with the four IDX files of MNIST or Fashion-MNIST (plain or .gz), or the
+///                word "synthetic" for a small set drawn from `seed`
+/// @throws std::runtime_error  a file is missing or has other content than its name says
 data_split load_data(std::string const& source, std::uint64_t seed);
 
-/// Deals a training set out to ranks: every epoch a new shuffle, the same on all ranks, of which
-/// each step takes `ranks` consecutive mini-batches, one per rank. What is left of an epoch is
+/// Distributes a training set over ranks. Every epoch has a new shuffle, equal on all ranks. Every
+/// step takes `ranks` consecutive mini-batches of it, one per rank. The remainder of an epoch is
 /// dropped.
 class sampler {
  public:
@@ -46,7 +47,7 @@ class sampler {
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
 
-  /// This rank's images at `step`, counted from 0; valid until the next call.
+  /// Numbers of this rank's images in `step`, counted from 0; valid until the next call.
   std::span<std::uint32_t const> operator()(std::uint64_t step);
 
  private:

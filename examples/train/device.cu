@@ -20,7 +20,7 @@ namespace {
 
 using hcomp::gpu::stream_executor;
 
-/// All work is on the default stream.
+/// Does all work on the default stream.
 class device_workplace : public workplace {
  public:
   device_workplace(options const& o, paced_transport& transport)

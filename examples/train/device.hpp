@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Training in the memory of a CUDA device: what knows CUDA, but not MPI.
+/// Training in CUDA device memory. This part uses CUDA, not MPI.
 
 #include <exception>
 #include <memory>
@@ -12,17 +12,18 @@
 
 namespace train {
 
-/// Takes one of the host's devices for this rank and says which: "NVIDIA H200".
-/// @param rank_on_host  ranks beyond the number of devices share them
-/// @throws std::runtime_error  there is none, or this program was built without CUDA or cuBLAS
+/// Selects a device of the node for this rank and returns its name, e.g. "NVIDIA H200".
+/// @param rank_on_host  rank inside the node; ranks share devices if the node has fewer devices
+/// @throws std::runtime_error  the node has no device, or the program was built without CUDA or
+///                             cuBLAS
 std::string take_device(int rank_on_host);
 
-/// Whether a device has failed, perhaps that of one rank alone.
+/// Whether the error comes from a device; it may concern one rank only.
 bool is_of_device(std::exception const& error);
 
-/// That device, for `methods_on_device`.
-/// @param o, transport  are kept by reference
-/// @throws std::runtime_error  as take_device, or something failed on the device
+/// A workplace on the selected device, for `methods_on_device`.
+/// @param o, transport  kept by reference
+/// @throws std::runtime_error  as take_device, or the device failed
 std::unique_ptr<workplace> make_device_workplace(options const& o, paced_transport& transport);
 
 }  // namespace train

@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// EF-signSGD in two phases: ranks send scaled signs to the owners of values, and those send scaled
-/// signs of the mean back.
+/// EF-signSGD in two phases: ranks send scaled signs to the owners of values; owners send back
+/// scaled signs of the mean.
 
 #include <algorithm>
 #include <cmath>
@@ -22,16 +22,16 @@
 
 namespace train {
 
-/// Signs, and in front of them the mean magnitude of every 4096 values.
+/// Message format: the mean magnitude of every 4096 values, then the signs.
 class scaled_signs {
  public:
   static constexpr std::size_t block = 4096;
 
-  /// Of a message in memory, where hcomp's codes have whole blocks.
+  /// Bytes of a message in memory: hcomp pads encoded vectors to full blocks.
   static std::size_t bytes(std::size_t values) {
     return scales(values) * sizeof(float) + hcomp::code_bytes(hcomp::sign<float>{}, values);
   }
-  /// And on its way, without the zeros at its end.
+  /// Bytes of a message on the wire, without the padding.
   static std::size_t bytes_sent(std::size_t values) {
     return scales(values) * sizeof(float) + hcomp::layout_of(hcomp::sign<float>{}, values).bytes();
   }
@@ -60,9 +60,9 @@ class scaled_signs {
   static std::size_t scales(std::size_t values) { return (values + block - 1) / block; }
 };
 
-/// Each rank owns a share of the values. p = residual + update goes to the owners as scaled signs; an
-/// owner takes the mean of what came, adds what its last answer left out, and answers all ranks with
-/// scaled signs of that.
+/// Each rank owns a share of the values. It sends p = residual + update to the owners as scaled
+/// signs. An owner averages the messages, adds the residual of its last answer, and answers all
+/// ranks with scaled signs of the result.
 ///
 /// Sends 2 (P - 1) / P times one bit per value, 32 bytes per 32768 and 4 bytes per 4096 values.
 /// Source: Zheng, Huang, Kwok, Communication-efficient distributed blockwise momentum SGD with
@@ -123,18 +123,18 @@ class dist_ef_sign : public synchronizer {
   std::span<float> part(std::span<float> x, std::size_t rank) const {
     return x.subspan(shares_[rank].first, shares_[rank].count);
   }
-  /// NaN goes on to the answer, so that all ranks throw there.
+  /// Propagates NaN to the answer, so that all ranks throw when they decode it.
   static hcomp::decode_options passing_nan(hcomp::draw_key const& key) {
     return {.key = key, .nonfinite = hcomp::nonfinite_policy::propagate};
   }
-  /// Leaves in x what the message does not say.
+  /// Encodes x into the message. Leaves the residual in x.
   void send_later(std::span<float> x, std::span<std::byte> message, hcomp::draw_key const& key,
                   std::span<float> decoded) {
     scaled_signs::encode(x, message, {.key = key, .rank = transport_->rank()});
     scaled_signs::decode(message, decoded, passing_nan(key));
     for (std::size_t i = 0; i < x.size(); ++i) x[i] -= decoded[i];
   }
-  /// What travels of a message about the share of rank `owner`.
+  /// The bytes on the wire of a message for the share of rank `owner`.
   std::span<std::byte> sent(messages& all, int number, int owner) const {
     return std::span(all[static_cast<std::size_t>(number)])
         .first(scaled_signs::bytes_sent(shares_[static_cast<std::size_t>(owner)].count));
@@ -142,7 +142,7 @@ class dist_ef_sign : public synchronizer {
 
   paced_transport* transport_;
   std::uint64_t seed_;
-  std::vector<hcomp::value_range> shares_;  ///< of the values, by rank
+  std::vector<hcomp::value_range> shares_;  ///< shares of the values, by rank
   std::vector<float> residual_, decoded_, server_residual_;
   messages outgoing_, incoming_, answers_;
 };

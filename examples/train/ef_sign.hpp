@@ -1,7 +1,7 @@
 #pragma once
 /// @file
-/// EF-signSGD, the baseline that cannot be merged on the way: every rank needs every rank's
-/// message.
+/// EF-signSGD with an all-gather. Its messages cannot be merged: every rank needs the messages of
+/// all ranks.
 
 #include <cmath>
 #include <cstddef>
@@ -19,11 +19,11 @@
 
 namespace train {
 
-/// p = residual + update is sent as its signs and mean |p|; the common update is the mean of all
-/// ranks' decoded messages, the residual what decoding one's own message leaves of p.
+/// A rank sends the signs of p = residual + update, and mean |p| as the scale. The common update is
+/// the mean of all decoded messages. The new residual is p minus the rank's own decoded message.
 ///
-/// Sends P - 1 times one bit per value and 32 bytes per 32768 values: the scales differ, so sums of
-/// two messages are no message.
+/// Sends P - 1 times one bit per value and 32 bytes per 32768 values. Scales differ between ranks,
+/// so messages cannot be added without decoding.
 /// Source: Karimireddy et al., Error feedback fixes SignSGD, ICML 2019, Algorithm 1, on P workers.
 class ef_sign : public synchronizer {
  public:
@@ -82,9 +82,9 @@ class ef_sign : public synchronizer {
                   {.key = key, .op = hcomp::reduce_op::mean});
   }
 
-  /// Every rank's message to every rank, directly.
+  /// Sends this rank's message to all ranks, and receives theirs.
   void all_gather(hcomp::report& stats) {
-    // hcomp's codes have whole blocks in memory, and zeros at their end
+    // in memory, hcomp pads encoded vectors with zeros to full blocks
     auto const bytes =
         sizeof(float) + hcomp::layout_of(hcomp::sign<float>{}, residual_.size()).bytes();
     auto const of_rank = [&](int rank) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Products of matrices on the processor.
+/// Matrix products on the CPU.
 
 #include <Eigen/Core>
 #include <cstddef>
@@ -31,12 +31,12 @@ struct eigen_product {
   }
 };
 
-/// Multiplies where the work of an executor is done by this processor.
+/// Multiplies for executors that work on the CPU.
 template <class E> class eigen_products {
  public:
   explicit eigen_products(E& executor) : executor_(&executor) {}
 
-  /// out = a b, in the order of the executor's work.
+  /// Gives out = a b to the executor.
   void operator()(matrix const& a, matrix const& b, matrix const& out) {
     executor_->for_each_block(1, eigen_product{a, b, out});
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a training run saw.
+/// Measurements of a training run.
 
 #include <algorithm>
 #include <cstddef>
@@ -13,19 +13,19 @@ namespace train {
 
 /// The state of a run at one moment.
 struct observation {
-  std::uint64_t step = 0;  ///< steps made
+  std::uint64_t step = 0;  ///< steps done
   double epoch = 0;
-  double bytes = 0;    ///< sent so far by one rank
-  double seconds = 0;  ///< of training so far, without evaluations
-  /// Mean over the mini-batches since the last observation, nats; before the first step that of the
-  /// test set, which nothing has been learnt about either.
+  double bytes = 0;    ///< sent by one rank so far
+  double seconds = 0;  ///< training time so far, without evaluations
+  /// Mean over the mini-batches since the last observation, in nats. Before the first step: the
+  /// loss on the test set.
   double train_loss = 0;
-  double test_loss = 0;  ///< mean over the test set, nats
-  double accuracy = 0;   ///< on the test set, percent; of a model that has one
+  double test_loss = 0;  ///< mean over the test set, in nats
+  double accuracy = 0;   ///< on the test set, in percent; only for classifiers
 };
 
-/// Shares of what went by way of aggregators: of all sums, those that came here without this rank's
-/// contribution, which was late or got lost, and those that did not come.
+/// Shares of all results of aggregators. `left_out`: received without this rank's contribution,
+/// which was late or got lost. `missed`: not received.
 struct losses {
   double left_out = 0, missed = 0;
 
@@ -35,27 +35,26 @@ struct losses {
   }
 };
 
-/// What one run did; figures of time and bytes are means over the ranks.
+/// Results of one run. Times and bytes are means over the ranks.
 struct history {
   std::string codec;  ///< name of the trial
   std::string algorithm;
   std::uint64_t seed = 0;
   double rate = 0, momentum = 0, sign_step = 0;
-  std::uint64_t steps = 0;       ///< to be made
-  std::uint64_t steps_made = 0;  ///< fewer if it was interrupted
+  std::uint64_t steps = 0;       ///< planned
+  std::uint64_t steps_made = 0;  ///< done; fewer if the run was interrupted
   std::size_t parameters = 0;
   double bytes_per_step = 0;       ///< sent by one rank
   double seconds_compute = 0;      ///< gradients, optimiser, parameters
   double seconds_encode = 0;       ///< encode, merge, decode
   double seconds_communicate = 0;  ///< waiting for messages
-  hcomp::message_memory messages = hcomp::message_memory::host;  ///< of updates
+  hcomp::message_memory messages = hcomp::message_memory::host;  ///< memory of messages
   losses lost = {};
-  std::vector<observation> curve =
-      {};  ///< the first before the first step, the last after the last
+  std::vector<observation> curve = {};  ///< from before the first step to after the last
 
   bool is_complete() const { return steps_made == steps; }
   observation const& end() const { return curve.back(); }
-  /// Bytes of the uncompressed ring all-reduce over those sent.
+  /// Compression ratio: bytes of an uncompressed ring all-reduce over the bytes sent.
   double ratio(int ranks) const {
     return 2.0 * (ranks - 1) / ranks * 4 * static_cast<double>(parameters) / bytes_per_step;
   }

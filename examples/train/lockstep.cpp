@@ -18,7 +18,7 @@ using std::chrono::nanoseconds;
 constexpr nanoseconds never = nanoseconds::max();
 constexpr hcomp::tag_t tag = 0x10c5;
 
-/// Before every packet.
+/// Header of every packet.
 struct envelope {
   std::uint32_t from, to, bytes;
 };
@@ -28,7 +28,7 @@ void append(std::vector<std::byte>& out, void const* bytes, std::size_t count) {
   out.insert(out.end(), first, first + count);
 }
 
-/// The next packet that has arrived, if any.
+/// Takes the next packet that has arrived, if any.
 template <class Mailbox> hcomp::received_packet take(Mailbox& box, std::span<std::byte> room) {
   if (box.read == box.in.size()) return {};
   auto const e = hcomp::load<envelope>(box.in.data() + box.read);
@@ -44,12 +44,12 @@ nanoseconds later(nanoseconds now, nanoseconds timeout) {
 
 }  // namespace
 
-/// What ranks tell each other before packets.
+/// Message between two ranks before their packets.
 struct lockstep::notice {
   state is = state::busy;
-  std::int64_t wakes = 0;  ///< when the first of the two who live here stops waiting
+  std::int64_t wakes = 0;  ///< earliest timeout of this rank's worker and aggregator
   std::uint64_t here = 0;  ///< bytes of packets for the receiver of the notice
-  std::uint64_t all = 0;   ///< bytes of packets for anybody
+  std::uint64_t all = 0;   ///< bytes of packets for all receivers
 };
 
 lockstep::lockstep(paced_transport& transport) : transport_(&transport) {
@@ -120,7 +120,7 @@ void lockstep::part() {
     are_all_here = exchange(aggregator_is_idle() ? state::busy : state::here);
 }
 
-/// Waits until the aggregator does nothing. True if it waits for packets, false if it has ended.
+/// Waits until the aggregator is idle. True if it waits for packets, false if it has ended.
 bool lockstep::aggregator_is_idle() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return aggregator_waits_ || aggregator_ended_; });
@@ -131,14 +131,14 @@ bool lockstep::aggregator_is_idle() {
 void lockstep::give_up() {
   try {
     if (!is_over_) exchange(state::failed);
-  } catch (hcomp::nonfinite_error const&) {  // what the others get
+  } catch (hcomp::nonfinite_error const&) {  // all other ranks throw this error
   }
 }
 
-/// Sends everything that waits to be sent, and receives; if there is nothing, time passes.
-/// True if all ranks are here.
+/// Exchanges all queued packets. If no rank has packets, the clock advances.
+/// @return  whether all ranks are in state `here`
 bool lockstep::exchange(state mine) {
-  // While the aggregator sleeps, all that it has is this thread's.
+  // While the aggregator waits, this thread owns its data.
   auto const aggregator_wakes = aggregator_is_idle() ? aggregator_.wakes : never;
   notice own{.is = mine, .wakes = std::min(worker_.wakes, aggregator_wakes).count()};
   for (std::size_t to = 0; to < out_.size(); ++to) {
@@ -173,7 +173,7 @@ bool lockstep::exchange(state mine) {
   return are_all_here;
 }
 
-/// @return  what every rank says
+/// @return  the notices of all ranks
 std::vector<lockstep::notice> lockstep::move_packets(notice const& own) {
   auto const me = static_cast<std::size_t>(rank());
   std::vector<notice> mine(out_.size(), own), all(out_.size(), own);
@@ -203,7 +203,7 @@ std::vector<lockstep::notice> lockstep::move_packets(notice const& own) {
            });
   in_[me].swap(out_[me]);
 
-  // Both have received all that came before, or want no more.
+  // Worker and aggregator have received all earlier packets, or need no more.
   for (auto* const box : {&worker_, &aggregator_}) {
     box->in.clear();
     box->read = 0;

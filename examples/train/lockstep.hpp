@@ -1,7 +1,8 @@
 #pragma once
 /// @file
-/// Packets between the workers and aggregators of all ranks, in a time that passes only while all
-/// of them wait: who comes when depends on draws and settings, not on how quick a machine is.
+/// Packets between the workers and aggregators of all ranks, in simulated time. Time passes only
+/// while all of them wait. The order of events depends on draws and settings, not on the machine's
+/// speed.
 
 #include <chrono>
 #include <condition_variable>
@@ -17,24 +18,26 @@
 
 namespace train {
 
-/// The packets of one rank, on which a worker and an aggregator live.
+/// The packet links of one rank: one for its worker, one for its aggregator.
 ///
-/// Of P ranks, worker r of the links is on rank r, and aggregator P + r, too. Sent packets arrive
-/// when the receivers next look, in an order that is always the same. Once all workers and
-/// aggregators wait and no packet is under way, the clock, common to all ranks, moves on to the
-/// first moment at which one of them stops waiting. The worker is used by the thread that may use
-/// the transport, the aggregator by another one.
+/// On P ranks, rank r has worker r and aggregator P + r of the links. A packet arrives at the
+/// receiver's next call of `receive`, in a deterministic order. All ranks share one clock. When all
+/// workers and aggregators wait and no packet is in flight, the clock advances to the earliest
+/// timeout.
+///
+/// The thread that may use the transport uses the worker's link. Another thread uses the
+/// aggregator's link.
 class lockstep {
   struct mailbox {
-    std::vector<std::vector<std::byte>> out = {};  ///< by rank: packets after their envelopes
-    std::vector<std::byte> in = {};                ///< the same, and
-    std::size_t read = 0;                          ///< how much of it has been received
+    std::vector<std::vector<std::byte>> out = {};  ///< by rank: packets, each after its envelope
+    std::vector<std::byte> in = {};                ///< received packets, in the same format
+    std::size_t read = 0;                          ///< bytes of `in` that receive() has returned
     std::uint64_t bytes_sent = 0;
-    std::chrono::nanoseconds wakes{};  ///< when the one who waits for a packet stops waiting
+    std::chrono::nanoseconds wakes{};  ///< timeout of the waiting receiver
   };
 
  public:
-  /// One of the two PacketLinks.
+  /// The PacketLink of the worker or of the aggregator.
   class link {
    public:
     link(lockstep& post, bool aggregates) : post_(&post), aggregates_(aggregates) {}
@@ -63,20 +66,20 @@ class lockstep {
   int ranks() const { return transport_->size(); }
   link worker() { return {*this, false}; }
   link aggregator() { return {*this, true}; }
-  double seconds() const { return seconds_; }  ///< spent with waiting for other ranks
+  double seconds() const { return seconds_; }  ///< time spent waiting for other ranks
 
-  /// Called by all workers: returns when all are here. Packets for them are dropped, aggregators go
-  /// on.
-  /// @throws hcomp::nonfinite_error  a worker has given up instead
+  /// Barrier of all workers. Drops packets for workers. Aggregators continue.
+  /// @throws hcomp::nonfinite_error  a worker has called give_up()
   void meet();
-  /// The same, when all aggregators have ended, too.
+  /// Barrier of all workers that also waits until all aggregators have ended.
   void part();
-  /// Instead of meet, for a worker that met NaN or infinity: the others' next wait throws.
+  /// A worker with NaN or infinity calls it instead of meet(). The next wait of all other ranks
+  /// throws.
   void give_up();
-  /// Ends the aggregator's waiting without other ranks. Nothing else may follow.
+  /// Ends the aggregator's wait without the other ranks. It must be the last call.
   void stop();
-  /// Called by the aggregator's thread as its last.
-  /// @param why  thrown to the worker when it waits next, if there is something
+  /// Last call of the aggregator's thread.
+  /// @param why  if not null, the worker's next wait throws it
   void aggregator_ends(std::exception_ptr why);
 
  private:
@@ -93,10 +96,11 @@ class lockstep {
   mailbox worker_, aggregator_;
   std::chrono::nanoseconds now_{};
   double seconds_ = 0;
-  bool is_over_ = false;                          ///< a worker has given up
+  bool is_over_ = false;                          ///< a worker has called give_up()
   std::vector<std::vector<std::byte>> out_, in_;  ///< by rank
 
-  std::mutex mutex_;  ///< of what follows; all else belongs to the aggregator until it waits
+  std::mutex mutex_;  ///< guards the members below; all other state belongs to the aggregator until
+                      ///< it waits
   std::condition_variable changed_;
   bool aggregator_waits_ = false, aggregator_ended_ = false, stopped_ = false;
   std::exception_ptr why_;

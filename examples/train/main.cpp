@@ -1,5 +1,5 @@
 /// @file
-/// Trains one model with several ways to agree on its updates, and compares them.
+/// Trains one model with several codecs and compares the results.
 ///
 ///     mpirun -n 4 train --codec fp32,marsit --epochs 5 --json train.json
 
@@ -39,7 +39,7 @@ using example::ranks;
 using example::say;
 using example::together;
 
-/// @param place  of an embedding the processor
+/// @param place  for an embedding, the CPU
 std::unique_ptr<task> load_task(options const& o, workplace& place) {
   if (o.model->name == "embedding")
     return std::make_unique<embedding>(corpus(load_text(o.data, o.seed), o.words, o.seed),
@@ -79,16 +79,16 @@ void save(comparison const& all) {
     example::write_file(file, to_json(all).dump(2) + "\n");
 }
 
-/// All runs on one rank, until it is interrupted. Collective.
-/// @param all    gets them; every rank has its own
-/// @param after  is called after every run
+/// Does all runs of one rank, until it is interrupted. Collective.
+/// @param all    receives the runs; every rank has its own object
+/// @param after  called after every run
 void compare(comparison& all, trainer const& train, std::function<void()> const& after) {
   auto const& o = train.settings;
   all.is_complete = false;
   for (auto const& what : o.trials)
     for (int i = 0; i < o.seeds; ++i) {
       auto run = train(what, o.seed + static_cast<std::uint64_t>(i));
-      if (!run.is_complete()) {  // a row of its own: it is no part of a mean
+      if (!run.is_complete()) {  // a separate row, because it must not be part of a mean
         run.codec += fmt::format(", {} of {} steps", run.steps_made, run.steps);
         if (run.curve.size() > 1 || all.rows.empty()) all.add(std::move(run));
         return;
@@ -103,13 +103,13 @@ void compare(comparison& all, trainer const& train, std::function<void()> const&
   all.is_complete = true;
 }
 
-/// Collective over MPI's ranks.
-/// @param signal  that ended it, if it is not complete
+/// Prints the table and saves the results. Collective over the ranks of MPI.
+/// @param signal  signal that ended an incomplete comparison
 void report(comparison const& all, int signal) {
   auto const& o = all.settings;
   together([&] {
     if (rank() != 0) return;
-    save(all);  // Open MPI leaves a second for it
+    save(all);  // first, because Open MPI leaves one second for it
     say("\n{}", table(all));
     if (!all.is_complete) say("# interrupted: these are the figures so far\n");
     if (!o.json.empty()) say("\nfigures in {}\n", o.json);
@@ -118,7 +118,7 @@ void report(comparison const& all, int signal) {
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);
 }
 
-/// @throws std::runtime_error  a file that cannot be written
+/// @throws std::runtime_error  a file cannot be written
 void require_outputs(options const& o) {
   if (rank() != 0) return;
   for (auto const& file : {o.json, o.dump}) example::require_writable(file);
@@ -145,7 +145,7 @@ void run_on_processes(options const& o) {
   gradient_observer dump_once;
   if (!o.dump.empty())
     dump_once = [&](history const& now, std::span<float const> gradient, std::uint64_t step) {
-      if (!all.rows.empty()) return;  // the first run is over
+      if (!all.rows.empty()) return;  // only in the first run
       if (o.dump_step > now.steps)
         throw std::runtime_error(
             fmt::format("--dump-step {}: training takes {} steps", o.dump_step, now.steps));
@@ -175,7 +175,7 @@ void run_on_threads(options const& o) {
                     o.ranks, ranks()));
   require_outputs(o);
   comparison all{o, o.ranks, "host", {}};
-  // All ranks learn from one copy of the data, which belongs to nobody's place.
+  // All ranks use one copy of the data, in a workplace of no rank.
   hcomp::in_process_world nobody(1);
   hcomp::in_process silent(nobody, 0);
   hcomp::any_transport erased(silent);
@@ -184,8 +184,8 @@ void run_on_threads(options const& o) {
   auto const learnt = load_task(o, *library);
   say("{} ranks, threads of one process, {}\n", o.ranks, learnt->text());
   example::interruption stop;
-  // By how often stops() was called. What rank 0 writes into it before a step all ranks know after
-  // that step, since updates come from all of them.
+  // The call of stops() at which all ranks end. Rank 0 writes it before a step. All ranks can read
+  // it after that step, because a step needs the updates of all ranks.
   std::atomic<std::uint64_t> end{std::numeric_limits<std::uint64_t>::max()};
   hcomp::run_ranks(o.ranks, [&](hcomp::in_process& in_process) {
     hcomp::any_transport unpaced(in_process);

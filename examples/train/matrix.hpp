@@ -1,15 +1,15 @@
 #pragma once
 /// @file
-/// Matrices as those who multiply them take them.
+/// Operands of matrix products.
 
 namespace train {
 
-/// A matrix by columns, in the memory of some executor.
+/// A column-major matrix in the memory of an executor.
 struct matrix {
   float* values;
-  int rows, columns;        ///< as they lie in memory
-  int stride;               ///< values from one column to the next, >= rows
-  bool is_flipped = false;  ///< what is meant is the transpose
+  int rows, columns;        ///< in memory, before transposition
+  int stride;               ///< distance of two columns in values, >= rows
+  bool is_flipped = false;  ///< the operand is the transpose
 };
 
 constexpr matrix transposed(matrix m) {

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The ways to agree on an update that `train` can compare, each with the settings that suit it.
+/// The methods of `train`, each with its tuned settings.
 
 #include <array>
 #include <string>
@@ -8,18 +8,18 @@
 
 namespace train {
 
-/// A name for --codec and the settings it is trained with unless the command line says otherwise.
+/// A name for --codec, and its default settings for training.
 ///
-/// Settings were searched for every method on its own, on Fashion-MNIST with four ranks: learning
-/// rate 0.02 to 0.2, momentum 0 and 0.9, sign step 3e-5 to 2e-3.
+/// The settings of each method were tuned separately, on Fashion-MNIST with four ranks: learning
+/// rate from 0.02 to 0.2, momentum 0 and 0.9, sign step from 3e-5 to 2e-3.
 struct method {
   std::string_view name;
   std::string_view what;
-  std::string_view codec;   ///< as make_plan reads it; empty: it is more than a codec
-  double rate;              ///< learning rate at the start; goes linearly to 0
-  double momentum;          ///< of each rank's own gradient, before anything is sent
-  double sign_step;         ///< what one sign moves a parameter at the start, where signs are sent
-  bool aggregated = false;  ///< may go by way of aggregators, with --late and --lost
+  std::string_view codec;   ///< codec for make_plan; empty: the method is more than a codec
+  double rate;              ///< initial learning rate; decreases linearly to 0
+  double momentum;          ///< of each rank's gradient, before communication
+  double sign_step;         ///< initial move of a parameter by one sign; 0: sends no signs
+  bool aggregated = false;  ///< supports aggregators, --late and --lost
 };
 
 inline constexpr std::array methods{
@@ -50,14 +50,14 @@ inline constexpr std::array methods{
     method{"marsit_inf", "one bit per value, never full precision", "", 0.1, 0, 1e-3},
 };
 
-/// Those that sum vectors in a CUDA device's memory; few, because each takes the CUDA compiler some
-/// seconds.
+/// Methods that support CUDA device memory. The list is short, because nvcc takes some seconds for
+/// each method.
 inline constexpr std::array<std::string_view, 9> methods_on_device{
     "fp32",       "fp16",          "majority_vote", "signum",    "thc",
     "inceptionn", "error_bounded", "marsit",        "marsit_inf"};
 
-/// The method called `name`, or the mean by hcomp's codec of that name, with the rate and momentum of
-/// other means; or nothing.
+/// The method called `name`. If no method has this name, the mean with hcomp's codec of this name,
+/// with the rate and momentum of the other means. Null if no codec has this name either.
 method const* find_method(std::string_view name);
 
 }  // namespace train

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A fully connected classifier whose parameters are one vector, as a collective likes them.
+/// A fully connected classifier. Its parameters are one vector, ready for an all-reduce.
 
 #include <algorithm>
 #include <cmath>
@@ -23,23 +23,22 @@ namespace train {
 
 /// Dense layers with ReLU between them, softmax cross entropy at the end.
 ///
-/// All weights and biases lie in one vector, all gradients in another of the same order: layer by
-/// layer, weights (outputs x inputs, by columns), then biases. Biases are weights of one more
-/// input, which is 1.
-/// @tparam Products  multiply(a, b, out) gives out = a b for matrices in the executor's memory, in
-///                   the order of its work
+/// One vector has all weights and biases, another one all gradients in the same order: layer by
+/// layer, weights (outputs x inputs, column-major), then biases. Biases are weights of an
+/// additional input, which is 1.
+/// @tparam Products  multiply(a, b, out) enqueues out = a b for matrices in the executor's memory
 template <hcomp::Executor E, class Products> class mlp {
  public:
+  /// Initial weights are uniform with variance 2 / inputs (He et al., 2015), initial biases 0.
   /// @param widths              inputs, hidden layers, classes
-  /// @param executor, multiply  are kept by reference
-  /// Weights start uniform with variance 2 / inputs (He et al., 2015), biases at 0.
+  /// @param executor, multiply  kept by reference
   mlp(std::span<int const> widths, std::uint64_t seed, E& executor, Products& multiply)
       : mlp(widths, first_parameters(widths, seed), executor, multiply) {}
 
   std::span<float> parameters() { return {parameters_.data(), parameters_.size()}; }
   std::span<float const> gradient() const { return {gradient_.data(), gradient_.size()}; }
 
-  /// Sets the gradient to that of the mean loss over the images of these numbers.
+  /// Sets the gradient to that of the mean loss over the images with these numbers.
   score learn(image_view const& from, std::span<std::uint32_t const> numbers) {
     forward(from, numbers);
     backward(static_cast<int>(numbers.size()));
@@ -51,7 +50,7 @@ template <hcomp::Executor E, class Products> class mlp {
   }
 
  private:
-  /// Memory for so many images.
+  /// Buffers for `images` images.
   struct room {
     room(std::size_t per_image, std::size_t images)
         : images(images),
@@ -61,7 +60,7 @@ template <hcomp::Executor E, class Products> class mlp {
           scores(images) {}
 
     std::size_t images;
-    array_in<E, float> values;  ///< of every layer the inputs, and at last the outputs
+    array_in<E, float> values;  ///< inputs of every layer, then the outputs
     array_in<E, float> deltas;  ///< d loss / d value, before ReLU
     hcomp::mirror<std::uint32_t, E> numbers;
     hcomp::mirror<image_score, E> scores;
@@ -100,7 +99,7 @@ template <hcomp::Executor E, class Products> class mlp {
   static std::size_t number(int n) { return static_cast<std::size_t>(n); }
   std::size_t layers() const { return widths_.size() - 1; }
 
-  /// What goes into layer l, or comes from the last one; below every column is a 1.
+  /// Inputs of layer l, or outputs of the last layer. Below every column is a 1.
   matrix values(std::size_t l, int images) const {
     return {room_->values.data() + values_begin_[l] * room_->images, widths_[l], images,
             widths_[l] + 1};
@@ -121,7 +120,7 @@ template <hcomp::Executor E, class Products> class mlp {
     return weights;
   }
 
-  /// Leaves the scores of the images, and the gradient of the last values.
+  /// Computes the scores of the images and the gradient of the outputs.
   void forward(image_view const& from, std::span<std::uint32_t const> numbers) {
     if (!room_ || room_->images < numbers.size()) {
       executor_->synchronize();
@@ -168,8 +167,8 @@ template <hcomp::Executor E, class Products> class mlp {
   E* executor_;
   Products* multiply_;
   std::vector<int> widths_;
-  std::vector<std::size_t> weights_begin_;  ///< of each layer
-  std::vector<std::size_t> values_begin_;   ///< of one image; at last their number
+  std::vector<std::size_t> weights_begin_;  ///< first weight of each layer
+  std::vector<std::size_t> values_begin_;   ///< first value of each layer, then their number
   array_in<E, float> parameters_, gradient_;
   std::unique_ptr<room> room_;
 };

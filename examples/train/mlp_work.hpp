@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What a fully connected network does besides products of matrices, for host and device.
+/// Kernels of a fully connected network besides matrix products, for host and device.
 
 #include <cmath>
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace train {
 
-/// Images as an executor's work sees them.
+/// Pointers to images in an executor's memory.
 struct image_view {
   std::uint8_t const* pixels;  ///< one image after the other
   std::uint8_t const* labels;  ///< one per image
-  float mean, deviation;       ///< inputs are standardised
+  float mean, deviation;       ///< used to standardise inputs
 };
 
-/// Column i becomes the image of number i, and below it a 1, by which biases are multiplied.
+/// Column i becomes image numbers[i]. Below it is a 1, the input of the biases.
 struct gather_images {
   image_view from;
   std::uint32_t const* numbers;
@@ -35,7 +35,7 @@ struct gather_images {
   }
 };
 
-/// ReLU of column i, and below it a 1.
+/// Applies ReLU to column i. Below it is a 1, the input of the biases.
 struct rectify {
   matrix outputs;  ///< without the row of ones
 
@@ -48,9 +48,9 @@ struct rectify {
   }
 };
 
-/// The gradient with respect to what ReLU got, from that with respect to what it gave; column i.
+/// Gradient of ReLU for column i: from the gradient of its outputs to that of its inputs.
 struct rectify_gradient {
-  matrix outputs;  ///< of ReLU
+  matrix outputs;  ///< outputs of ReLU
   matrix delta;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
@@ -62,18 +62,19 @@ struct rectify_gradient {
   }
 };
 
-/// What a network makes of one image.
+/// Result of a network for one image.
 struct image_score {
-  float loss;  ///< cross entropy, nats
+  float loss;  ///< cross entropy in nats
   std::uint32_t is_correct;
 };
 
 /// Scores of all columns, and the gradient of their mean loss: softmax minus the one-hot label,
-/// over the number of columns. One block does all of it, since classes are few.
+/// divided by the number of columns. One block does all work, because the number of classes is
+/// small.
 struct cross_entropy {
   matrix outputs;
   matrix delta;
-  std::uint8_t const* labels;  ///< of all images
+  std::uint8_t const* labels;  ///< labels of all images
   std::uint32_t const* numbers;
   image_score* scores;
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What can be trained, each with the settings that suit it.
+/// The models of `train`, each with its default settings.
 
 #include <array>
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace train {
 
-/// A name for --model and what goes with it unless the command line says otherwise.
+/// A name for --model, and its default settings.
 struct model_kind {
   std::string_view name;
   std::string_view what;
-  std::string_view codecs;     ///< with commas
-  std::string_view data;       ///< --data
-  std::string_view data_name;  ///< for people
-  std::string_view examples;   ///< what batches consist of
+  std::string_view codecs;     ///< default of --codec, separated by commas
+  std::string_view data;       ///< default of --data
+  std::string_view data_name;  ///< name of the data in texts
+  std::string_view examples;   ///< name of the examples in texts
   double epochs;
   int batch;  ///< examples per rank and step
-  /// In place of the methods' own, which were found for another model.
+  /// Replace the methods' values, which were tuned for another model.
   std::optional<double> rate, momentum;
-  bool has_accuracy;  ///< it gives answers that are right or wrong
-  bool is_sparse;     ///< most of its gradients' values are 0, and their parameters are to stay
+  bool has_accuracy;  ///< classifies examples
+  bool is_sparse;     ///< most values of its gradients are 0; their parameters must not move
 };
 
 inline constexpr std::array models{

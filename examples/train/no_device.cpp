@@ -1,5 +1,5 @@
 /// @file
-/// device.hpp where there is no CUDA compiler, or no cuBLAS.
+/// Definitions of device.hpp for builds without CUDA or cuBLAS.
 
 #include <stdexcept>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// A slower network than there is: to see on one machine what compression is for.
+/// Emulates a slower network, to measure compression on one machine.
 
 #include <algorithm>
 #include <chrono>
@@ -14,13 +14,13 @@
 
 namespace train {
 
-/// Any transport, but what this rank sends leaves it at a limited rate: waiting for a send takes
-/// until its bytes, and all those sent before, would have passed such a link. Receives are as fast
-/// as they are; in a collective in which all ranks send alike that makes no difference, since every
-/// receive is somebody's send. Waiting ranks sleep and leave the processor to others.
+/// Transport adapter that limits the rate at which this rank sends. The wait for a send takes until
+/// its bytes and all earlier ones would have passed a link of this rate. Receives are not limited.
+/// In a collective in which all ranks send the same amount, this makes no difference, because every
+/// receive is a send of another rank. Waiting ranks sleep and do not use the CPU.
 class paced_transport {
  public:
-  /// Small enough for an any_transport over this one.
+  /// Small enough for any_transport.
   struct request {
     std::size_t slot = 0;
   };

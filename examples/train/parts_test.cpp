@@ -1,4 +1,4 @@
-/// The parts of train that need no MPI.
+/// Tests of the parts of train without MPI.
 
 #include <doctest/doctest.h>
 
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> first_numbers(std::uint32_t images) {
   return numbers;
 }
 
-/// One of three workers that do a block together.
+/// One of three workers that share a block.
 struct one_of_three {
   static constexpr int workers = 3;
   int number;
@@ -61,7 +61,7 @@ template <class F> struct by_three_lanes {
   }
 };
 
-/// What a GPU is to a model, without one: several workers, and memory that the host cannot touch.
+/// Stands in for a GPU: several workers, and memory that the host must not access.
 class stand_in_device : public hcomp::testing::guarded_executor {
  public:
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
@@ -69,7 +69,7 @@ class stand_in_device : public hcomp::testing::guarded_executor {
   }
 };
 
-/// A small network that classifies small images, in the memory of an executor.
+/// A small network that classifies small images, in an executor's memory.
 template <class E> struct small_network {
   train::dataset const data = train::load_data("synthetic", 1).train;
   train::images_in<E> images{data};
@@ -134,7 +134,7 @@ std::vector<std::string> nothing_thrown(int ranks) {
   return std::vector<std::string>(static_cast<std::size_t>(ranks));
 }
 
-/// What `steps` updates make of zeros, by rank.
+/// Parameters of all ranks after `steps` updates, starting from 0.
 vectors trained(int ranks, std::string const& codec, std::size_t values, std::uint64_t seed,
                 std::uint64_t steps, std::vector<train::losses>* lost = nullptr,
                 bool settles = false) {
@@ -171,7 +171,7 @@ TEST_CASE("mlp: the gradient is what the loss does when a parameter moves") {
     parameter = before - h;
     double const below = network.evaluate(numbers).loss;
     parameter = before;
-    // h^2 of the third derivative, 1e-7 / h of rounding, and kinks of ReLU that lie between
+    // error: h^2 of the third derivative, 1e-7 / h of rounding, and kinks of ReLU in between
     CHECK(std::abs((above - below) / (2.0 * h) / 25 - double(gradient[i])) < 1e-3);
   }
   // every layer has biases
@@ -191,7 +191,7 @@ TEST_CASE("mlp: on a device it learns what it learns on the host") {
         here.data(), reinterpret_cast<std::byte const*>(there.data()), there.size_bytes()));
     return here;
   };
-  // products may be summed in another order, where memory is aligned otherwise
+  // with another alignment of memory, products may add in another order
   auto const compare = [&](std::span<float const> expected, std::span<float const> found) {
     auto const there = on_host(found);
     REQUIRE(expected.size() == there.size());
@@ -201,7 +201,7 @@ TEST_CASE("mlp: on a device it learns what it learns on the host") {
     CHECK(largest < 2e-6f);
   };
   compare(host.net.parameters(), device.net.parameters());
-  for (std::uint32_t const images : {25u, 7u, 40u}) {  // more than there was room for at last
+  for (std::uint32_t const images : {25u, 7u, 40u}) {  // the last number needs larger buffers
     CAPTURE(images);
     auto const numbers = first_numbers(images);
     auto const expected = host.learn(numbers), found = device.learn(numbers);
@@ -216,7 +216,7 @@ TEST_CASE("mlp: on a device it learns what it learns on the host") {
   }
   auto const expected = host.evaluate(first_numbers(100));
   CHECK(device.evaluate(first_numbers(100)).loss == doctest::Approx(expected.loss).epsilon(1e-6));
-  CHECK(expected.correct > 10);  // it is better than a guess
+  CHECK(expected.correct > 10);  // better than guessing
 }
 
 TEST_CASE("text: words are letters in lower case, without notes of dictionaries") {
@@ -255,7 +255,7 @@ TEST_CASE("corpus: the most frequent words, every 25th block of 1000 to test wit
   CHECK(few.words == std::vector<std::string>{"aa", "bb"});
   CHECK(few.train.size() == all.counts[0] + all.counts[1]);
 
-  // of a word with a share of f, sqrt(t / f) + t / f stay: here 0.2 + 0.04 of half of the text
+  // of a word with share f, sqrt(t / f) + t / f stay: here 0.2 + 0.04 of half of the text
   train::corpus const thin(text, {.vocabulary = 10, .min_count = 5, .thin_above = 0.02}, 1);
   CHECK(static_cast<double>(std::ranges::count(thin.train, 0u)) ==
         doctest::Approx(0.24 * 29000).epsilon(4 * std::sqrt(0.76 / 0.24 / 29000)));
@@ -268,7 +268,7 @@ TEST_CASE("text: a file may be compressed; one that is missing is named with the
   auto const file = (std::filesystem::temp_directory_path() / "hcomp_train_text_test").string();
   std::ofstream(file) << "some words";
   CHECK(train::load_text(file, 1) == "some words");
-  // the same by gzip, cut after half of it
+  // the same compressed by gzip, cut in half
   std::array<unsigned char, 15> const cut{0x1f, 0x8b, 8,    0,    0,    0,    0,   0,
                                           0,    3,    0x2b, 0xce, 0xcf, 0x4d, 0x55};
   std::ofstream(file, std::ios::binary)
@@ -285,9 +285,9 @@ TEST_CASE("skip-gram: the gradient is what the loss does when a parameter moves"
   train::skip_gram fresh(text, {.dimension = 6, .drawn = 16}, 3);
   std::vector<std::uint32_t> places(20);
   std::iota(places.begin(), places.end(), 95u);
-  // draws are those of the first lesson: every time of a new copy
+  // copies draw the words of the first lesson
   auto const learn = [&](train::skip_gram one) { return one.learn(places); };
-  auto const unlearnt = learn(fresh);  // a pair and 5 negatives, of which it knows nothing
+  auto const unlearnt = learn(fresh);  // a pair and 5 negatives, untrained
   CHECK(unlearnt.loss / unlearnt.count == doctest::Approx(6 * std::log(2.0)).epsilon(1e-6));
 
   train::generator random(4);
@@ -300,7 +300,7 @@ TEST_CASE("skip-gram: the gradient is what the loss does when a parameter moves"
   std::size_t moved = 0;
   float const h = 1e-2f;
   for (std::size_t i = 0; i < gradient.size(); ++i) {
-    if (gradient[i] == 0 && i % 11 != 0) continue;  // some of the many that nothing depends on
+    if (gradient[i] == 0 && i % 11 != 0) continue;  // a sample of the parameters without gradient
     CAPTURE(i);
     auto up = fresh, down = fresh;
     up.parameters()[i] += h;
@@ -312,11 +312,11 @@ TEST_CASE("skip-gram: the gradient is what the loss does when a parameter moves"
   }
   CHECK(moved > 6 * 20);
 
-  // and where no word of the next lesson is, it is 0 again
+  // the next lesson resets gradients of words that it does not use
   std::vector<std::uint32_t> const other{20000};
   taught.learn(other);
   auto alone = fresh;
-  alone.learn(places);  // as many lessons
+  alone.learn(places);  // the same number of lessons
   std::ranges::copy(fresh.parameters(), alone.parameters().begin());
   alone.learn(other);
   CHECK(std::ranges::equal(taught.gradient(), alone.gradient()));
@@ -498,7 +498,7 @@ TEST_CASE("report: twins are compared at every observation") {
   add("sparse_fixed", std::nextafter(2.0, 3.0));
   CHECK(train::complaints(all) ==
         "check: losses of sparse_fixed and fixed differ by 2.22e-16 of their size, 0 is allowed\n");
-  // as vectors of words, floats may be rounded differently, but not more
+  // for word vectors, float rounding may cause a small difference
   all.rows.clear();
   add("fp32", 2);
   add("sparse", 2 + 4e-5);
@@ -521,8 +521,8 @@ TEST_CASE("top_k: sends the largest means, sums of a step miss what a residual h
       static_cast<double>(values) - static_cast<double>(std::ranges::count(one_step[0], 0.0f));
   CHECK(moved >= 100);
   CHECK(moved <= 300);
-  // What is sent has added up to 5: a tenth of the values carries all of them, 0.5 on the mean. So
-  // has what is missing after many steps, at most.
+  // A step adds 0.5 to the mean magnitude and sends a tenth of the values, so a sent value has
+  // accumulated about 5. The residual after many steps is at most of this size.
   constexpr int steps = 200;
   auto const many = trained(ranks, "top_k:share=0.1", values, 7, steps);
   for (std::size_t i = 0; i < values; ++i) {
@@ -591,7 +591,7 @@ TEST_CASE(
       largest = std::max(largest, std::abs(static_cast<double>(updates[0][i]) - sum / ranks));
     }
     CHECK(largest <= 0.001 + 0x1p-23);  // dividing by 3 rounds as well
-    CHECK(largest > 0.0003);            // it is the bound that was asked for, not a smaller one
+    CHECK(largest > 0.0003);            // the codec uses the requested bound, not a smaller one
     for (auto const& update : updates) CHECK(update == updates[0]);
   }
 }
@@ -629,8 +629,8 @@ TEST_CASE("majority_vote: a step in the direction of most ranks, of one where th
 }
 
 TEST_CASE("dist_ef_sign: what is left out is sent later, by ranks and by owners") {
-  // Steps with the same gradients: parameters are off by residuals, which hardly grow. What is lost
-  // for good, in every step, would make an error that stays.
+  // With equal gradients in all steps, the error of the parameters is the residual, which hardly
+  // grows. Values lost in every step would keep the relative error constant.
   constexpr std::size_t values = 20000;
   for (int const ranks : {1, 3, 4}) {
     CAPTURE(ranks);
@@ -650,12 +650,12 @@ TEST_CASE("dist_ef_sign: what is left out is sent later, by ranks and by owners"
     };
     double const soon = error_after(64), late = error_after(1024);
     CAPTURE(soon);
-    CHECK(late < soon / 4);  // residuals that do not grow at all would make it 16
+    CHECK(late < soon / 4);  // 16 if residuals did not grow at all
   }
 }
 
 TEST_CASE("dist_ef_sign: sends two bits per value and (P - 1) / P, and NaN ends all ranks") {
-  constexpr std::size_t values = 3 << 16;  // a share is no whole number of blocks
+  constexpr std::size_t values = 3 << 16;  // a share is not a multiple of a block
   constexpr int ranks = 4;
   auto updates = random_vectors(ranks, values, 3);
   std::vector<std::uint64_t> sent(ranks);
@@ -678,7 +678,7 @@ TEST_CASE("aggregators: when nothing goes wrong, updates are those of the ring, 
     for (int const ranks : {1, 2, 4}) {
       CAPTURE(codec);
       CAPTURE(ranks);
-      // of as many whole blocks for every rank: the ring cuts others into smaller ones
+      // equal numbers of full blocks per rank, because the ring splits other sizes
       std::size_t const values = 4 * hcomp::thc<float>::block_values;
       CHECK(trained(ranks, codec + ":late=0", values, 7, 4) == trained(ranks, codec, values, 7, 4));
     }
@@ -725,7 +725,7 @@ TEST_CASE(
   std::vector<train::losses> lost(ranks);
   auto const drifted = trained(ranks, "thc:lost=0.1", values, 5, 5, &lost);
   for (auto const& one : lost) {
-    // 490 sums: three standard deviations of 0.0136
+    // 490 results: three standard deviations of 0.0136
     CHECK(one.missed == doctest::Approx(0.1).epsilon(0.4));
     CHECK(one.left_out == doctest::Approx(0.1 * 0.9).epsilon(0.4));
   }

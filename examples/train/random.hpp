@@ -11,7 +11,7 @@ namespace train {
 
 using generator = std::mt19937_64;
 
-/// Quick to set up: for the draws of one example.
+/// Cheap to construct: for the draws of one example.
 /// Source: Steele, Lea and Flood, SplitMix, OOPSLA 2014.
 class quick_generator {
  public:

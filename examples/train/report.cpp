@@ -11,14 +11,14 @@
 namespace train {
 namespace {
 
-/// Codecs that send the same sums in different ways.
+/// Two codecs that compute the same sums with different encodings.
 struct twins {
   std::string_view one, other;
-  double tolerance;  ///< of losses: rounding of sums in another order
+  double tolerance;  ///< largest relative difference of losses, from another order of additions
 };
 constexpr std::array all_twins{twins{"sparse", "fp32", 1e-5}, twins{"sparse_fixed", "fixed", 0}};
 
-/// Calls f(twins, their largest difference) for those that were trained.
+/// Calls f(twins, largest difference) for all twins that were trained.
 template <class F> void for_each_twins(comparison const& all, F const& f) {
   for (auto const& pair : all_twins) {
     auto const *one = all.find(pair.one), *other = all.find(pair.other);
@@ -33,7 +33,7 @@ std::string bytes_text(double bytes) {
   return fmt::format("{:.2f} GB", bytes / 1e9);
 }
 
-/// A rank alone sends nothing, which has no ratio.
+/// A single rank sends nothing and has no ratio.
 std::string ratio_text(double ratio) {
   return std::isfinite(ratio) ? fmt::format("{:.1f}", ratio) : "-";
 }
@@ -51,21 +51,21 @@ nlohmann::ordered_json to_json(observation const& o, model_kind const& model) {
   return json;
 }
 
-/// Percentage points above fp32, where that was trained, too.
+/// Percentage points above fp32, if fp32 was trained.
 std::string gain_text(comparison const& all, comparison_row const& row) {
   auto const* const exact = all.find("fp32");
   if (!exact || exact == &row) return "-";
   return fmt::format("{:+.2f}", row.accuracy().mean - exact->accuracy().mean);
 }
 
-/// The data set for people; its files may lie elsewhere than by default.
+/// Name of the data set, also for files in another folder than the default.
 std::string data_name(options const& o) {
   auto const file = [](std::string_view path) { return std::filesystem::path(path).filename(); };
   if (o.data == "synthetic") return fmt::format("synthetic {}", o.model->examples);
   return file(o.data) == file(o.model->data) ? std::string(o.model->data_name) : "other data";
 }
 
-/// What the figures of methods that have settings of their own depend on.
+/// Settings of methods that have options of their own.
 std::string settings_text(comparison const& all) {
   auto const& o = all.settings;
   std::string text;
@@ -147,7 +147,7 @@ std::string table(comparison const& all) {
   std::size_t width = 14;
   for (auto const& row : all.rows) width = std::max(width, row.codec.size());
   bool const has_accuracy = all.settings.model->has_accuracy;
-  int const digits = has_accuracy ? 4 : 6;  // where nothing else is to be seen
+  int const digits = has_accuracy ? 4 : 6;  // more digits if the table has no accuracy
   auto const accuracy_columns = [&](std::string const& cell, std::string const& gain) {
     return has_accuracy ? fmt::format(" {:>13} {:>7}", cell, gain) : std::string();
   };
@@ -222,7 +222,7 @@ std::string complaints(comparison const& all) {
               "test loss {:.4f}\n",
               run.codec, run.seed, before, after, run.end().test_loss);
       }
-  // In the long run rounding decides where a network with kinks gets; not so with word vectors.
+  // With ReLU, rounding differences grow over many steps; with word vectors they stay small.
   if (all.settings.check)
     for_each_twins(all, [&](twins const& pair, double difference) {
       if (!(difference <= pair.tolerance) && (pair.tolerance == 0 || all.settings.model->is_sparse))

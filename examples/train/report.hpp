@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// All runs of a program put side by side: a table for people, JSON for programs.
+/// Comparison of all runs: as a table and as JSON.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace train {
 
-/// Mean and sample standard deviation of a figure over the seeds.
+/// Mean and sample standard deviation of a value over the seeds.
 struct spread {
   double mean = 0, deviation = 0;
 };
@@ -22,7 +22,7 @@ struct comparison_row {
   std::string codec;
   std::vector<history> runs;
 
-  /// @param figure  of one history
+  /// @param figure  function that returns the value of one history
   template <class Figure> spread over_seeds(Figure const& figure) const {
     std::vector<double> values;
     for (auto const& run : runs) values.push_back(figure(run));
@@ -34,26 +34,26 @@ struct comparison_row {
   }
 };
 
-/// Everything a program has to report.
+/// Results of a program.
 struct comparison {
   options settings;
   int ranks = 1;
-  std::string device = "host";       ///< or what rank 0 trained on, such as "NVIDIA H200"
-  std::vector<comparison_row> rows;  ///< in the order in which the codecs were asked for
-  bool is_complete = true;           ///< false: it was interrupted, or goes on
+  std::string device = "host";       ///< or the device of rank 0, e.g. "NVIDIA H200"
+  std::vector<comparison_row> rows;  ///< in the order of --codec
+  bool is_complete = true;           ///< false: it was interrupted or still runs
 
   void add(history run);
   comparison_row const* find(std::string_view codec) const;
 };
 
-/// Figures by codec, and how far those that ought to give the same losses do.
+/// Table of results by codec, and the differences of codecs that should give the same losses.
 std::string table(comparison const& all);
 nlohmann::ordered_json to_json(comparison const& all);
 
-/// Largest difference of any loss of two codecs at any time, as a share of it.
+/// Largest relative difference of the losses of two codecs, over all observations.
 double largest_difference(comparison_row const& a, comparison_row const& b);
 
-/// What --check and --within find wrong, one line each; empty if nothing.
+/// One line per failed check of --check and --within; empty if all passed.
 std::string complaints(comparison const& all);
 
 }  // namespace train

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The optimiser each rank runs on its own gradient, before anything is sent.
+/// The optimiser that each rank applies to its gradient before communication.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace train {
 
-/// How the step size goes down: from 1 at the first step linearly to 0 after the last.
+/// Factor of the step size: decreases linearly from 1 at the first step to 0 after the last one.
 inline float schedule(std::uint64_t step, std::uint64_t steps) {
   return 1.0f - static_cast<float>(step) / static_cast<float>(steps);
 }
@@ -44,7 +44,7 @@ template <hcomp::Executor E> class sgd : public optimiser {
   sgd(std::size_t parameters, float momentum, E& executor)
       : executor_(&executor), momentum_(momentum), velocity_(parameters), update_(parameters) {}
 
-  /// rate * velocity, where velocity = momentum * velocity + gradient.
+  /// Returns rate * velocity, with velocity = momentum * velocity + gradient.
   std::span<float> operator()(std::span<float const> gradient, float rate) override {
     for_each_value(
         *executor_, update_.size(),

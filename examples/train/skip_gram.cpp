@@ -11,7 +11,7 @@
 namespace train {
 namespace {
 
-/// -log s(z), without overflow.
+/// -log s(z) without overflow, with the logistic function s.
 float loss_of(float z) { return std::max(-z, 0.0f) + std::log1p(std::exp(-std::abs(z))); }
 float logistic(float z) { return 1 / (1 + std::exp(-z)); }
 
@@ -74,7 +74,7 @@ skip_gram::lesson const& skip_gram::draw(std::span<std::uint32_t const> text,
   return lesson_;
 }
 
-/// Calls learn(center, neighbour, d loss / d product) for what has a gradient.
+/// Calls learn(center, neighbour, d loss / d product) for all pairs of a lesson.
 template <class Learner> score skip_gram::go_through(lesson const& what, Learner const& learn) {
   score total;
   std::size_t first = 0;

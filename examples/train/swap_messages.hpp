@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Every rank sends a message to every other rank: what both kinds of EF-signSGD are made of.
+/// All-to-all exchange of messages, for both variants of EF-signSGD.
 
 #include <cstddef>
 #include <hcomp/collective/agreement/report.hpp>
@@ -11,9 +11,9 @@
 
 namespace train {
 
-/// Collective. Messages have to be as long as who receives them expects.
-/// @param to    (rank) -> the bytes for that rank
-/// @param from  (rank) -> where the bytes of that rank go
+/// Collective. A message must have the length that its receiver expects.
+/// @param to    to(rank) returns the bytes for that rank
+/// @param from  from(rank) returns the buffer for the bytes of that rank
 template <class To, class From>
 void swap_messages(paced_transport& transport, To const& to, From const& from,
                    hcomp::report& stats) {

@@ -17,8 +17,8 @@
 namespace train {
 namespace {
 
-/// The mean over the ranks by a codec that is chosen by name; if so much is lost by sending that it
-/// has to be, that is sent later.
+/// The mean over the ranks with a codec that is selected by name. Uses error feedback if the codec
+/// wants it.
 class mean_by_name : public synchronizer {
  public:
   mean_by_name(trial const& what, std::size_t values, std::uint64_t seed,
@@ -39,7 +39,7 @@ class mean_by_name : public synchronizer {
         plan_(hcomp::make_plan<float>(codec.text(), values, transport, executor, how)) {
     if (codec.row->wants_feedback) feedback_.emplace(values);
   }
-  /// A bound is one of the mean here, and codecs have bounds of the sum.
+  /// Converts a bound: that of a trial is for the mean, that of a codec for the sum.
   static hcomp::named_codec<float> codec_of(trial const& what, int ranks) {
     auto codec = hcomp::codec_from(hcomp::registered_codecs<float>(), what.how->codec);
     codec.settings = *what.settings;

@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Between a rank's own update and the one that all ranks make: what is compared here.
+/// Combines the updates of all ranks. `train` compares synchronizers.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,30 +17,31 @@
 
 namespace train {
 
-/// Turns each rank's update into one that is the same on all ranks; where sums get lost, nearly.
+/// Turns the updates of all ranks into one common update. If packets get lost, updates of ranks
+/// differ.
 class synchronizer {
  public:
   virtual ~synchronizer() = default;
 
-  /// Collective. On return `update` holds what every rank subtracts from its parameters.
-  /// @param update    learning rate * direction of this rank; like parameters in the memory that
-  ///                  the synchronizer was made for
+  /// Collective. On return, `update` is the common update, which ranks subtract from their
+  /// parameters.
+  /// @param update    learning rate * direction of this rank, in the memory of the synchronizer
   /// @param step      counted from 0
-  /// @param schedule  learning rate now, over that at the start; sign steps follow it
+  /// @param schedule  current learning rate / initial learning rate; scales the sign step, too
   virtual hcomp::report operator()(std::span<float> update, std::uint64_t step, float schedule) = 0;
 
-  /// Collective. Makes the parameters the same on all ranks, if updates were not.
+  /// Collective. Averages the parameters over the ranks if updates of ranks may differ.
   virtual hcomp::report settle(std::span<float>) { return {}; }
 
   virtual losses lost() const { return {}; }
 };
 
-/// Which way the sums of a trial go: --algorithm, except where a method knows only one.
+/// Algorithm of a trial: --algorithm, or the only algorithm that the method supports.
 std::string algorithm_of(trial const& what, options const& o);
 
-/// What `what` says, for vectors of `values` values in host memory.
-/// @param sign_step  that of the method, or of the command line
-/// @throws std::invalid_argument  the algorithm does not go with the method or the ranks
+/// Makes the synchronizer of a trial, for vectors of `values` values in host memory.
+/// @param sign_step  that of the method or of the command line
+/// @throws std::invalid_argument  the method or the number of ranks does not support the algorithm
 std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                 std::size_t values, options const& o,
                                                 std::uint64_t seed, paced_transport& transport,

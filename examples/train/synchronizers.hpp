@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Synchronizers for vectors in any memory.
+/// Synchronizers for vectors in host or device memory.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,7 +30,7 @@
 
 namespace train {
 
-/// The mean over the ranks, by a codec whose sums are good enough as they are.
+/// The mean over the ranks, with a codec that needs no error feedback.
 template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : public synchronizer {
  public:
   mean(std::size_t values, Codec const& codec, std::uint64_t seed, hcomp::plan_options const& how,
@@ -46,7 +46,7 @@ template <class Codec, hcomp::Transport T, hcomp::Executor E> class mean : publi
   hcomp::plan<Codec, T, E> plan_;
 };
 
-/// The mean over the ranks of what is sent, and what is lost by sending is sent later.
+/// The mean over the ranks, with error feedback.
 template <class Codec, hcomp::Transport T, hcomp::Executor E>
 class mean_with_feedback : public synchronizer {
  public:
@@ -76,9 +76,9 @@ struct copy_value {
   HCOMP_HD void operator()(std::size_t i) const { to[i] = from[i]; }
 };
 
-/// What most ranks want; where they are divided, what the owner wants.
+/// The sign of the majority; on a tie, that of the owner.
 struct decide {
-  float* votes;  ///< sums of signs
+  float* votes;  ///< sum of the ranks' signs
   float const* own;
 
   HCOMP_HD void operator()(std::size_t i) const {
@@ -86,10 +86,10 @@ struct decide {
   }
 };
 
-/// A fixed step in the direction that most ranks want.
+/// A fixed step in the direction of the majority of signs.
 ///
-/// Every rank counts the votes on its share of the values, and tells the others the verdict: one bit
-/// per value. Where votes are divided its own one decides, so verdicts lean to neither sign.
+/// Every rank counts the votes for its share of the values and sends the result to all ranks, as
+/// one bit per value. On a tie its own vote decides, so results are not biased to one sign.
 /// Source: Bernstein et al., signSGD with majority vote, ICLR 2019.
 template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public synchronizer {
  public:
@@ -121,7 +121,7 @@ template <hcomp::Transport T, hcomp::Executor E> class majority_vote : public sy
   float sign_step_;
   std::uint64_t seed_;
   hcomp::plan<hcomp::sign_count<float>, T, E> votes_;
-  array_in<E, float> own_;  ///< of this rank's share
+  array_in<E, float> own_;  ///< votes of this rank for its share
 };
 
 template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchronizer {
@@ -139,9 +139,8 @@ template <hcomp::Transport T, hcomp::Executor E> class marsit : public synchroni
   hcomp::marsit<float, T, E> synchronize_;
 };
 
-/// What `what` says if it is a method of signs that are no codec alone; otherwise nothing. As
-/// make_synchronizer.
-/// @param executor  of the memory in which vectors are
+/// As make_synchronizer, for methods of signs that are more than a codec. Null for other methods.
+/// @param executor  of the vectors' memory
 template <hcomp::Transport T, hcomp::Executor E>
 std::unique_ptr<synchronizer> make_by_signs(trial const& what, double sign_step, std::size_t values,
                                             options const& o, std::uint64_t seed, T& transport,
@@ -163,7 +162,7 @@ std::unique_ptr<synchronizer> make_by_signs(trial const& what, double sign_step,
   return nullptr;
 }
 
-/// What `what` says if that is one of methods_on_device; otherwise nothing. As make_synchronizer.
+/// As make_synchronizer, for methods_on_device. Null for other methods.
 /// @param executor  of the device
 template <hcomp::Transport T, hcomp::Executor E>
 std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step,
@@ -178,7 +177,7 @@ std::unique_ptr<synchronizer> make_on_device(trial const& what, double sign_step
   if (name == "fp32") return mean_by(hcomp::identity<float>{});
   if (name == "fp16") return mean_by(hcomp::float_cast<hcomp::float16, float>{});
   if (name == "inceptionn") return mean_by(hcomp::detail::inceptionn_of(*what.settings));
-  if (name == "error_bounded") {  // of the mean
+  if (name == "error_bounded") {  // the setting is a bound of the mean
     auto of_sum = hcomp::detail::error_bounded_of<float>(*what.settings).options();
     of_sum.bound *= transport.size();
     return mean_by(hcomp::error_bounded(of_sum));

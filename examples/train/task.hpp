@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// What is trained: a model, and the examples it learns from.
+/// Interfaces of models and of their training examples.
 
 #include <cstdint>
 #include <memory>
@@ -9,11 +9,11 @@
 
 namespace train {
 
-/// What a model makes of some examples.
+/// Result of a model for some examples.
 struct score {
-  double loss = 0;   ///< cross entropy in nats, summed over
-  double count = 0;  ///< so many images, or pairs of words
-  int correct = 0;   ///< images whose class got the largest output; of pairs none
+  double loss = 0;   ///< sum of the cross entropies, in nats
+  double count = 0;  ///< number of images or pairs of words
+  int correct = 0;   ///< images whose class has the largest output; 0 for pairs of words
 
   score& operator+=(score const& other) {
     loss += other.loss;
@@ -23,7 +23,7 @@ struct score {
   }
 };
 
-/// Parameters in one vector, as a collective likes them.
+/// A model with its parameters in one vector, ready for an all-reduce.
 class model {
  public:
   virtual ~model() = default;
@@ -31,21 +31,21 @@ class model {
   virtual std::span<float> parameters() = 0;
   virtual std::span<float const> gradient() const = 0;  ///< in the order of the parameters
 
-  /// Sets the gradient to that of the mean loss over these examples of the training set.
+  /// Sets the gradient to that of the mean loss over examples of the training set.
   virtual score learn(std::span<std::uint32_t const> examples) = 0;
-  /// Of examples of the test set.
+  /// The score for examples of the test set.
   virtual score evaluate(std::span<std::uint32_t const> examples) = 0;
 };
 
-/// A training and a test set, and models that know nothing of them yet.
+/// A training set, a test set, and a factory of untrained models.
 class task {
  public:
   virtual ~task() = default;
 
-  virtual std::string text() const = 0;  ///< for people, such as "60000 images of ..."
+  virtual std::string text() const = 0;  ///< description, e.g. "60000 images of ..."
   virtual int train_size() const = 0;
   virtual int test_size() const = 0;
-  /// @param seed  of the parameters and of all that is drawn later
+  /// @param seed  of the initial parameters and of all later draws
   virtual std::unique_ptr<model> make_model(std::uint64_t seed) const = 0;
 };
 

@@ -38,7 +38,7 @@ std::string read_file(std::string const& file) {
   return text;
 }
 
-/// Sentences about one of ten subjects, each with words of its own and some that all share.
+/// Sentences about one of ten subjects. Each subject has its own words and some shared words.
 std::string make_synthetic(std::uint64_t seed) {
   constexpr std::uint32_t subjects = 10, own_words = 20, shared_words = 10, sentences = 4000;
   generator random(seed);
@@ -58,7 +58,7 @@ std::string make_synthetic(std::uint64_t seed) {
 
 constexpr bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// Length of a note that begins `text`; 0 if none does.
+/// Length of the note at the start of `text`; 0 if it starts with none.
 std::size_t note_length(std::string_view text) {
   constexpr std::size_t longest = 300;
   char const end = text[0] == '[' ? ']' : text[0] == '\\' ? '\\' : '\0';
@@ -67,7 +67,7 @@ std::size_t note_length(std::string_view text) {
   return at == std::string_view::npos ? 0 : at + 1;
 }
 
-/// So many words are in one part before some may go to another.
+/// Words per block; every 25th block belongs to the test set.
 constexpr std::size_t block = 1000, blocks_per_test = 25;
 bool is_test(std::size_t word) { return word / block % blocks_per_test == blocks_per_test / 2; }
 

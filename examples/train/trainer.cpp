@@ -20,7 +20,7 @@
 namespace train {
 namespace {
 
-/// In the order of the ranks, so that all get the same bits.
+/// Adds in the order of the ranks, so that all ranks get the same bits.
 template <std::size_t N>
 std::array<double, N> sum_over_ranks(std::array<double, N> const& values,
                                      paced_transport& transport) {
@@ -32,7 +32,7 @@ std::array<double, N> sum_over_ranks(std::array<double, N> const& values,
   return sums;
 }
 
-/// Every rank looks at its part of the test set.
+/// Evaluates this rank's part of the test set.
 score evaluate(model& trained, int test_size, int rank, int ranks) {
   constexpr int most_examples = 250;
   auto const at = [&](int r) { return static_cast<int>(std::int64_t{test_size} * r / ranks); };
@@ -46,7 +46,7 @@ score evaluate(model& trained, int test_size, int rank, int ranks) {
   return total;
 }
 
-/// Densely at first, where the curves are steep, then four times per epoch; 20 times in short runs.
+/// Often at first, while curves are steep, then four times per epoch; 20 times in short runs.
 bool is_observed(std::uint64_t step, std::uint64_t steps, std::uint64_t steps_per_epoch) {
   constexpr std::array first{10, 20, 40, 80};
   auto const every = std::max<std::uint64_t>(1, std::min(steps_per_epoch / 4, steps / 20));
@@ -54,7 +54,7 @@ bool is_observed(std::uint64_t step, std::uint64_t steps, std::uint64_t steps_pe
          std::ranges::find(first, static_cast<int>(step)) != first.end();
 }
 
-/// @throws std::runtime_error  on all ranks alike
+/// @throws std::runtime_error  parameters differ; on all ranks
 void require_same_parameters(std::span<float const> parameters, std::string_view codec,
                              paced_transport& transport) {
   auto const found = hcomp::digest(parameters, transport);
@@ -131,7 +131,7 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
   observe_now(0);
   stopwatch watch;
   auto const seconds_of_work = [&] {
-    place.finish();  // what goes on counts for who gave it
+    place.finish();  // asynchronous work belongs to its caller's time
     return watch();
   };
   for (std::uint64_t step = 0; step < steps; ++step) {
@@ -151,7 +151,7 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
       try {
         auto const stats = call();
         sent += stats;
-        // what a synchronizer does beside its collective counts as encoding
+        // all work of a synchronizer except communication counts as encoding
         run.seconds_encode += seconds_of_work() - stats.seconds_communicate;
       } catch (hcomp::nonfinite_error const& e) {
         throw std::runtime_error(
@@ -171,7 +171,7 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
       watch();
     }
   }
-  if (run.is_complete())  // others may have drifted apart
+  if (run.is_complete())  // replicas of interrupted runs may have drifted apart
     require_same_parameters(place.on_host(parameters), name, transport);
 
   auto const lost = synchronize->lost();

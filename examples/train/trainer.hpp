@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// One training run: the loop that all methods share.
+/// The training loop, shared by all methods.
 
 #include <cstdint>
 #include <functional>
@@ -19,17 +19,17 @@ using observer = std::function<void(history const&, observation const&)>;
 using gradient_observer =
     std::function<void(history const&, std::span<float const> gradient, std::uint64_t step)>;
 
-/// What every run of a program has in common.
+/// Settings and functions shared by all runs of a program.
 struct trainer {
   options const& settings;
   workplace& place;
-  task const& learnt;          ///< of that place
-  paced_transport& transport;  ///< of that place
+  task const& learnt;          ///< made by `place`
+  paced_transport& transport;  ///< used by `place`
   observer observe;            ///< called on every rank at every observation
   gradient_observer gradient;  ///< called on every rank at every step, counted from 1; may be empty
 
-  /// Called on every rank before every step, with the same answer on all: whether to end here. May be
-  /// empty.
+  /// Whether to end the run. Called on every rank before every step; returns the same on all ranks.
+  /// May be empty.
   std::function<bool()> stops;
 
   /// Collective. Trains a new model with `seed`.

@@ -20,15 +20,15 @@ std::string names_in(auto const& list) {
   for (auto const& m : list) names.push_back(m.name);
   return fmt::format("{}", fmt::join(names, ", "));
 }
-/// The names of the methods that `wanted` is true for.
+/// Names of the methods for which `wanted` is true.
 template <class Wanted> std::string names_of(Wanted const& wanted) {
   std::vector<method> some;
   std::ranges::copy_if(methods, std::back_inserter(some), wanted);
   return names_in(some);
 }
 
-/// Means by codecs that are no methods themselves; not by those of signs, where a method has to say
-/// what a sign is worth.
+/// Means with codecs of hcomp that are no methods. Sign codecs are excluded: a method must choose
+/// their magnitude.
 std::vector<method> const& means_by_codecs() {
   static auto const all = [] {
     std::vector<method> means;
@@ -42,12 +42,12 @@ std::vector<method> const& means_by_codecs() {
   return all;
 }
 
-/// Settings of a method's codec that nobody said anything about.
+/// A method's codec with its default settings.
 hcomp::named_codec<float> usual_codec(method const& how) {
   return hcomp::codec_from(hcomp::registered_codecs<float>(), how.codec);
 }
 
-/// "thc:bits=2": the method itself, but for what is said.
+/// Replaces the settings that `words` names, e.g. "bits=2".
 void set(hcomp::codec_entry<float> const& row, hcomp::codec_settings& settings,
          std::string_view words) {
   for (std::size_t end; !words.empty(); words.remove_prefix(end)) {
@@ -67,7 +67,7 @@ void set(hcomp::codec_entry<float> const& row, hcomp::codec_settings& settings,
 }  // namespace
 
 bool is_late(mishaps const& shares, std::uint64_t step, int rank, std::uint64_t seed) {
-  // lossy_packets draws with 0 in the place of 1
+  // the last counter word is 1, because lossy_packets draws with 0
   auto const draw =
       hcomp::philox4x32({static_cast<std::uint32_t>(step), static_cast<std::uint32_t>(step >> 32),
                          static_cast<std::uint32_t>(rank), 1},

@@ -34,8 +34,8 @@ class host_workplace : public workplace {
 
   options const* settings_;
   paced_transport* transport_;
-  hcomp::host_executor alone_;  ///< computes
-  hcomp::host_executor crew_;   ///< encodes and decodes
+  hcomp::host_executor alone_;  ///< for the model
+  hcomp::host_executor crew_;   ///< for encoding and decoding
   products multiply_{alone_};
 };
 

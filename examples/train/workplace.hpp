@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// Where a rank trains: whose memory the models, gradients, updates and sums are in.
+/// Memory and executor of a rank's training: models, gradients, updates and all-reduces.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,19 +18,20 @@
 
 namespace train {
 
-/// Makes updates of gradients.
+/// Turns gradients into updates.
 class optimiser {
  public:
   virtual ~optimiser() = default;
 
-  /// What this rank would subtract from its parameters; may be changed, until the next call.
+  /// The update of this rank; valid until the next call. Callers may change it.
   virtual std::span<float> operator()(std::span<float const> gradient, float rate) = 0;
-  /// Subtracts what the last update has become.
+  /// Subtracts the last update, as callers have changed it.
   virtual void apply(std::span<float> parameters) = 0;
 };
 
-/// Makes what a rank trains with. All vectors are in its memory, which only those that were made
-/// here, and `on_host`, look into; their work may go on after they have returned.
+/// Makes the objects of a rank's training. All vectors are in the memory of the workplace. Only its
+/// objects and `on_host` access this memory. Work of its objects may continue after their calls
+/// return.
 class workplace {
  public:
   virtual ~workplace() = default;
@@ -41,14 +42,14 @@ class workplace {
   virtual std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                           std::size_t values,
                                                           std::uint64_t seed) = 0;
-  /// Returns when all work is done.
+  /// Waits for all work.
   virtual void finish() = 0;
-  /// The values, or a copy that is valid until the next call. Waits for all work.
+  /// The values in host memory, or a copy that is valid until the next call. Waits for all work.
   virtual std::span<float const> on_host(std::span<float const> values) = 0;
 };
 
-/// The processor.
-/// @param o, transport  are kept by reference
+/// A workplace on the CPU.
+/// @param o, transport  kept by reference
 std::unique_ptr<workplace> make_host_workplace(options const& o, paced_transport& transport);
 
 }  // namespace train
