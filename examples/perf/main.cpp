@@ -122,7 +122,7 @@ template <class F> void with_type(std::string const& name, F const& f) {
 void advise(options const& o) {
   if (example::ranks() == 1 && !(o.rate && o.latency && o.ranks))
     throw std::runtime_error(
-        "--advise on one rank cannot measure a network: say its --rate, --latency and --ranks, or "
+        "--advise on one rank cannot measure a network: give --rate, --latency and --ranks, or "
         "start more ranks");
   transports by(o);
   with_type(o.type, [&]<class T>() {
@@ -137,8 +137,8 @@ void advise(options const& o) {
 
 void write(result const& all, options const& o) {
   save(all, o);
-  if (!all.is_complete) example::say("# interrupted: these are the figures so far\n");
-  if (!o.json.empty()) example::say("figures in {}\n", o.json);
+  if (!all.is_complete) example::say("# interrupted: these are the results so far\n");
+  if (!o.json.empty()) example::say("results in {}\n", o.json);
   if (!o.csv.empty()) example::say("table in {}\n", o.csv);
 }
 

@@ -6,8 +6,8 @@
 //   mpirun -n 5 ./aggregator
 //
 // Prints, with numbers that depend on the load of the machine, e.g.:
-// 4 workers, 34.1 % of the sums lost, error of the mean: 0.3646 of its square
-// aggregator: 18.6 % of all contributions late, 59.0 % of all sums partial
+// 4 workers, 34.1 % of the results lost, error of the mean: 0.3646 of its square
+// aggregator: 18.6 % of all contributions late, 59.0 % of all results partial
 #include <mpi.h>
 
 #include <chrono>
@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
       wanted.word_deadline = std::chrono::milliseconds(600);
       auto const stats = hcomp::serve_aggregation(link, layout.aggregator(wanted), 5s);
       std::printf(
-          "aggregator: %.1f %% of all contributions late, %.1f %% of all sums partial\n",
+          "aggregator: %.1f %% of all contributions late, %.1f %% of all results partial\n",
           100. * static_cast<double>(stats.late) / static_cast<double>(stats.late + stats.added),
           100. * static_cast<double>(stats.partial) /
               static_cast<double>(stats.partial + stats.whole));
@@ -67,8 +67,9 @@ int main(int argc, char** argv) {
       }
       mean.leave();
       if (link.rank() == 0)
-        std::printf("%d workers, %.1f %% of the sums lost, error of the mean: %.4f of its square\n",
-                    workers, lost / rounds, error / square);
+        std::printf(
+            "%d workers, %.1f %% of the results lost, error of the mean: %.4f of its square\n",
+            workers, lost / rounds, error / square);
     }
   }
   MPI_Finalize();

@@ -4,7 +4,7 @@
 //   mpicxx -std=c++20 -O2 -Iinclude -Iplugins examples/small/overlap.cpp -o overlap
 //   mpirun -n 4 ./overlap
 //
-// Prints: 8 sums, 6.0 MB sent, the last layer has 2.65
+// Prints: 8 all-reduces, 6.0 MB sent, the last layer has 2.65
 
 #include <mpi.h>
 
@@ -32,20 +32,21 @@ int main(int argc, char** argv) {
     for (std::size_t layer = 0; layer < layers; ++layer)
       plans.push_back(hcomp::make_plan<float>("fp16", values, over, executor));
 
-    std::vector<hcomp::request<hcomp::report>> sums;
+    std::vector<hcomp::request<hcomp::report>> requests;
     for (std::size_t layer = layers; layer-- > 0;) {
       for (float& one : gradients[layer]) one = std::sqrt(static_cast<float>(layer));  // compute
-      sums.push_back(over.start(
+      requests.push_back(over.start(
           [&, layer] {
             return plans[layer].all_reduce(gradients[layer], {.op = hcomp::reduce_op::mean});
           },
           {.priority = -static_cast<int>(layer)}));  // the first layer is needed first
     }
     double megabytes = 0;
-    for (auto& sum : sums) megabytes += static_cast<double>(sum.wait().bytes_sent) / 1e6;
+    for (auto& request : requests)
+      megabytes += static_cast<double>(request.wait().bytes_sent) / 1e6;
 
     if (transport.rank() == 0)
-      std::printf("%zu sums, %.1f MB sent, the last layer has %.2f\n", layers, megabytes,
+      std::printf("%zu all-reduces, %.1f MB sent, the last layer has %.2f\n", layers, megabytes,
                   static_cast<double>(gradients.back()[0]));
   }
   MPI_Finalize();

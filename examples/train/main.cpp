@@ -97,7 +97,7 @@ void compare(comparison& all, trainer const& train, std::function<void()> const&
       after();
       auto const& lost = all.find(what.name())->runs.back().lost;
       if (what.by_aggregators && train.transport.rank() == 0)
-        say("  of all sums {:.2f} % came without this rank's contribution, {:.2f} % did not come\n",
+        say("  results without this rank's contribution: {:.2f} %, results lost: {:.2f} %\n",
             100 * lost.left_out, 100 * lost.missed);
     }
   all.is_complete = true;
@@ -111,8 +111,8 @@ void report(comparison const& all, int signal) {
     if (rank() != 0) return;
     save(all);  // first, because Open MPI leaves one second for it
     say("\n{}", table(all));
-    if (!all.is_complete) say("# interrupted: these are the figures so far\n");
-    if (!o.json.empty()) say("\nfigures in {}\n", o.json);
+    if (!all.is_complete) say("# interrupted: these are the results so far\n");
+    if (!o.json.empty()) say("\nresults in {}\n", o.json);
   });
   if (!all.is_complete) throw example::interrupted{signal};
   if (auto const text = complaints(all); !text.empty()) throw std::runtime_error(text);

@@ -29,7 +29,7 @@ struct model_kind {
 
 inline constexpr std::array models{
     model_kind{.name = "mlp",
-               .what = "a fully connected network that tells images apart",
+               .what = "a fully connected network that classifies images",
                .codecs = "fp32,signum,ef_sign,thc,thc:late=0.1:lost=0.01,marsit",
                .data = fashion_mnist_folder,
                .data_name = "Fashion-MNIST",
@@ -41,7 +41,7 @@ inline constexpr std::array models{
                .has_accuracy = true,
                .is_sparse = false},
     model_kind{.name = "embedding",
-               .what = "vectors of words, by skip-gram with negative sampling",
+               .what = "word vectors by skip-gram with negative sampling",
                .codecs = "fp32,sparse,fixed,sparse_fixed",
                .data = gcide_file,
                .data_name = "the dictionary GCIDE",

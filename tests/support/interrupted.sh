@@ -43,7 +43,7 @@ wait "$command" || ended=$?
 [[ $ended =~ ^($status)$ ]] || fail "SIG$signal ended it with status $ended, it should be $status"
 [[ $status == 1 ]] || grep -q "interrupted" "$file.output" || fail "it does not say so"
 if [[ $file == *.json ]]; then
-  [[ $status == 1 ]] || grep -q "^# interrupted: these are the figures so far" "$file.output" ||
+  [[ $status == 1 ]] || grep -q "^# interrupted: these are the results so far" "$file.output" ||
     fail "it shows no figures"
   grep -q '"complete": false' "$file" || fail "$file does not say so"
   grep -q '"seconds"' "$file" || fail "$file has no figures"
