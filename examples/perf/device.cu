@@ -29,22 +29,22 @@ namespace {
 /// A contender with a vector in device memory; works on the default stream.
 class device_contender : public contender<float> {
  public:
-  explicit device_contender(std::size_t values) : there_(values * sizeof(float)) {}
+  explicit device_contender(std::size_t values) : on_device_(values * sizeof(float)) {}
 
   void bring(std::span<float const> x) override {
-    executor_.wait(executor_.write(there_.data(), x.data(), there_.size()));
+    executor_.wait(executor_.write(on_device_.data(), x.data(), on_device_.size()));
   }
   void fetch(std::span<float> x) override {
-    executor_.wait(executor_.read(x.data(), there_.data(), there_.size()));
+    executor_.wait(executor_.read(x.data(), on_device_.data(), on_device_.size()));
   }
 
  protected:
   std::span<float> vector() const {
-    return {reinterpret_cast<float*>(there_.data()), there_.size() / sizeof(float)};
+    return {reinterpret_cast<float*>(on_device_.data()), on_device_.size() / sizeof(float)};
   }
 
   stream_executor executor_;
-  hcomp::gpu::device_buffer there_;
+  hcomp::gpu::device_buffer on_device_;
 };
 
 using host_staged = hcomp::host_staged<any_transport, stream_executor>;
@@ -112,7 +112,7 @@ class host_contender final : public device_contender {
                  bool reaches)
       : device_contender(values),
         inner_(std::move(inner)),
-        copy_(reaches ? 0 : there_.size()),
+        copy_(reaches ? 0 : on_device_.size()),
         ranks_(ranks) {
     name = inner_->name;
     accuracy = inner_->accuracy;
@@ -124,10 +124,10 @@ class host_contender final : public device_contender {
     sum.op = hcomp::reduce_op::sum;
     divisor_ = call.op == hcomp::reduce_op::mean ? static_cast<float>(ranks_) : 1.0f;
     if (copy_.size() == 0) return inner_->run(vector(), sum);
-    executor_.wait(executor_.read(copy_.data(), there_.data(), copy_.size()));
+    executor_.wait(executor_.read(copy_.data(), on_device_.data(), copy_.size()));
     auto const stats =
         inner_->run({reinterpret_cast<float*>(copy_.data()), copy_.size() / sizeof(float)}, sum);
-    executor_.wait(executor_.write(there_.data(), copy_.data(), copy_.size()));
+    executor_.wait(executor_.write(on_device_.data(), copy_.data(), copy_.size()));
     return stats;
   }
   void fetch(std::span<float> x) override {

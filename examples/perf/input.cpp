@@ -26,8 +26,8 @@ void generated::read(int rank, std::size_t first, std::span<float> out) const {
     // Box-Muller transform: u is uniform in (0, 1]
     float const u = (static_cast<float>(draw[0] >> 8) + 1) * 0x1p-24f;
     float const angle = static_cast<float>(draw[1] >> 8) * 0x1p-24f * 2 * std::numbers::pi_v<float>;
-    bool const is_there = draw[2] * 0x1p-32 < density_;
-    out[i] = is_there ? std::sqrt(-2 * std::log(u)) * std::cos(angle) : 0;
+    bool const is_nonzero = draw[2] * 0x1p-32 < density_;
+    out[i] = is_nonzero ? std::sqrt(-2 * std::log(u)) * std::cos(angle) : 0;
   }
 }
 

@@ -121,17 +121,17 @@ TEST_CASE("generated input: mean 0, variance 1, and as many values that are not 
   for (double const density : {1.0, 0.25}) {
     CAPTURE(density);
     auto const x = read(perf::generated(3, density), 0, 0, values);
-    double sum = 0, squares = 0, there = 0;
+    double sum = 0, squares = 0, nonzero = 0;
     for (float const v : x) {
       sum += v;
       squares += static_cast<double>(v) * v;
-      there += v != 0;
+      nonzero += v != 0;
     }
     double const n = density * values;
     // five standard errors: of a share, a mean, and a mean of squares (variance 2)
-    CHECK(std::abs(there - n) <= 5 * std::sqrt(n * (1 - density)) + 1);
-    CHECK(std::abs(sum / there) < 5 / std::sqrt(n));
-    CHECK(std::abs(squares / there - 1) < 5 * std::sqrt(2 / n));
+    CHECK(std::abs(nonzero - n) <= 5 * std::sqrt(n * (1 - density)) + 1);
+    CHECK(std::abs(sum / nonzero) < 5 / std::sqrt(n));
+    CHECK(std::abs(squares / nonzero - 1) < 5 * std::sqrt(2 / n));
   }
   auto const none = read(perf::generated(3, 0), 0, 0, 1000);
   CHECK(std::ranges::count(none, 0.0f) == 1000);

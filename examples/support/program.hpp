@@ -49,8 +49,8 @@ inline void print(std::string_view text) {
 /// @throws std::runtime_error  the file cannot be written
 inline void write_file(std::string const& file, std::string const& text) {
   namespace fs = std::filesystem;
-  bool const is_there = fs::exists(file);
-  auto const into = is_there && !fs::is_regular_file(file) ? file : file + ".part";
+  bool const exists_already = fs::exists(file);
+  auto const into = exists_already && !fs::is_regular_file(file) ? file : file + ".part";
   std::ofstream out(into);
   out << text;
   out.close();

@@ -185,19 +185,19 @@ TEST_CASE("mlp: on a device it learns what it learns on the host") {
   auto const values = host.net.parameters().size();
   train::sgd<hcomp::host_executor> host_step(values, 0.9f, host.executor);
   train::sgd<stand_in_device> device_step(values, 0.9f, device.executor);
-  auto const on_host = [&](std::span<float const> there) {
-    std::vector<float> here(there.size());
+  auto const on_host = [&](std::span<float const> on_device) {
+    std::vector<float> here(on_device.size());
     device.executor.wait(device.executor.read(
-        here.data(), reinterpret_cast<std::byte const*>(there.data()), there.size_bytes()));
+        here.data(), reinterpret_cast<std::byte const*>(on_device.data()), on_device.size_bytes()));
     return here;
   };
   // with another alignment of memory, products may add in another order
   auto const compare = [&](std::span<float const> expected, std::span<float const> found) {
-    auto const there = on_host(found);
-    REQUIRE(expected.size() == there.size());
+    auto const on_device = on_host(found);
+    REQUIRE(expected.size() == on_device.size());
     float largest = 0;
-    for (std::size_t i = 0; i < there.size(); ++i)
-      largest = std::max(largest, std::abs(there[i] - expected[i]));
+    for (std::size_t i = 0; i < on_device.size(); ++i)
+      largest = std::max(largest, std::abs(on_device[i] - expected[i]));
     CHECK(largest < 2e-6f);
   };
   compare(host.net.parameters(), device.net.parameters());

@@ -264,20 +264,20 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
         [&]<class V>(sum_of<V>& one) {
           auto* first = static_cast<V*>(x.x);
           std::size_t const bytes = it.values * sizeof(V);
-          bool is_there = false;
+          bool on_device = false;
           try {
             hcomp::drop_in::used_context const callers(context);
-            is_there = note.empty() && hcomp::drop_in::is_in_device(x.x);
-            if (is_there) bring(it, x.x, bytes);
+            on_device = note.empty() && hcomp::drop_in::is_in_device(x.x);
+            if (on_device) bring(it, x.x, bytes);
           } catch (std::runtime_error const& error) {
             note =
                 std::string(" with x in a device's memory, which cannot be read: ") + error.what();
           }
-          if (is_there) first = reinterpret_cast<V*>(it.from_device.data());
+          if (on_device) first = reinterpret_cast<V*>(it.from_device.data());
           // With an invalid x this rank takes part without values, so the other ranks return with
           // an error.
           auto const made = f(one, std::span(first, note.empty() ? it.values : 0), call);
-          if (is_there) {
+          if (on_device) {
             hcomp::drop_in::used_context const callers(context);
             hcomp::drop_in::copy_to_device(x.x, first, bytes);
           }

@@ -120,9 +120,9 @@ int agree(asked const& mine) {
   for (int other = 1; other < ranks; ++other) {
     MPI_Status status;
     if (!wait_until(end, [&] {
-          int there = 0;
-          PMPI_Iprobe(other, start_tag, MPI_COMM_WORLD, &there, &status);
-          return there != 0;
+          int arrived = 0;
+          PMPI_Iprobe(other, start_tag, MPI_COMM_WORLD, &arrived, &status);
+          return arrived != 0;
         }))
       end_job(silent(other));
     int their_level = level;

@@ -120,17 +120,17 @@ std::string addresses_of(xdp_settings const& settings) {
 /// The interface of a link. A link does not name its network namespace, so this compares addresses.
 std::string interface_of(std::uint32_t number, xdp_settings const& settings) {
   std::array<char, IF_NAMESIZE> name{};
-  bool is_here = false;
+  bool is_local = false;
   ifaddrs* found = nullptr;
   if (if_indextoname(number, name.data()) && getifaddrs(&found) == 0) {
     for (auto const* it = found; it; it = it->ifa_next)
-      is_here |= it->ifa_addr && it->ifa_addr->sa_family == AF_INET &&
-                 std::string_view(it->ifa_name) == name.data() &&
-                 reinterpret_cast<sockaddr_in const*>(it->ifa_addr)->sin_addr.s_addr ==
-                     settings.address[0];
+      is_local |= it->ifa_addr && it->ifa_addr->sa_family == AF_INET &&
+                  std::string_view(it->ifa_name) == name.data() &&
+                  reinterpret_cast<sockaddr_in const*>(it->ifa_addr)->sin_addr.s_addr ==
+                      settings.address[0];
     freeifaddrs(found);
   }
-  return is_here ? name.data() : "an interface of another network namespace";
+  return is_local ? name.data() : "an interface of another network namespace";
 }
 
 /// Empty if hcomp-aggregator did not create the link.

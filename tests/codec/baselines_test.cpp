@@ -54,13 +54,13 @@ TEST_CASE("baselines: a rotation keeps lengths, and its inverse gives the vector
   randomness random(1);
   vector const x = baselines::vectors(input::heavy, 1, 1024, random).front();
   baselines::rotation const rotate(x.size(), random);
-  vector const there = rotate.there(x);
-  CHECK(near(baselines::energy(there), baselines::energy(x), 1e-12));
+  vector const rotated_x = rotate.forward(x);
+  CHECK(near(baselines::energy(rotated_x), baselines::energy(x), 1e-12));
   // A single nonzero value spreads to all coordinates, with equal magnitude.
   vector one(1024);
   one[77] = 32;
-  for (double const value : rotate.there(one)) REQUIRE(std::fabs(value) == 1);
-  vector const back = rotate.back(there);
+  for (double const value : rotate.forward(one)) REQUIRE(std::fabs(value) == 1);
+  vector const back = rotate.back(rotated_x);
   double error = 0;
   for (std::size_t i = 0; i < x.size(); ++i) error = std::fmax(error, std::fabs(back[i] - x[i]));
   CHECK(error < 1e-12 * baselines::largest_magnitude(x));

@@ -298,13 +298,13 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: blocks by vectors are the same", T, 
         auto const x = of_block(grid, highest, not_zero, seed);
         auto const y = of_block(grid, highest / 2, not_zero, seed + 500);
         fallback_block<T> a, b;
-        fallback_findings of_a, of_b;
-        a.set(grid, x.data(), of_a);
+        fallback_findings findings_a, of_b;
+        a.set(grid, x.data(), findings_a);
         b.set(grid, y.data(), of_b);
-        summed_block<T> const first(grid, a, nullptr, of_a), second(grid, b, nullptr, of_b);
+        summed_block<T> const first(grid, a, nullptr, findings_a), second(grid, b, nullptr, of_b);
         auto const of_first = first.as_payload(), of_second = second.as_payload();
         check_sum(kernels, {grid, x.data(), nullptr, nullptr}, first);
-        check_sum(kernels, {grid, x.data(), nullptr, &of_second}, {grid, a, &b, of_a});
+        check_sum(kernels, {grid, x.data(), nullptr, &of_second}, {grid, a, &b, findings_a});
         check_sum(kernels, {grid, nullptr, &of_first, &of_second}, {grid, a, &b, {}});
       }
 }

@@ -66,11 +66,11 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   std::size_t const n = x.size();
   auto const expected = encoded(codec, x), other = encoded(codec, second);
   variable_rate_coder<C, E> coder(n, executor);
-  workers::array<T, E> const there(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
+  workers::array<T, E> const on_device(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
   workers::array<std::byte, E> const code(executor, code_bytes(C::capacity(n), std::byte{0xee}));
 
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
-    coder.encode(codec, there.span(), code.span());
+    coder.encode(codec, on_device.span(), code.span());
     REQUIRE(coder.bytes(codec) == expected.size());
     REQUIRE(begins(code.host(), expected));
   }
@@ -87,12 +87,12 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   CHECK(same_values(y.host(), decoded));
   decoded = x;
   codec.decode_add(other, decoded);
-  coder.decode_add(codec, added.span(), there.span(), y.span());
+  coder.decode_add(codec, added.span(), on_device.span(), y.span());
   CHECK(same_values(y.host(), decoded));
 
   code_bytes sum(C::capacity(n));
   sum.resize(codec.decode_add_encode(other, x, sum));
-  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  coder.decode_add_encode(codec, added.span(), on_device.span(), code.span());
   REQUIRE(coder.bytes(codec) == sum.size());
   CHECK(begins(code.host(), sum));
   if constexpr (MergingVariableRate<C>) {  // of two ranks and of one, so that headers are added
@@ -114,7 +114,7 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
     for (T& value : decoded) value /= static_cast<T>(parts);
   CHECK(same_values(y.host(), decoded));
 
-  if constexpr (FittedVariableRate<C>) CHECK(coder.measure(there.span()) == C::measure(x));
+  if constexpr (FittedVariableRate<C>) CHECK(coder.measure(on_device.span()) == C::measure(x));
   constexpr std::size_t chunk = C::chunk_values;
   std::vector<std::uint64_t> nonfinite((n + chunk - 1) / chunk);
   for (std::size_t i = 0; i < n; ++i)
@@ -156,8 +156,8 @@ void check_damage(E& executor, C const& codec, values_of<C> const& x) {
     auto const expected = complaint_of([&] { codec.check(in, values); });
     complaints += !expected.empty();
     variable_rate_coder<C, E> coder(values, executor);
-    workers::array<std::byte, E> const there(executor, in);
-    CHECK(complaint_of([&] { coder.check(codec, there.span(), values); }) == expected);
+    workers::array<std::byte, E> const on_device(executor, in);
+    CHECK(complaint_of([&] { coder.check(codec, on_device.span(), values); }) == expected);
   };
   compare(whole, n);
   CHECK(complaints == 0);

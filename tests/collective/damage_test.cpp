@@ -121,14 +121,14 @@ void on_device(C const& codec, setup const& s, tampered_transport& transport, Us
   host_staged over(transport, executor);
   plan sum(s.values, codec, over, executor, s.options());
   use([&](std::vector<float>& x, call_options const& how) {
-    device_vector<float> const there(x, executor);
+    device_vector<float> const device_values(x, executor);
     try {
-      call(sum, s, there.span(), how);
+      call(sum, s, device_values.span(), how);
     } catch (...) {
-      x = there.host();
+      x = device_values.host();
       throw;
     }
-    x = there.host();
+    x = device_values.host();
   });
 }
 template <class Use> void on_device(setup const& s, tampered_transport& transport, Use const& use) {

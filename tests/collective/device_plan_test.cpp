@@ -152,11 +152,11 @@ TEST_CASE("plan on devices: for narrow messages the host does not wait more ofte
     std::vector<std::size_t> found(x.size());
     on_ranks(x, [&](in_process& transport, auto& mine) {
       guarded_executor executor;
-      device_vector<float> const there(mine, executor);
+      device_vector<float> const device_values(mine, executor);
       auto const count = [&](auto& over) {
         plan sum(values, fit(thc<>{}, 3), over, executor, {.narrow = narrow, .segment_bytes = 1});
         std::size_t const before = waits_for_work;
-        sum.all_reduce(there.span());
+        sum.all_reduce(device_values.span());
         found[static_cast<std::size_t>(transport.rank())] = waits_for_work - before;
       };
       reaching direct_transport(transport);
@@ -236,8 +236,8 @@ TEST_CASE("plan on devices: damage is reported as on CPUs, on all ranks") {
       if (on_device) {
         guarded_executor executor;
         host_staged over(transport, executor);
-        device_vector<float> const there(mine, executor);
-        plan(values, codec, over, executor, options).all_reduce(there.span());
+        device_vector<float> const device_values(mine, executor);
+        plan(values, codec, over, executor, options).all_reduce(device_values.span());
       } else {
         host_executor executor;
         plan(values, codec, transport, executor, options).all_reduce(std::span(mine));
@@ -270,11 +270,12 @@ TEST_CASE("plan on devices: a narrow block whose length differs from its slot is
     change(header);
     std::memcpy(damaged.data() + message.size() / 3, &header, sizeof(header));
     guarded_executor executor;
-    guarded_buffer const there(damaged.size()), out(wide.size());
+    guarded_buffer const device_values(damaged.size()), out(wide.size());
     std::vector<std::byte> made(wide.size());
-    executor.write(there.data(), damaged.data(), damaged.size());
+    executor.write(device_values.data(), damaged.data(), damaged.size());
     detail::narrow_code<sign_count<>, guarded_executor>(layout, 3).widen(
-        codec, executor, layout.all(), {there.data(), damaged.size()}, damaged.data(), out.data());
+        codec, executor, layout.all(), {device_values.data(), damaged.size()}, damaged.data(),
+        out.data());
     executor.wait(executor.read(made.data(), out.data(), made.size()));
     for (std::size_t const b : {0, 2})
       CHECK(std::equal(&made[b * block], &made[b * block] + block, &wide[b * block]));
@@ -301,8 +302,8 @@ TEST_CASE("plan on devices: a segment is a quarter of a part, or all of a short 
     CHECK(bytes_of(part / 2, {.device_segment_bytes = part / 16}) == part / 16);
     CHECK(bytes_of(part / 2, {.device_segment_bytes = 1}) == least);
     CHECK(bytes_of(part / 2, {.segment_bytes = 10'000}) == 10'000);
-    plan const there(part / 2, identity<float>(), transport, host);
-    CHECK(there.options().segment_bytes == least);
+    plan const device_values(part / 2, identity<float>(), transport, host);
+    CHECK(device_values.options().segment_bytes == least);
   });
 }
 

@@ -118,12 +118,12 @@ TEST_CASE(
     code[flip] ^= std::byte{1};
     executor.wait(executor.write(vector.data() + flip, code.data() + flip, 1));
     auto unused = before;
-    auto const there = outcome_of([&] { vector.decode(to.span(), wanted); });
-    auto const here = outcome_of(
+    auto const on_device = outcome_of([&] { vector.decode(to.span(), wanted); });
+    auto const on_host = outcome_of(
         [&] { decode(codec, std::span<std::byte const>(code), std::span(unused), wanted); });
-    CHECK(there == here);
+    CHECK(on_device == on_host);
     CHECK(first_difference(to.host(), before) == nowhere);
-    return there.what;
+    return on_device.what;
   };
   std::size_t const padding = code_bytes(codec, values) - 1, second = codec.block_bytes() + 99;
   CHECK(both({.checksum = true}, {}, second) == "wire_error");
@@ -150,13 +150,13 @@ TEST_CASE("encoded vector: sums that overflow are reported as by decode; x is un
     for (auto const result : {reduce_op::sum, reduce_op::mean}) {
       CAPTURE(large);
       auto unused = before;
-      auto const there = outcome_of([&] { vector.decode(to.span(), {.op = result}); });
-      auto const here = outcome_of([&] {
+      auto const on_device = outcome_of([&] { vector.decode(to.span(), {.op = result}); });
+      auto const on_host = outcome_of([&] {
         decode(codec, std::span<std::byte const>(code), std::span(unused), {.op = result});
       });
-      CHECK(there == here);
+      CHECK(on_device == on_host);
       bool const overflows = large > 2e38f && result == reduce_op::sum;
-      CHECK(here.what == (overflows ? "nonfinite_error" : "returned"));
+      CHECK(on_host.what == (overflows ? "nonfinite_error" : "returned"));
       if (overflows) CHECK(first_difference(to.host(), before) == nowhere);
     }
   }
@@ -177,12 +177,12 @@ TEST_CASE("encoded vector: what does not fit is refused with the numbers") {
                        "measure: 6 values, the encoded_vector was made for 7",
                        std::invalid_argument);
   device_vector<float> const y(std::vector<float>(7), executor);
-  std::vector<float> here(7);
+  std::vector<float> on_host(7);
   auto const elsewhere = ": the 7 values are not in memory that the executor can work on";
   for (auto const& [call, who] :
-       {std::pair<std::function<void()>, std::string>{[&] { vector.encode(here); }, "encode"},
-        {[&] { vector.measure(here); }, "measure"},
-        {[&] { vector.decode(here); }, "decode"}})
+       {std::pair<std::function<void()>, std::string>{[&] { vector.encode(on_host); }, "encode"},
+        {[&] { vector.measure(on_host); }, "measure"},
+        {[&] { vector.decode(on_host); }, "decode"}})
     CHECK_THROWS_WITH_AS(call(), (who + elsewhere).c_str(), memory_error);
   std::vector<std::uint32_t> const words(5);
   CHECK_THROWS_AS(vector.encode(y.span(), {.statistics = words}), std::invalid_argument);

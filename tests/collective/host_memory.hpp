@@ -23,9 +23,9 @@ template <class F> void check_host_memory_is_refused(std::size_t values, F const
     auto mine = uniform_values(values, 8, transport.rank());
     guarded_executor executor;
     host_staged over(transport, executor);
-    device_vector<float> const there(mine, executor);
+    device_vector<float> const on_device(mine, executor);
     try {
-      call(over, executor, transport.rank() == 1 ? std::span(mine) : there.span());
+      call(over, executor, transport.rank() == 1 ? std::span(mine) : on_device.span());
     } catch (memory_error const& error) {
       std::string const n = std::to_string(values);
       CHECK(std::string(error.what())

@@ -40,8 +40,8 @@ template <class C> std::vector<double> dominances(C const& codec, float large, b
     if (on_device) {
       guarded_executor executor;
       host_staged over(transport, executor);
-      device_vector<float> const there(x, executor);
-      found[rank] = plan(values, codec, over, executor).all_reduce(there.span()).dominance;
+      device_vector<float> const device_values(x, executor);
+      found[rank] = plan(values, codec, over, executor).all_reduce(device_values.span()).dominance;
     } else {
       host_executor executor(2);
       found[rank] = plan(values, codec, transport, executor).all_reduce(std::span(x)).dominance;

@@ -154,8 +154,8 @@ TEST_CASE("sampled on devices: damage is reported as on CPUs") {
       if (on_device) {
         guarded_executor executor;
         host_staged over(transport, executor);
-        device_vector<float> const there(mine, executor);
-        plan(n, sign<>{}, over, executor, options).all_reduce(there.span());
+        device_vector<float> const device_values(mine, executor);
+        plan(n, sign<>{}, over, executor, options).all_reduce(device_values.span());
       } else {
         host_executor executor;
         plan(n, sign<>{}, transport, executor, options).all_reduce(std::span(mine));

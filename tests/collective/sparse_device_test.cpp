@@ -69,15 +69,15 @@ void on_plan(tampered_transport& transport, settings const& options, bool is_dev
   guarded_executor executor;
   over_staging over(transport, executor);
   auto sum = plan_of<Lane>(x.size(), over, executor, options);
-  device_vector<float> const x_there(x, executor), y_there(y, executor);
+  device_vector<float> const device_x(x, executor), device_y(y, executor);
   try {
-    body(sum, x_there.span(), y_there.span());
+    body(sum, device_x.span(), device_y.span());
   } catch (std::exception const&) {
-    x = x_there.host();
+    x = device_x.host();
     throw;
   }
-  x = x_there.host();
-  y = y_there.host();
+  x = device_x.host();
+  y = device_y.host();
 }
 
 /// Vectors of all ranks after two calls with one plan, and the report of the second call.
@@ -390,9 +390,9 @@ TEST_CASE(
        {words, std::size_t{100}, words - 1 - detail::sparse::exponent_words}) {
     CAPTURE(spoilt);
     guarded_executor executor;
-    device_vector<float> const there(x, executor);
+    device_vector<float> const device_values(x, executor);
     detail::sparse_phases<lossless_sparse<>, guarded_executor> phases({}, values, {}, executor);
-    auto const marks = phases.mark(there.span(), reduce_op::sum);
+    auto const marks = phases.mark(device_values.span(), reduce_op::sum);
     executor.synchronize();
     if (spoilt < words) {
       guarded_memory::opened const open;
@@ -604,15 +604,15 @@ TEST_CASE(
     std::vector<lane_type> lanes(host.lanes(values));
     host.encode_lanes(x, lanes);
 
-    device_vector<float> const there(x, executor);
+    device_vector<float> const device_values(x, executor);
     auto const before = buffers_made;
-    phases.mark(there.span(), reduce_op::sum);
+    phases.mark(device_values.span(), reduce_op::sum);
     phases.look();
     phases.unite(5);
     CHECK((density != 0.02 || buffers_made == before));
     REQUIRE(phases.lanes() == lanes.size());
     device_vector<lane_type> const encoded(std::vector<lane_type>(lanes.size()), executor);
-    phases.encode_lanes(there.span(), encoded.span(), 0);
+    phases.encode_lanes(device_values.span(), encoded.span(), 0);
     CHECK(encoded.host() == lanes);
 
     for (std::size_t const spoilt : {1, 3}) {
@@ -627,9 +627,9 @@ TEST_CASE(
       }
       CHECK(expected.find("cells hold what the index does not explain") != std::string::npos);
       device_vector<lane_type> const reduced(damaged, executor);
-      CHECK_THROWS_WITH_AS(phases.decode_lanes(reduced.span(), there.span(), 0), expected.c_str(),
-                           wire_error);
-      CHECK(first_difference(there.host(), x) == nowhere);
+      CHECK_THROWS_WITH_AS(phases.decode_lanes(reduced.span(), device_values.span(), 0),
+                           expected.c_str(), wire_error);
+      CHECK(first_difference(device_values.host(), x) == nowhere);
     }
     device_vector<float> const back(std::vector<float>(values, 5.0f), executor);
     phases.decode_lanes(encoded.span(), back.span(), 0);

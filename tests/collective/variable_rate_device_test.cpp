@@ -230,11 +230,11 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
       auto mine = x[static_cast<std::size_t>(inner.rank())];
       if (on_device) {
         guarded_executor executor;
-        device_vector<float> const there(mine, executor);
+        device_vector<float> const device_values(mine, executor);
         plan sum(values, codec, transport, executor, unchecked(by(how)));
-        auto const outcome = outcome_of([&] { sum.all_reduce(there.span()); });
+        auto const outcome = outcome_of([&] { sum.all_reduce(device_values.span()); });
         if (outcome.what == "wire_error") {
-          CHECK(first_difference(there.host(), mine) == nowhere);
+          CHECK(first_difference(device_values.host(), mine) == nowhere);
           throw wire_error(outcome.text);
         }
       } else {
@@ -321,12 +321,12 @@ TEST_CASE(
               if (found.what == "wire_error") throw wire_error(found.text);
             });
           };
-          vectors there, here;
-          auto const found = run(true, there);
+          vectors device_values, host_values;
+          auto const found = run(true, device_values);
           CAPTURE(to_text(found));
-          CHECK(found == run(false, here));
+          CHECK(found == run(false, host_values));
           for (std::size_t rank = 0; rank < x.size(); ++rank)
-            CHECK(first_difference(there[rank], here[rank]) == nowhere);
+            CHECK(first_difference(device_values[rank], host_values[rank]) == nowhere);
           complaints += found[0].what == "wire_error";
         }
     return complaints;
@@ -356,8 +356,8 @@ TEST_CASE("variable rate on devices: values of one rank in host memory are refus
     CAPTURE(how);
     check_host_memory_is_refused(5000, [&](auto& transport, auto& executor, std::span<float> x) {
       plan sum(x.size(), codec, transport, executor, by(how));
-      device_vector<float> const there(std::vector<float>(x.size(), 1.0f), executor);
-      CHECK(sum.all_reduce(there.span()).messages == message_memory::host_staged);
+      device_vector<float> const device_values(std::vector<float>(x.size(), 1.0f), executor);
+      CHECK(sum.all_reduce(device_values.span()).messages == message_memory::host_staged);
       sum.all_reduce(x);
     });
   };

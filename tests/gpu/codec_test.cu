@@ -256,15 +256,16 @@ TEST_CASE("gpu: conversions between halves and floats equal those on CPUs") {
       x.push_back(same_bits<float>(other));
   }
   std::vector<std::uint16_t> halves(x.size());
-  gpu::device_buffer const there(x.size() * sizeof(float)), narrow(x.size() * sizeof(halves[0]));
+  gpu::device_buffer const device_values(x.size() * sizeof(float)),
+      narrow(x.size() * sizeof(halves[0]));
   gpu::stream_executor executor;
-  executor.wait(executor.write(there.data(), x.data(), there.size()));
+  executor.wait(executor.write(device_values.data(), x.data(), device_values.size()));
   executor.for_each_block(
       (x.size() + convert_by_halves::run - 1) / convert_by_halves::run,
-      convert_by_halves{reinterpret_cast<float*>(there.data()),
+      convert_by_halves{reinterpret_cast<float*>(device_values.data()),
                         reinterpret_cast<std::uint16_t*>(narrow.data()), x.size()});
   std::vector<float> back(x.size());
-  executor.wait(executor.read(back.data(), there.data(), there.size()));
+  executor.wait(executor.read(back.data(), device_values.data(), device_values.size()));
   executor.wait(executor.read(halves.data(), narrow.data(), narrow.size()));
   for (std::size_t i = 0; i < x.size(); ++i) {
     CAPTURE(x[i]);

@@ -150,13 +150,13 @@ TEST_CASE("gpu: copies and work happen in the order of the calls") {
   gpu::stream_executor device(stream);
   gpu::device_buffer memory(count * sizeof(std::uint32_t));
   gpu::pinned_buffer in(memory.size()), first(memory.size()), second(memory.size());
-  auto* const there = numbers_in(memory.data());
+  auto* const on_device = numbers_in(memory.data());
   std::iota(numbers_in(in.data()), numbers_in(in.data()) + count, 7u);
   device.for_each_block(1, take_time{});
   device.write(memory.data(), in.data(), in.size());
-  device.for_each_block(count, count_up{there});
+  device.for_each_block(count, count_up{on_device});
   auto const once = device.read(first.data(), memory.data(), memory.size());
-  device.for_each_block(count, count_up{there});
+  device.for_each_block(count, count_up{on_device});
   auto const twice = device.read(second.data(), memory.data(), memory.size());
   device.wait(twice);
   device.wait(once);
@@ -190,12 +190,12 @@ TEST_CASE(
     CAPTURE(blocks);
     std::size_t const pieces = blocks * count_pieces::of_each;
     std::vector<std::uint32_t> numbers(pieces + blocks);
-    gpu::device_buffer there(numbers.size() * sizeof(numbers[0]));
-    device.write(there.data(), numbers.data(), there.size());
-    auto* const first = numbers_in(there.data());
+    gpu::device_buffer on_device(numbers.size() * sizeof(numbers[0]));
+    device.write(on_device.data(), numbers.data(), on_device.size());
+    auto* const first = numbers_in(on_device.data());
     for (int turn = 0; turn < 3; ++turn)
       device.for_each_block(blocks, count_pieces{first, first + pieces});
-    device.wait(device.read(numbers.data(), first, there.size()));
+    device.wait(device.read(numbers.data(), first, on_device.size()));
     std::size_t wrong = 0;
     for (std::size_t i = 0; i < pieces; ++i) wrong += numbers[i] != 3;
     for (std::size_t i = 0; i < blocks; ++i) wrong += numbers[pieces + i] != (i % 3 == 0 ? 33 : 3);
@@ -218,12 +218,12 @@ TEST_CASE("gpu: a block sums its predecessors, at any distance of the last inclu
         words[1 + b] = b == i - back ? whole | expected : own | (3 * b + 1);
       }
       std::size_t const bytes = words.size() * sizeof(std::uint64_t);
-      gpu::device_buffer there(bytes + sizeof(std::uint64_t));
-      auto* const first = reinterpret_cast<std::uint64_t*>(there.data());
+      gpu::device_buffer on_device(bytes + sizeof(std::uint64_t));
+      auto* const first = reinterpret_cast<std::uint64_t*>(on_device.data());
       device.write(first, words.data(), bytes);
       device.for_each_block(1, add_up{{first}, i, 7, first + words.size()});
       words.push_back(0);
-      device.wait(device.read(words.data(), first, there.size()));
+      device.wait(device.read(words.data(), first, on_device.size()));
       CHECK(words.back() == expected);
       CHECK(words[1 + i] == (whole | (expected + 7)));
     }
@@ -295,12 +295,12 @@ TEST_CASE(
   device.for_each_block(1, take_time{});
   device.write(memory.data(), in.data(), in.size());
   device.for_each_block(1, count_up{numbers_in(memory.data())});
-  auto const there = device.read_beside(out.data(), memory.data(), memory.size());
+  auto const on_device = device.read_beside(out.data(), memory.data(), memory.size());
   device.for_each_block(1, take_time{});
   auto const last = device.write(other.data(), in.data(), in.size());
   CHECK(*numbers_in(out.data()) == 0);
   auto moved = std::move(device);
-  moved.wait(there);
+  moved.wait(on_device);
   CHECK(*numbers_in(out.data()) == 8);
   CHECK_FALSE(stream.is_idle());
   moved.wait(last);
@@ -321,15 +321,15 @@ TEST_CASE("gpu: a concurrent write waits for its destination, and work waits for
   auto const free = device.now();
   device.for_each_block(1, take_time{});  // the copy does not wait for it
   *numbers_in(in.data()) = 20;
-  auto const there = device.write_beside(memory.data(), in.data(), in.size(), free);
+  auto const on_device = device.write_beside(memory.data(), in.data(), in.size(), free);
   device.for_each_block(1, count_up{numbers_in(memory.data())});
   auto const last = device.read(second.data(), memory.data(), memory.size());
-  device.wait(there);
+  device.wait(on_device);
   CHECK(*numbers_in(first.data()) == 8);
   CHECK_FALSE(stream.is_idle());
   device.wait(last);
   CHECK(*numbers_in(second.data()) == 21);
-  CHECK_THROWS_WITH_AS(gpu::stream_executor().wait(there),
+  CHECK_THROWS_WITH_AS(gpu::stream_executor().wait(on_device),
                        "stream_executor: the mark of another executor", std::invalid_argument);
 }
 

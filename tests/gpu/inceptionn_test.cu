@@ -99,9 +99,9 @@ TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
 
         gpu::stream_executor executor;
         variable_rate_coder<hcomp::inceptionn, gpu::stream_executor> coder(n, executor);
-        array<float> const there(x), y(floats(n, 7.0f));
+        array<float> const on_device(x), y(floats(n, 7.0f));
         array<std::byte> const code(bytes(codec.capacity(n))), added(other);
-        coder.encode(codec, there.span(), code.span());
+        coder.encode(codec, on_device.span(), code.span());
         REQUIRE(coder.bytes(codec) == expected.size());
         CHECK(begins_with(code.host(), expected));
         CHECK_NOTHROW(coder.check(codec, code.span().first(expected.size()), n));
@@ -110,10 +110,10 @@ TEST_CASE("gpu: INCEPTIONN's codes have the CPU's bytes and values") {
         codec.decode_add(other, decoded);
         coder.decode_add(codec, added.span(), y.span(), y.span());
         CHECK(same(y.host(), decoded));
-        coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+        coder.decode_add_encode(codec, added.span(), on_device.span(), code.span());
         REQUIRE(coder.bytes(codec) == sum.size());
         CHECK(begins_with(code.host(), sum));
-        CHECK(coder.measure(there.span()) == hcomp::inceptionn::measure(x));
+        CHECK(coder.measure(on_device.span()) == hcomp::inceptionn::measure(x));
       }
 }
 
@@ -127,8 +127,8 @@ TEST_CASE("gpu: damage to INCEPTIONN's encoded data is reported as on the host")
     CAPTURE(byte);
     auto damaged = whole;
     damaged[byte] ^= std::byte{8};
-    array<std::byte> const there(damaged);
-    CHECK(complaint([&] { coder.check(codec, there.span(), n); }) ==
+    array<std::byte> const on_device(damaged);
+    CHECK(complaint([&] { coder.check(codec, on_device.span(), n); }) ==
           complaint([&] { codec.check(damaged, n); }));
   }
 }
@@ -249,12 +249,12 @@ template <class C> void check_coder(C const& codec, std::vector<typename C::valu
 
   gpu::stream_executor executor;
   variable_rate_coder<C, gpu::stream_executor> coder(n, executor);
-  array<T> const there(x), y(std::vector<T>(n, T{7}));
+  array<T> const on_device(x), y(std::vector<T>(n, T{7}));
   array<std::byte> const code(bytes(codec.capacity(n))), added(other), sum(two);
-  coder.encode(codec, there.span(), code.span());
+  coder.encode(codec, on_device.span(), code.span());
   REQUIRE(coder.bytes(codec) == expected.size());
   CHECK(begins_with(code.host(), expected));
-  coder.decode_add_encode(codec, added.span(), there.span(), code.span());
+  coder.decode_add_encode(codec, added.span(), on_device.span(), code.span());
   REQUIRE(coder.bytes(codec) == two.size());
   CHECK(begins_with(code.host(), two));
   coder.merge(codec, sum.span(), added.span(), n, code.span());

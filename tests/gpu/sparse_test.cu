@@ -48,8 +48,8 @@ void check_sums(sparse::settings options, char const* how = "ring", int few_valu
             gpu::device_buffer const memory(mine.size() * sizeof(float));
             executor.wait(executor.write(memory.data(), mine.data(), memory.size()));
             auto sum = sparse::plan_of<std::uint32_t>(mine.size(), over, executor, options);
-            std::span<float> const there(reinterpret_cast<float*>(memory.data()), mine.size());
-            sum_up(sum, there);
+            std::span<float> const on_device(reinterpret_cast<float*>(memory.data()), mine.size());
+            sum_up(sum, on_device);
             executor.wait(executor.read(mine.data(), memory.data(), memory.size()));
             if (transport.rank() == 0) choice = sum.choice();
           }

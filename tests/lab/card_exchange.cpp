@@ -102,8 +102,9 @@ std::map<int, connection> accept_from(int count, int rank) {
 connection connect_to(int other, int rank) {
   for (auto const end = clock_type::now() + std::chrono::seconds(60);;) {
     int const handle = socket(AF_INET, SOCK_STREAM, 0);
-    auto const there = address_of(other);
-    if (connect(handle, reinterpret_cast<sockaddr const*>(&there), sizeof there) == 0) {
+    auto const peer_address = address_of(other);
+    if (connect(handle, reinterpret_cast<sockaddr const*>(&peer_address), sizeof peer_address) ==
+        0) {
       std::int32_t const who = rank;
       if (send(handle, &who, sizeof who, MSG_NOSIGNAL) != sizeof who) fail("greeting");
       return connection(handle);

@@ -108,20 +108,20 @@ TEST_CASE("device op: operands on the device, the host, or one on each give the 
     REQUIRE(expected != codes[1]);
     guarded_executor executor;
     mpi::op const sum{codec, executor};
-    for (bool const in_is_there : {false, true})
-      for (bool const acc_is_there : {false, true}) {
+    for (bool const in_on_device : {false, true})
+      for (bool const acc_on_device : {false, true}) {
         CAPTURE(std::string(C::name));
-        CAPTURE(in_is_there);
-        CAPTURE(acc_is_there);
+        CAPTURE(in_on_device);
+        CAPTURE(acc_on_device);
         bytes in = codes[0], acc = codes[1];
-        device_vector<std::byte> const in_there(in, executor), acc_there(acc, executor);
-        MPI_Reduce_local(in_is_there ? in_there.span().data() : in.data(),
-                         acc_is_there ? acc_there.span().data() : acc.data(), sum.count(values),
+        device_vector<std::byte> const device_in(in, executor), device_acc(acc, executor);
+        MPI_Reduce_local(in_on_device ? device_in.span().data() : in.data(),
+                         acc_on_device ? device_acc.span().data() : acc.data(), sum.count(values),
                          sum.type(), sum.handle());
-        CHECK((acc_is_there ? acc_there.host() : acc) == expected);
-        CHECK((acc_is_there ? acc : acc_there.host()) == codes[1]);
+        CHECK((acc_on_device ? device_acc.host() : acc) == expected);
+        CHECK((acc_on_device ? acc : device_acc.host()) == codes[1]);
         CHECK(in == codes[0]);
-        CHECK(in_there.host() == codes[0]);
+        CHECK(device_in.host() == codes[0]);
       }
   });
 }
@@ -132,11 +132,11 @@ TEST_CASE("device op: memory for copies grows only when a call has more blocks")
   auto const codes = two_codes(codec, values);
   bytes acc = codes[1];
   counting_executor executor;
-  device_vector<std::byte> const there(codes[0], executor);
+  device_vector<std::byte> const on_device(codes[0], executor);
   mpi::op const sum{codec, executor};
   counting_executor::buffers = 0;
   auto const merge = [&](int blocks) {
-    MPI_Reduce_local(there.span().data(), acc.data(), blocks, sum.type(), sum.handle());
+    MPI_Reduce_local(on_device.span().data(), acc.data(), blocks, sum.type(), sum.handle());
     return counting_executor::buffers;
   };
   CHECK(merge(0) == 0);
@@ -152,10 +152,10 @@ TEST_CASE("device op: concurrent threads and copies of the datatype share the ex
   std::size_t const values = std::size_t{sign_count<>::block_values} * 2;
   auto const codes = two_codes(codec, values);
   jealous_executor executor;
-  device_vector<std::byte> const there(codes[0], executor);
+  device_vector<std::byte> const on_device(codes[0], executor);
   bytes expected = codes[1];
   auto const merge = [&](bytes& acc, auto const& sum, MPI_Datatype type) {
-    MPI_Reduce_local(there.span().data(), acc.data(), sum.count(values), type, sum.handle());
+    MPI_Reduce_local(on_device.span().data(), acc.data(), sum.count(values), type, sum.handle());
   };
   mpi::op const sum{codec, executor};
   merge(expected, sum, sum.type());
@@ -198,15 +198,15 @@ TEST_CASE("device op: an MPI that passes host copies reduces device vectors") {
   };
 
   guarded_executor executor;
-  device_vector<float> const there(x, executor);
+  device_vector<float> const on_device(x, executor);
   encoded_vector vector(values, codec, executor);
-  auto const words = mpi::measure(vector, std::span<float const>(there.span()), MPI_COMM_WORLD);
-  vector.encode(there.span(), {.key = key, .rank = rank, .statistics = words});
+  auto const words = mpi::measure(vector, std::span<float const>(on_device.span()), MPI_COMM_WORLD);
+  vector.encode(on_device.span(), {.key = key, .rank = rank, .statistics = words});
   bytes copy(vector.size());
   executor.wait(executor.read(copy.data(), vector.data(), copy.size()));
   add(copy, mpi::op{codec, executor});
   executor.wait(executor.write(vector.data(), copy.data(), copy.size()));
-  CHECK(vector.decode(there.span(), {.key = key}) == static_cast<std::uint64_t>(ranks));
+  CHECK(vector.decode(on_device.span(), {.key = key}) == static_cast<std::uint64_t>(ranks));
 
   auto const statistics = mpi::measure(codec, std::span<float const>(x), MPI_COMM_WORLD);
   CHECK(words == statistics);
@@ -214,7 +214,7 @@ TEST_CASE("device op: an MPI that passes host copies reduces device vectors") {
                      {.key = key, .rank = rank, .statistics = statistics});
   add(code, mpi::op{codec});
   decode(codec, code, std::span(x), {.key = key});
-  CHECK(there.host() == x);
+  CHECK(on_device.host() == x);
 }
 
 TEST_CASE("device op: an internal error aborts the job with its reason") {
@@ -222,12 +222,12 @@ TEST_CASE("device op: an internal error aborts the job with its reason") {
   sign<> const codec;
   auto const codes = two_codes(codec, 1);
   guarded_executor executor;
-  device_vector<std::byte> const there(codes[0], executor);
+  device_vector<std::byte> const on_device(codes[0], executor);
   broken_executor broken;
   auto const ends = [&](auto const& sum, MPI_Datatype type, std::size_t shift) {
     return last_words([&] {
       bytes acc = codes[1];
-      MPI_Reduce_local(there.span().data() + shift, acc.data(), 1, type, sum.handle());
+      MPI_Reduce_local(on_device.span().data() + shift, acc.data(), 1, type, sum.handle());
     });
   };
   mpi::op const on_broken{codec, broken};
@@ -237,7 +237,7 @@ TEST_CASE("device op: an internal error aborts the job with its reason") {
         "hcomp: the op of codec 'sign' could not add up 1 blocks: no kernel image is available\n"
         "aborted");
   std::string const address =
-      std::to_string(reinterpret_cast<std::uintptr_t>(there.span().data()) + 2);
+      std::to_string(reinterpret_cast<std::uintptr_t>(on_device.span().data()) + 2);
   CHECK(ends(with_executor, with_executor.type(), 2) ==
         "hcomp: the op of codec 'sign' could not add up 1 blocks: they start at the device's "
         "address " +

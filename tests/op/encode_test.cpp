@@ -96,11 +96,11 @@ TEST_CASE("encode: writes only the encoded vector, pads with 0, at any address")
                       {.statistics = own});
         REQUIRE(code.bytes() == expected);
         REQUIRE(code.untouched_outside());
-        std::vector<T> there(n), here(n);
+        std::vector<T> decoded_at_once(n), decoded_apart(n);
         hcomp::decode(codec, std::span<std::byte const>(code.data(), expected.size()),
-                      std::span<T>(there));
-        hcomp::decode(codec, std::span<std::byte const>(expected), std::span<T>(here));
-        REQUIRE(laws::same_bytes(there, here));
+                      std::span<T>(decoded_at_once));
+        hcomp::decode(codec, std::span<std::byte const>(expected), std::span<T>(decoded_apart));
+        REQUIRE(laws::same_bytes(decoded_at_once, decoded_apart));
       }
       bool zero = true;
       for (std::size_t i = hcomp::layout_of(codec, n).bytes(); i < expected.size(); ++i)

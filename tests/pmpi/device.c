@@ -98,8 +98,8 @@ static void sum_of_devices(MPI_Comm comm) {
   check("MPI_Allreduce from the host", y, 0, n);
 
   /* on one rank only: the other ranks cannot see it */
-  int const is_there = rank == ranks - 1;
-  float *const from = is_there ? x : host, *const to = is_there ? y : host + n;
+  int const on_device = rank == ranks - 1;
+  float *const from = on_device ? x : host, *const to = on_device ? y : host + n;
   fill(from, to);
   MPI_Allreduce(from, to, n, MPI_FLOAT, MPI_SUM, comm);
   check("MPI_Allreduce of one device", to, 0, n);

@@ -35,13 +35,13 @@ bool check(std::string const& work, char const* what, double found, double said,
 bool check(work_table const& found, work_table const& said) {
   bool is_right = true;
   for (auto const& [work, r] : found) {
-    auto const there = said.find(work);
-    if (there == said.end()) {
+    auto const place = said.find(work);
+    if (place == said.end()) {
       std::printf("WRONG: %s: not on the page\n", work.c_str());
       is_right = false;
       continue;
     }
-    work_row const& s = there->second;
+    work_row const& s = place->second;
     is_right &= check(work, "instructions", r.instructions, s.instructions, 0.05);
     is_right &= check(work, "sectors", r.sectors, s.sectors, 0.005);
     is_right &= check(work, "local accesses", r.local, s.local, 0.005);

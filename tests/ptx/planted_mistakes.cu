@@ -225,14 +225,14 @@ bool check_count_threads() {
 
 template <bool is_right> bool check_wait() {
   zeros<int> const out(threads);
-  pinned_buffer const there(threads * sizeof(int));
-  auto const* const found = reinterpret_cast<int const volatile*>(there.data());
+  pinned_buffer const pinned(threads * sizeof(int));
+  auto const* const found = reinterpret_cast<int const volatile*>(pinned.data());
   cudaStream_t stream = nullptr;
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   HCOMP_CUDA_TRY(cudaDeviceSynchronize());  // until the zeros are written
   fill<true><<<1, threads, 0, stream>>>(out.data(), threads);
   HCOMP_CUDA_TRY(
-      cudaMemcpyAsync(there.data(), out.data(), there.size(), cudaMemcpyDeviceToHost, stream));
+      cudaMemcpyAsync(pinned.data(), out.data(), pinned.size(), cudaMemcpyDeviceToHost, stream));
   if (is_right) HCOMP_CUDA_TRY(cudaStreamSynchronize(stream));
   bool const is_one = found[0] == 1;
   HCOMP_CUDA_TRY(cudaStreamDestroy(stream));

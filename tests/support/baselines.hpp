@@ -101,7 +101,7 @@ class rotation {
     for (double& sign : signs_) sign = random.sign();
   }
 
-  vector there(vector x) const {
+  vector forward(vector x) const {
     turn(x);
     hadamard(x);
     return x;
@@ -200,7 +200,7 @@ inline vector top_k(vector x, double kept = 0.1) {
 /// DRIVE, NeurIPS 2021, with its unbiased scale.
 inline vector eden(vector const& x, lloyd_max const& quantizer, randomness& random) {
   rotation const rotate(x.size(), random);
-  vector const rotated = rotate.there(x);
+  vector const rotated = rotate.forward(x);
   double const unit = std::sqrt(energy(x) / static_cast<double>(x.size()));
   vector code(x.size());
   if (unit == 0) return code;
@@ -240,7 +240,7 @@ inline vector min_max_mean(std::vector<vector> const& workers, int bits, randomn
 /// The same in a rotated domain that all workers share.
 inline vector rotated_min_max_mean(std::vector<vector> workers, int bits, randomness& random) {
   rotation const rotate(workers.front().size(), random);
-  for (vector& x : workers) x = rotate.there(std::move(x));
+  for (vector& x : workers) x = rotate.forward(std::move(x));
   return rotate.back(min_max_mean(workers, bits, random));
 }
 

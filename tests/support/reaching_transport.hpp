@@ -30,15 +30,15 @@ template <class Move> class reaching_transport {
   std::uint64_t bytes_sent() const { return transport_->bytes_sent(); }
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
     auto& one = slots_.emplace_back(bytes.size());
-    Move{}(one.here.data(), bytes.data(), bytes.size());
-    one.inner = transport_->isend(peer, tag, one.here);
+    Move{}(one.on_host.data(), bytes.data(), bytes.size());
+    one.inner = transport_->isend(peer, tag, one.on_host);
     return {slots_.size() - 1};
   }
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
     auto& one = slots_.emplace_back(bytes.size());
-    one.there = bytes.data();
-    Move{}(one.there, one.here.data(), bytes.size());
-    one.inner = transport_->irecv(peer, tag, one.here);
+    one.on_device = bytes.data();
+    Move{}(one.on_device, one.on_host.data(), bytes.size());
+    one.inner = transport_->irecv(peer, tag, one.on_host);
     return {slots_.size() - 1};
   }
   std::size_t wait(request& r) {
@@ -53,13 +53,13 @@ template <class Move> class reaching_transport {
 
  private:
   struct slot {
-    explicit slot(std::size_t bytes) : here(bytes) {}
-    std::vector<std::byte> here;
-    std::byte* there = nullptr;
+    explicit slot(std::size_t bytes) : on_host(bytes) {}
+    std::vector<std::byte> on_host;
+    std::byte* on_device = nullptr;
     in_process::request inner;
   };
   static std::size_t moved(slot const& one, std::size_t bytes) {
-    if (one.there) Move{}(one.there, one.here.data(), bytes);
+    if (one.on_device) Move{}(one.on_device, one.on_host.data(), bytes);
     return bytes;
   }
 

@@ -90,8 +90,8 @@ template <class E, class Observe> class work_of_plans {
     std::vector<float> x(values_);
     for (std::size_t i = 0; i < values_; ++i) {
       std::uint64_t const drawn = mix(i + seed * values_);
-      bool const is_there = static_cast<double>(drawn >> 32) < share * 0x1p32;
-      x[i] = is_there ? static_cast<float>(drawn % 2001) / 1000 - 1 : 0;
+      bool const is_nonzero = static_cast<double>(drawn >> 32) < share * 0x1p32;
+      x[i] = is_nonzero ? static_cast<float>(drawn % 2001) / 1000 - 1 : 0;
     }
     buffer to(vector_bytes_);
     copy(to.data(), x.data(), to.size());
@@ -270,13 +270,13 @@ template <class E, class Observe> class work_of_plans {
     }
     phases.unite(0);
     double const marked = static_cast<double>(phases.choice().marked);
-    double const there = static_cast<double>(vector_bytes_) * (1 - std::pow(1 - share, 8));
+    double const expected_bytes = static_cast<double>(vector_bytes_) * (1 - std::pow(1 - share, 8));
     std::size_t const count = phases.lanes();
     std::span const room(as<Lane>(lanes), count);
     double const lane_bytes = strategies.packed ? marked * sizeof(Lane) : marked * 3 * 32;
     auto const encode = [&] { phases.encode_lanes(from, room, 0); };
     observe_(plan_work{name + " encode", stream_asked, nothing, encode,
-                       [&] { return static_cast<double>(index) + there + lane_bytes; },
+                       [&] { return static_cast<double>(index) + expected_bytes + lane_bytes; },
                        first_of(lanes, count * sizeof(Lane))});
     // Decoding destroys a sketch.
     observe_(plan_work{

@@ -266,10 +266,10 @@ TEST_CASE("aggregated_plan: a call ends within the timeouts when its aggregator 
                                .resend_after = 20ms});
     std::vector<float> x(3000, 1.0f);
     plan.all_reduce(std::span(x));
-    std::uint64_t all_are_here = 0;
-    unite_records(transport, 0, all_are_here, [](auto& a, auto b) { a |= b; });
+    std::uint64_t arrived = 0;
+    unite_records(transport, 0, arrived, [](auto& a, auto b) { a |= b; });
     if (transport.rank() == 0) server.stop();
-    unite_records(transport, 0, all_are_here, [](auto& a, auto b) { a |= b; });
+    unite_records(transport, 0, arrived, [](auto& a, auto b) { a |= b; });
     plan.all_reduce(std::span(x));
   });
   CHECK_MESSAGE(all_ended_alike(ends, "transport_error"), to_text(ends));

@@ -73,7 +73,7 @@ class two_nodes {
     if (!run("ip link add w0 type veth peer name a0 netns " + theirs))
       skip("a pair of veth interfaces cannot be made");
     REQUIRE(run("ip address add 10.9.0.2/24 dev w0 && ip link set w0 up && ip link set lo up"));
-    there([] {
+    on_node([] {
       REQUIRE(run("ip address add 10.9.0.1/24 dev a0 && ip link set a0 up && ip link set lo up"));
     });
   }
@@ -85,7 +85,7 @@ class two_nodes {
   }
 
   /// Calls `body` on the aggregator's node.
-  void there(std::function<void()> const& body) const {
+  void on_node(std::function<void()> const& body) const {
     enter();
     body();
     REQUIRE(::setns(mine_, CLONE_NEWNET) == 0);
@@ -108,7 +108,7 @@ class two_nodes {
   /// interface.
   bool has_programs() const {
     bool found = false;
-    there([&] {
+    on_node([&] {
       found = !run("! ip link show a0 | grep -q xdp");
       bpf_attr query{};
       query.query.target_fd = if_nametoindex("a0");
@@ -132,9 +132,9 @@ std::string name_of(mode how) {
 }
 
 /// hcomp-aggregator on the other node, in one of its modes.
-class aggregator_there {
+class remote_aggregator {
  public:
-  aggregator_there(two_nodes const& nodes, mode how)
+  remote_aggregator(two_nodes const& nodes, mode how)
       : folder_(files::temp_directory_path() / ("hcomp_xdp_test_" + std::to_string(::getpid()))) {
     files::create_directories(folder_);
     options_ = {"--listen", "10.9.0.1:7475", "--report", (folder_ / "report.json").string()};
@@ -146,7 +146,7 @@ class aggregator_there {
   void start(two_nodes const& nodes) {
     process = std::make_unique<aggregator_process>(options_, [&] { nodes.enter(); });
   }
-  ~aggregator_there() {
+  ~remote_aggregator() {
     process.reset();  // writes into the folder
     files::remove_all(folder_);
   }
@@ -184,7 +184,7 @@ two_nodes const& nodes() {
     auto const said =
         files::temp_directory_path() / ("hcomp_xdp_try_" + std::to_string(::getpid()));
     int status = 0;
-    some->there([&] {
+    some->on_node([&] {
       status = std::system(("timeout --preserve-status -s TERM 1 " HCOMP_AGGREGATOR
                             " --mode xdp --interface a0 > " +
                             said.string() + " 2>&1")
@@ -302,7 +302,7 @@ struct result {
 
 /// Runs a job whose contributions are dropped, duplicated and shuffled, by a seed.
 result run_job(mode how, job_shape const& shape) {
-  aggregator_there aggregator(nodes(), how);
+  remote_aggregator aggregator(nodes(), how);
   auto const terms = terms_of(shape);
   std::vector<std::unique_ptr<raw_worker>> all;
   for (int rank = 0; rank < workers; ++rank) {
@@ -589,7 +589,7 @@ class campaign {
     REQUIRE((h.flags == packet_has_nonfinite) == is_nonfinite);
   }
 
-  aggregator_there aggregator_;
+  remote_aggregator aggregator_;
   aggregator_options terms_;
   random_numbers draws_{77};
   std::vector<std::unique_ptr<raw_worker>> all_;
@@ -626,7 +626,7 @@ TEST_CASE(
     all.check_counts();
 #ifdef HCOMP_INFO
     if (how != mode::process)
-      nodes().there([] {
+      nodes().on_node([] {
         CHECK(std::system(HCOMP_INFO
                           " | grep -A 3 'hcomp-aggregator adds at 10.9.0.1:7475 by a0, jobs: 1$' | "
                           "grep -q 'sums: [1-9][0-9]* whole, 64 partial'") == 0);
@@ -687,7 +687,7 @@ TEST_CASE("xdp: quota, late workers and deadlines behave as in the process") {
   std::vector<nlohmann::json> reports;
   for (mode const how : {mode::process, mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(nodes(), how);
+    remote_aggregator aggregator(nodes(), how);
     auto terms = terms_of({"", 4, 30, 64, 0});
     terms.quota = 3;
     terms.deadline = 200ms;
@@ -774,7 +774,7 @@ TEST_CASE("xdp: a mean through the kernel equals that of the workers' blocks") {
   constexpr std::size_t values = 100'000;
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(nodes(), how);
+    remote_aggregator aggregator(nodes(), how);
     std::vector<std::vector<float>> x;
     for (int rank = 0; rank < workers; ++rank) x.push_back(uniform_values(values, 9, rank));
     thc<float> const codec;
@@ -808,7 +808,7 @@ TEST_CASE("xdp: a worker is killed, and sums go out without it, none wrong") {
   using place = nlohmann::json::json_pointer;
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(nodes(), how);
+    remote_aggregator aggregator(nodes(), how);
     worker_processes all("10.9.0.1:7475");
     REQUIRE(wait_until([&] { return all.rounds(workers - 1) >= 20; }));
     aggregator.await([](auto const& it) { return it.value(place("/jobs/0/in_kernel"), false); });
@@ -825,12 +825,12 @@ TEST_CASE("xdp: packets that are no contributions pass unchanged, damaged ones a
   nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp}) {
     CAPTURE(name_of(how));
-    aggregator_there aggregator(nodes(), how);
+    remote_aggregator aggregator(nodes(), how);
     auto const terms = terms_of({"", 4, 30, 1024, 0});
     raw_worker one(5, 0);
     one.join(terms);
     std::unique_ptr<udp::socket> other_port;
-    nodes().there(
+    nodes().on_node(
         [&] { other_port = std::make_unique<udp::socket>(udp::address("10.9.0.1:7000")); });
     // To another port: contributions, and datagrams of several frames.
     udp::socket from{udp::address("10.9.0.2:0")};
@@ -891,14 +891,14 @@ TEST_CASE("xdp: packets that are no contributions pass unchanged, damaged ones a
 TEST_CASE("xdp: answers arrive wherever checksums are made, in both directions") {
   nodes();
   for (mode const how : {mode::xdp, mode::generic_xdp})
-    for (bool const there : {false, true})
+    for (bool const on_node : {false, true})
       for (bool const back : {false, true}) {
         CAPTURE(name_of(how));
-        CAPTURE(there);
+        CAPTURE(on_node);
         CAPTURE(back);
-        two_nodes::let_interface_make_checksums("w0", there);
-        nodes().there([&] { two_nodes::let_interface_make_checksums("a0", back); });
-        aggregator_there aggregator(nodes(), how);
+        two_nodes::let_interface_make_checksums("w0", on_node);
+        nodes().on_node([&] { two_nodes::let_interface_make_checksums("a0", back); });
+        remote_aggregator aggregator(nodes(), how);
         auto terms = terms_of({"", 4, 30, 1024, 0});
         std::vector<std::unique_ptr<raw_worker>> all;
         for (int rank = 0; rank < workers; ++rank) {
@@ -913,7 +913,7 @@ TEST_CASE("xdp: answers arrive wherever checksums are made, in both directions")
         }
       }
   two_nodes::let_interface_make_checksums("w0", true);
-  nodes().there([] { two_nodes::let_interface_make_checksums("a0", true); });
+  nodes().on_node([] { two_nodes::let_interface_make_checksums("a0", true); });
 }
 
 TEST_CASE("xdp: no program stays attached, also after SIGKILL, and the next aggregator starts") {
@@ -921,10 +921,10 @@ TEST_CASE("xdp: no program stays attached, also after SIGKILL, and the next aggr
     for (int const signal : {SIGTERM, SIGKILL}) {
       CAPTURE(name_of(how));
       CHECK_FALSE(nodes().has_programs());
-      aggregator_there aggregator(nodes(), how);
+      remote_aggregator aggregator(nodes(), how);
       CHECK(nodes().has_programs());
       // A second aggregator is refused, and the first one continues.
-      nodes().there([] {
+      nodes().on_node([] {
         CHECK(std::system(HCOMP_AGGREGATOR
                           " --mode xdp --interface a0 --listen 10.9.0.1:7476 2>&1 | "
                           "grep -q 'xdp: attaching to a0: .* (1[67])'") == 0);

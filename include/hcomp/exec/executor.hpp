@@ -66,12 +66,12 @@ concept DeviceExecutor = Executor<E> && std::constructible_from<typename E::stag
 /// call of `now` that returned `free`. `is_done` tells whether `wait` would return at once.
 template <class E>
 concept AsyncCopy = DeviceExecutor<E> &&
-    requires(E& e, typename E::mark free, void* to, std::byte const* from, std::byte* there,
+    requires(E& e, typename E::mark free, void* to, std::byte const* from, std::byte* on_device,
              std::size_t bytes) {
   { e.now() } -> std::same_as<typename E::mark>;
   { e.is_done(free) } -> std::same_as<bool>;
   { e.read_beside(to, from, bytes) } -> std::same_as<typename E::mark>;
-  { e.write_beside(there, from, bytes, free) } -> std::same_as<typename E::mark>;
+  { e.write_beside(on_device, from, bytes, free) } -> std::same_as<typename E::mark>;
 };
 
 }  // namespace hcomp

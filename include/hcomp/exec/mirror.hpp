@@ -37,21 +37,21 @@ template <class T, DeviceExecutor E> class mirror<T, E> {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  explicit mirror(std::size_t count) : there_(count * sizeof(T)), here_(count * sizeof(T)) {}
+  explicit mirror(std::size_t count) : on_device_(count * sizeof(T)), on_host_(count * sizeof(T)) {}
 
-  T* for_work() const { return reinterpret_cast<T*>(there_.data()); }
-  T* for_host() const { return reinterpret_cast<T*>(here_.data()); }
+  T* for_work() const { return reinterpret_cast<T*>(on_device_.data()); }
+  T* for_host() const { return reinterpret_cast<T*>(on_host_.data()); }
   void fetch(E& executor, std::size_t count, std::size_t first = 0) {
-    executor.wait(
-        executor.read(for_host() + first, there_.data() + first * sizeof(T), count * sizeof(T)));
+    executor.wait(executor.read(for_host() + first, on_device_.data() + first * sizeof(T),
+                                count * sizeof(T)));
   }
   void send(E& executor, std::size_t count, std::size_t first = 0) {
-    executor.write(there_.data() + first * sizeof(T), for_host() + first, count * sizeof(T));
+    executor.write(on_device_.data() + first * sizeof(T), for_host() + first, count * sizeof(T));
   }
 
  private:
-  typename E::buffer there_;
-  typename E::staging here_;
+  typename E::buffer on_device_;
+  typename E::staging on_host_;
 };
 
 }  // namespace hcomp

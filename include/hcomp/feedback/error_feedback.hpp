@@ -197,14 +197,14 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       bool may = false;
       for (int u = group.worker() / 16; u < (units + 1) / 2 * 2; u += Group::workers / 16) {
         int const of_unit = n - u * unit < unit ? n - u * unit : unit;
-        bool is_there = false, drowns = false;
+        bool is_valid = false, drowns = false;
         if (of_unit >= looked_at_least) {
           std::size_t const at =
               first + static_cast<std::size_t>(u * unit) + looked_at(of_unit, lane % 16);
           auto const one = look(at);
-          is_there = one.is_there, drowns = one.drowns;
+          is_valid = one.is_valid, drowns = one.drowns;
         }
-        auto const all = detail::ones(group.vote(is_there) >> half & 0xffffu),
+        auto const all = detail::ones(group.vote(is_valid) >> half & 0xffffu),
                    drowned = detail::ones(group.vote(drowns) >> half & 0xffffu);
         may |= of_unit > 0 && 2 * drowned >= all;
       }
@@ -229,14 +229,14 @@ template <class T = float, template <class> class Array = detail::host_array> cl
       std::uint64_t both = 0;
       for (int i = group.worker(); i < n; i += Group::workers) {
         auto const one = look(place(static_cast<std::size_t>(i)));
-        both += static_cast<std::uint64_t>(one.is_there) << 32;
+        both += static_cast<std::uint64_t>(one.is_valid) << 32;
         both += one.drowns;
       }
       both = group.sum(both);
       return {both >> 32, both & 0xffffffffu};
     }
     struct looked {
-      bool is_there, drowns;
+      bool is_valid, drowns;
     };
     HCOMP_HD looked look(std::size_t at) const {
       constexpr int digits = std::numeric_limits<residual_type>::digits;

@@ -421,7 +421,7 @@ template <class R> class [[nodiscard]] request {
   /// Tests whether the collective is complete, so that `wait` returns at once. With
   /// progress_mode::caller, makes all possible progress first.
   bool test() {
-    require_there("test");
+    require_pending("test");
     return over_->test(*one_);
   }
   /// Registers a continuation: calls `next` once the collective is complete, successful or not, and
@@ -443,7 +443,7 @@ template <class R> class [[nodiscard]] request {
   /// @return  the result of the function
   /// @throws  any exception of the function
   R wait() {
-    require_there("wait");
+    require_pending("wait");
     over_->await(*one_);
     auto const done = std::exchange(one_, nullptr);
     if (done->error) std::rethrow_exception(std::exchange(done->error, nullptr));
@@ -458,7 +458,7 @@ template <class R> class [[nodiscard]] request {
     over_->add(*one_);
   }
   template <class> friend class hcomp::request;
-  void require_there(char const* call) const {
+  void require_pending(char const* call) const {
     if (!one_)
       throw std::logic_error("request: " + std::string(call) +
                              " of a collective that was waited for already");
@@ -480,7 +480,7 @@ template <class R>
 template <class F>
 auto hcomp::request<R>::then(F next) -> hcomp::request<std::invoke_result_t<F&, request>> {
   using next_result = std::invoke_result_t<F&, request>;
-  require_there("then");
+  require_pending("then");
   over_->require_outside("then");
   auto& over = *over_;
   auto const& before = *one_;

@@ -123,8 +123,8 @@ class group final : public membership {
   void close() override {
     std::vector<std::byte> nothing;
     make_call(nothing, [&] {
-      std::uint8_t all_are_here = 1;
-      unite_records(transport(), tag, all_are_here, [](std::uint8_t&, std::uint8_t) {});
+      std::uint8_t arrived = 1;
+      unite_records(transport(), tag, arrived, [](std::uint8_t&, std::uint8_t) {});
     });
   }
 

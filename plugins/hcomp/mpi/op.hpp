@@ -86,26 +86,26 @@ template <HomomorphicSum C, DeviceExecutor E> class block_merger<C, E> {
   C codec;
 
   void operator()(std::byte* acc, std::byte const* in, std::size_t blocks) const {
-    auto const is_there = [&](std::byte const* bytes) {
+    auto const is_on_device = [&](std::byte const* bytes) {
       return device_->executor.space_of(bytes) == memory_space::device;
     };
-    bool const acc_is_there = is_there(acc), in_is_there = is_there(in);
-    if (!acc_is_there && !in_is_there)
+    bool const acc_on_device = is_on_device(acc), in_on_device = is_on_device(in);
+    if (!acc_on_device && !in_on_device)
       return block_merger<C, host_executor>{codec}(acc, in, blocks);
-    if (acc_is_there) require_aligned(acc);
-    if (in_is_there) require_aligned(in);
+    if (acc_on_device) require_aligned(acc);
+    if (in_on_device) require_aligned(in);
     std::lock_guard const alone(device_->used);
     E& executor = device_->executor;
-    if (acc_is_there && in_is_there) {
+    if (acc_on_device && in_on_device) {
       executor.for_each_block(blocks, merge_blocks<C>{codec, acc, in});
       return executor.synchronize();
     }
     std::size_t const bytes = blocks * codec.block_bytes(C::block_values);
     std::byte* const copy = device_->scratch_of(bytes);
-    executor.write(copy, acc_is_there ? in : acc, bytes);
-    executor.for_each_block(blocks, acc_is_there ? merge_blocks<C>{codec, acc, copy}
-                                                 : merge_blocks<C>{codec, copy, in});
-    if (acc_is_there)
+    executor.write(copy, acc_on_device ? in : acc, bytes);
+    executor.for_each_block(blocks, acc_on_device ? merge_blocks<C>{codec, acc, copy}
+                                                  : merge_blocks<C>{codec, copy, in});
+    if (acc_on_device)
       executor.synchronize();
     else
       executor.wait(executor.read(acc, copy, bytes));

@@ -156,10 +156,10 @@ class revocation {
     auto const& from = state(peer);
     // a transport on a shared communicator has a single message tag
     int const tag = tags_.notices == tags_.first + 1 ? tags_.first : MPI_ANY_TAG;
-    int there = 1;
+    int arrived = 1;
     while (from.was_told && messages_.received(peer) < from.sent) {
       MPI_Status status;
-      if (MPI_Iprobe(peer, tag, comm_, &there, &status) != MPI_SUCCESS || !there) return;
+      if (MPI_Iprobe(peer, tag, comm_, &arrived, &status) != MPI_SUCCESS || !arrived) return;
       int bytes = 0;
       MPI_Get_count(&status, MPI_BYTE, &bytes);
       auto& one = drained_.emplace_back();

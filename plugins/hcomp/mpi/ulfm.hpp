@@ -39,11 +39,11 @@ namespace hcomp::mpi::ulfm {
 inline bool is_on() {
 #ifdef HCOMP_MPI_HAS_ULFM
   void* value = nullptr;
-  int is_there = 0;
+  int has_value = 0;
   return MPIX_Comm_agree != nullptr &&
-         MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, static_cast<void*>(&value), &is_there) ==
+         MPI_Comm_get_attr(MPI_COMM_WORLD, MPIX_FT, static_cast<void*>(&value), &has_value) ==
              MPI_SUCCESS &&
-         is_there && *static_cast<int const*>(value) != 0;
+         has_value && *static_cast<int const*>(value) != 0;
 #else
   return false;
 #endif
@@ -100,8 +100,8 @@ inline int lost_rank(MPI_Comm comm, int suspect) {
     auto const lost = lost_ranks(comm);
     if (!lost.empty()) return std::ranges::binary_search(lost, suspect) ? suspect : lost.front();
     if (std::chrono::steady_clock::now() > end) return -1;
-    int there = 0;  // MPI detects failures only inside its calls
-    MPI_Iprobe(0, 0, MPI_COMM_SELF, &there, MPI_STATUS_IGNORE);
+    int arrived = 0;  // MPI detects failures only inside its calls
+    MPI_Iprobe(0, 0, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
     std::this_thread::yield();
   }
 }

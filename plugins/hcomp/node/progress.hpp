@@ -54,7 +54,7 @@ class progress {
   template <class Look> void wait_for(std::uint32_t count, Look const& look, any_transport& over) {
     using clock = std::chrono::steady_clock;
     std::optional<clock::time_point> looked;
-    auto const is_there = [&] {
+    auto const has_arrived = [&] {
       if (has(count)) return true;
       auto const now = clock::now();
       if (!looked) looked = now;
@@ -64,7 +64,7 @@ class progress {
       }
       return false;
     };
-    over.wait_until(std::ref(is_there));
+    over.wait_until(std::ref(has_arrived));
   }
 
  private:

@@ -82,11 +82,11 @@ class rounds {
       if (timeout_.count() > 0 && clock::now() - *began > timeout_)
         give_up(rank, detail::error_text({"it said nothing for ", timeout_.count(), " ms"}));
     };
-    auto& there = of(rank)[index(until)];
+    auto& round_of_rank = of(rank)[index(until)];
     if (over_)
-      there.wait_for(round, look, *over_);
+      round_of_rank.wait_for(round, look, *over_);
     else
-      there.wait_for(round, look);
+      round_of_rank.wait_for(round, look);
   }
   /// Waits for all other ranks.
   void wait(stage until, std::uint32_t round) {

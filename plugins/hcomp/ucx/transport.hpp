@@ -209,8 +209,8 @@ class transport {
     auto const late = [&] {
       return std::max(answer_time, std::min(connecting_time, limit.left()));
     };
-    auto const await = [&](int peer, auto is_there) {
-      for (; !is_there(); progress())
+    auto const await = [&](int peer, auto has_arrived) {
+      for (; !has_arrived(); progress())
         if (auto const found = find_trouble(peer, UCS_INPROGRESS, limit))
           give_up(to(peer), *found, late());
     };

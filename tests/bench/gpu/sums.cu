@@ -42,17 +42,18 @@ struct rates {
 
 double bus_rate(std::size_t turns) {
   std::size_t const bytes = std::size_t{64} << 20;
-  gpu::pinned_buffer const here(bytes), more_here(bytes);
-  gpu::device_buffer const there(bytes), more_there(bytes);
+  gpu::pinned_buffer const here(bytes), more_on_host(bytes);
+  gpu::device_buffer const on_device(bytes), more_on_device(bytes);
   cudaStream_t out{}, in{};
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&out, cudaStreamNonBlocking));
   HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&in, cudaStreamNonBlocking));
   std::vector<double> all;
   for (std::size_t turn = 0; turn < turns + 1; ++turn) {
     auto const begin = std::chrono::steady_clock::now();
-    HCOMP_CUDA_TRY(cudaMemcpyAsync(here.data(), there.data(), bytes, cudaMemcpyDeviceToHost, out));
     HCOMP_CUDA_TRY(
-        cudaMemcpyAsync(more_there.data(), more_here.data(), bytes, cudaMemcpyHostToDevice, in));
+        cudaMemcpyAsync(here.data(), on_device.data(), bytes, cudaMemcpyDeviceToHost, out));
+    HCOMP_CUDA_TRY(cudaMemcpyAsync(more_on_device.data(), more_on_host.data(), bytes,
+                                   cudaMemcpyHostToDevice, in));
     HCOMP_CUDA_TRY(cudaDeviceSynchronize());
     std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
     if (turn > 0) all.push_back(took.count());

@@ -492,18 +492,19 @@ class launch_run {
         return parameters_.data() + address;
       default: break;
     }
-    auto* there = static_cast<allocation*>(n.last_allocation);
-    if (!there || address < there->begin || address >= there->end()) {
-      there = memory_.find(address);
-      if (!there) fail_at(t, address);
-      n.last_allocation = there;
+    auto* allocated = static_cast<allocation*>(n.last_allocation);
+    if (!allocated || address < allocated->begin || address >= allocated->end()) {
+      allocated = memory_.find(address);
+      if (!allocated) fail_at(t, address);
+      n.last_allocation = allocated;
     }
-    require_inside(t, "global", address - there->begin, size, there->size);
+    require_inside(t, "global", address - allocated->begin, size, allocated->size);
     if (n.op->what == step::prefetch) return nullptr;
-    if (there->kind == memory_kind::constant && n.op->what != step::load)
+    if (allocated->kind == memory_kind::constant && n.op->what != step::load)
       fail(t, "writes a variable of the module, which tests would not see");
-    if (checks_ && there->kind != memory_kind::constant)
-      look<false>(n, there->bytes.data() + (address - there->begin), size, there->is_tracked());
+    if (checks_ && allocated->kind != memory_kind::constant)
+      look<false>(n, allocated->bytes.data() + (address - allocated->begin), size,
+                  allocated->is_tracked());
     if (!seen_.empty()) count_sectors(t, n, address, size);
     return reinterpret_cast<std::byte*>(address);  // NOLINT
   }

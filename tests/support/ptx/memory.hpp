@@ -94,16 +94,17 @@ class device_memory {
 
   /// Records that a copy or the host wrote these bytes.
   void set_written(void const* to, std::size_t size) const {
-    if (allocation* const there = find(to); there && there->is_tracked())
-      for (std::size_t i = 0, at = offset(*there, to); i < size && at + i < there->size; ++i)
-        there->bytes.data()[at + i] = by_host(true);
+    if (allocation* const allocated = find(to); allocated && allocated->is_tracked())
+      for (std::size_t i = 0, at = offset(*allocated, to); i < size && at + i < allocated->size;
+           ++i)
+        allocated->bytes.data()[at + i] = by_host(true);
   }
   /// Copies the records, too: bytes that were never written remain so after a copy on the device.
   void copy_history(void const* to, void const* from, std::size_t size) const {
-    allocation *const there = find(to), *const here = find(from);
-    if (!there || !there->is_tracked()) return;
+    allocation *const allocated = find(to), *const here = find(from);
+    if (!allocated || !allocated->is_tracked()) return;
     if (!here || !here->is_tracked()) return set_written(to, size);
-    auto* const t = there->bytes.data() + offset(*there, to);
+    auto* const t = allocated->bytes.data() + offset(*allocated, to);
     auto const* const h = here->bytes.data() + offset(*here, from);
     for (std::size_t i = 0; i < size; ++i) t[i] = by_host(h[i].written.epoch != 0);
   }

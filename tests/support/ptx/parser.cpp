@@ -428,23 +428,23 @@ class parser {
     source const& called = function->second;
     if (source_ == &called) fail("a function calls itself: " + text);
     auto [place, is_new] = linked_.try_emplace(called.name, linked{-1, "", module_symbols_});
-    linked& there = place->second;
+    linked& callee = place->second;
     if (is_new) {
       for (auto const& one : called.parameters)
-        there.symbols[declaration(one).name] = in_local_memory(declaration(one));
+        callee.symbols[declaration(one).name] = in_local_memory(declaration(one));
       if (!called.result.empty()) {
-        there.result = declaration(called.result).name;
-        there.symbols[there.result] = in_local_memory(declaration(called.result));
+        callee.result = declaration(called.result).name;
+        callee.symbols[callee.result] = in_local_memory(declaration(called.result));
       }
     }
     auto const arguments = parts.size() > 1 ? unwrapped(parts[1]) : std::vector<std::string>{};
     if (arguments.size() != called.parameters.size()) fail("arguments of " + text);
     for (std::size_t i = 0; i < arguments.size(); ++i)
-      add_copy(there.symbols.at(declaration(called.parameters[i]).name), symbols_.at(arguments[i]),
+      add_copy(callee.symbols.at(declaration(called.parameters[i]).name), symbols_.at(arguments[i]),
                text);
     calls_.emplace_back(kernel_->code.size(), called.name);
     add(n, text);
-    if (!result.empty()) add_copy(symbols_.at(result), there.symbols.at(there.result), text);
+    if (!result.empty()) add_copy(symbols_.at(result), callee.symbols.at(callee.result), text);
   }
   void add_copy(symbol const& to, symbol const& from, std::string const& text) {
     instruction n;

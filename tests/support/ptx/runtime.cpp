@@ -207,16 +207,16 @@ cudaError_t release(void* memory) {
 
 /// Ends the program if the range leaves the allocation in which it begins.
 void require_inside(char const* call, void const* memory, std::size_t bytes) {
-  allocation const* const there = all().memory.find(memory);
-  if (there && reinterpret_cast<std::uintptr_t>(memory) + bytes > there->end())
+  allocation const* const allocated = all().memory.find(memory);
+  if (allocated && reinterpret_cast<std::uintptr_t>(memory) + bytes > allocated->end())
     report::fail(std::string(call) + ": " + std::to_string(bytes) + " bytes, " +
-                 std::to_string(there->end() - reinterpret_cast<std::uintptr_t>(memory)) +
+                 std::to_string(allocated->end() - reinterpret_cast<std::uintptr_t>(memory)) +
                  " are left in the allocation");
 }
 bool is_pageable(void const* memory) { return all().memory.find(memory) == nullptr; }
 bool is_on_device(void const* memory) {
-  allocation const* const there = all().memory.find(memory);
-  return there && there->kind != memory_kind::pinned;
+  allocation const* const allocated = all().memory.find(memory);
+  return allocated && allocated->kind != memory_kind::pinned;
 }
 /// Whether the given direction matches the addresses.
 bool is_right(void const* to, void const* from, cudaMemcpyKind kind) {
@@ -400,11 +400,11 @@ cudaError_t cudaFreeHost(void* memory) { return release(memory); }
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* about, void const* pointer) {
   std::lock_guard const lock(all().mutex);
   std::memset(about, 0, sizeof(*about));
-  allocation const* const there = all().memory.find(pointer);
-  about->type = !there                                ? cudaMemoryTypeUnregistered
-                : there->kind == memory_kind::pinned  ? cudaMemoryTypeHost
-                : there->kind == memory_kind::managed ? cudaMemoryTypeManaged
-                                                      : cudaMemoryTypeDevice;
+  allocation const* const allocated = all().memory.find(pointer);
+  about->type = !allocated                                ? cudaMemoryTypeUnregistered
+                : allocated->kind == memory_kind::pinned  ? cudaMemoryTypeHost
+                : allocated->kind == memory_kind::managed ? cudaMemoryTypeManaged
+                                                          : cudaMemoryTypeDevice;
   return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {

@@ -49,8 +49,8 @@ template <class Header, class Block> struct block_chunks {
   HCOMP_HD static worker_blocks blocks_at(Group group, std::size_t i, std::size_t n,
                                           std::size_t begin) {
     std::size_t const k = begin + static_cast<std::size_t>(group.worker());
-    bool const is_here = k < detail::blocks_of<Block::values>(n);
-    return {k, is_here ? detail::values_of_block<Block::values>(k, n) : 0,
+    bool const has_block = k < detail::blocks_of<Block::values>(n);
+    return {k, has_block ? detail::values_of_block<Block::values>(k, n) : 0,
             i * Header::chunk_values + k * Block::values};
   }
 
@@ -76,11 +76,11 @@ template <class Header, class Block> struct block_chunks {
     /// Reads the worker's next block into v; leaves v unchanged if the chunk has no such block.
     /// @param k  index of the block; each call increases it by the number of workers
     HCOMP_HD void take(Group group, std::size_t k, Block& v) {
-      bool const is_here = k < detail::blocks_of<Block::values>(n);
-      std::size_t const here = is_here ? detail::values_of_block<Block::values>(k, n) : 0;
-      auto const what = is_here ? load<mode>(chunk, k) : mode{};
-      auto const bytes = group.running_sum(what.payload_bytes(here));
-      if (is_here) v.take(what, here, chunk + at + bytes.before);
+      bool const has_block = k < detail::blocks_of<Block::values>(n);
+      std::size_t const count = has_block ? detail::values_of_block<Block::values>(k, n) : 0;
+      auto const what = has_block ? load<mode>(chunk, k) : mode{};
+      auto const bytes = group.running_sum(what.payload_bytes(count));
+      if (has_block) v.take(what, count, chunk + at + bytes.before);
       at += bytes.all;
     }
   };

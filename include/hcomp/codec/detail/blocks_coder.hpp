@@ -48,23 +48,23 @@ template <class Format> struct blocks_coder {
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
-      std::size_t const k = now.block, here = now.n;
-      bool const is_here = k < blocks;
+      std::size_t const k = now.block, count = now.n;
+      bool const has_block = k < blocks;
       block v, other;
       if (from.a)
         codes.a.take(group, k, v);
-      else if (is_here)
-        read_block(from.x + now.first, here, v.x);
+      else if (has_block)
+        read_block(from.x + now.first, count, v.x);
       if (from.b) {
         codes.b.take(group, k, other);
-        if (is_here) add(v, other);
+        if (has_block) add(v, other);
       }
-      auto const front = is_here ? v.look(here) : typename block::front{};
-      std::size_t const mine = is_here ? front.form.payload_bytes(here) : 0;
+      auto const front = has_block ? v.look(count) : typename block::front{};
+      std::size_t const mine = has_block ? front.form.payload_bytes(count) : 0;
       auto const bytes = group.running_sum(mine);
-      if (is_here) {
+      if (has_block) {
         store(chunk, k, front.form);
-        v.put(front, here, chunk + at + bytes.before);
+        v.put(front, count, chunk + at + bytes.before);
       }
       at += bytes.all;
     }

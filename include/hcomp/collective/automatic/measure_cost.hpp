@@ -188,8 +188,8 @@ namespace detail {
 template <Executor E, Transport T>
 codec_probe probe_of(E& executor, T& transport, measure_options const& options) {
   return probe_on(executor, transport.size(), options.values, options.codec_seconds, [&] {
-    char all_are_here = 1;
-    unite_records(transport, options.tag, all_are_here, [](char&, char) {});
+    char arrived = 1;
+    unite_records(transport, options.tag, arrived, [](char&, char) {});
   });
 }
 template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost& cost) {

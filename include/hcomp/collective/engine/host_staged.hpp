@@ -58,35 +58,35 @@ template <Transport T, DeviceExecutor E> class host_staged {
   static constexpr bool waits_for_work() { return true; }
 
   request isend(int peer, tag_t tag, std::span<std::byte const> bytes) {
-    if (is_here(bytes.data())) {
+    if (is_in_slot(bytes.data())) {
       begin_all();  // messages must not overtake each other
       return keep(transport_->isend(peer, tag, bytes));
     }
     if (!copies_messages_) {
-      auto* const there = const_cast<std::byte*>(bytes.data());  // a send only reads it
-      return after_work({there, bytes.size()}, peer, tag, false);
+      auto* const on_device = const_cast<std::byte*>(bytes.data());  // a send only reads it
+      return after_work({on_device, bytes.size()}, peer, tag, false);
     }
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
     if constexpr (AsyncCopy<E>)
-      one.ready = executor_->read_beside(one.here.data(), bytes.data(), bytes.size());
+      one.ready = executor_->read_beside(one.on_host.data(), bytes.data(), bytes.size());
     else
-      one.ready = executor_->read(one.here.data(), bytes.data(), bytes.size());
-    begin_later(r, {one.here.data(), bytes.size()}, peer, tag, false);
+      one.ready = executor_->read(one.on_host.data(), bytes.data(), bytes.size());
+    begin_later(r, {one.on_host.data(), bytes.size()}, peer, tag, false);
     return r;
   }
 
   request irecv(int peer, tag_t tag, std::span<std::byte> bytes) {
-    if (is_here(bytes.data())) {
+    if (is_in_slot(bytes.data())) {
       if (!copies_messages_) begin_all();
       return keep(transport_->irecv(peer, tag, bytes));
     }
     if (!copies_messages_) return after_work(bytes, peer, tag, true);
     auto const r = slot_for(bytes.size());
     auto& one = slots_[r.slot];
-    one.there = bytes.data();
+    one.on_device = bytes.data();
     if constexpr (AsyncCopy<E>) one.free = executor_->now();
-    one.inner = transport_->irecv(peer, tag, {one.here.data(), bytes.size()});
+    one.inner = transport_->irecv(peer, tag, {one.on_host.data(), bytes.size()});
     return r;
   }
 
@@ -95,33 +95,33 @@ template <Transport T, DeviceExecutor E> class host_staged {
     std::size_t const moved = moved_bytes(one);
     one.is_free = true;
     one.freed = ++freed_;
-    if (!one.there) return moved;
+    if (!one.on_device) return moved;
     last_ = r.slot;
     if constexpr (AsyncCopy<E>)
-      one.ready = executor_->write_beside(one.there, one.here.data(), moved, one.free);
+      one.ready = executor_->write_beside(one.on_device, one.on_host.data(), moved, one.free);
     else
-      one.ready = executor_->write(one.there, one.here.data(), moved);
+      one.ready = executor_->write(one.on_device, one.on_host.data(), moved);
     return moved;
   }
   /// See any_transport.
   std::byte const* in_host(std::byte const* message) const {
-    bool const is_here = last_ < slots_.size() && slots_[last_].there == message;
-    return is_here ? slots_[last_].here.data() : nullptr;
+    bool const is_in_slot = last_ < slots_.size() && slots_[last_].on_device == message;
+    return is_in_slot ? slots_[last_].on_host.data() : nullptr;
   }
   /// @throws wire_error  always; on all ranks if the transport can tell them
   [[noreturn]] void revoke(std::string const& why) { detail::revoke(*transport_, why); }
 
  private:
   struct slot {
-    typename E::staging here{std::size_t{0}};
-    std::byte* there = nullptr;  ///< destination on the device of a received message
+    typename E::staging on_host{std::size_t{0}};
+    std::byte* on_device = nullptr;  ///< destination on the device of a received message
     std::span<std::byte> message;
     int peer = 0;
     tag_t tag = 0;
     bool is_receive = false, is_to_begin = false;
     typename T::request inner{};
     typename E::mark ready{};  ///< must be complete before the message starts; or: the copy
-    typename E::mark free{};   ///< `there` may be overwritten
+    typename E::mark free{};   ///< `on_device` may be overwritten
     bool is_free = false;
     std::uint64_t freed = 0;  ///< serial number of its release
   };
@@ -136,7 +136,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
       return requires(typename T::request & r) { transport_->test(r); };
   }
 
-  bool is_here(std::byte const* bytes) const {
+  bool is_in_slot(std::byte const* bytes) const {
     return executor_->space_of(bytes) == memory_space::host;
   }
 
@@ -172,20 +172,20 @@ template <Transport T, DeviceExecutor E> class host_staged {
   request slot_for(std::size_t bytes) {
     std::size_t found = slots_.size();
     auto const is_better = [&](slot const& a, slot const& b) {
-      return std::pair(a.here.size(), a.freed) < std::pair(b.here.size(), b.freed);
+      return std::pair(a.on_host.size(), a.freed) < std::pair(b.on_host.size(), b.freed);
     };
     for (std::size_t s = 0; s < slots_.size(); ++s)
-      if (slots_[s].is_free && slots_[s].here.size() >= bytes &&
+      if (slots_[s].is_free && slots_[s].on_host.size() >= bytes &&
           (found == slots_.size() || is_better(slots_[s], slots_[found])))
         found = s;
     if (found == slots_.size()) {
       slots_.emplace_back();
-      slots_.back().here = typename E::staging(with_room(bytes));
+      slots_.back().on_host = typename E::staging(with_room(bytes));
     }
     auto& one = slots_[found];
-    if (one.there) executor_->wait(one.ready);
+    if (one.on_device) executor_->wait(one.ready);
     one.is_free = false;
-    one.there = nullptr;
+    one.on_device = nullptr;
     return {static_cast<std::uint32_t>(found)};
   }
 

@@ -99,7 +99,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
   /// For other work, in the executor's memory: a report_type of the last encoding, and then, if
   /// requested, the result of seek_nonfinite.
-  std::span<std::byte const> report_there(bool with_nonfinite, std::size_t values) const {
+  std::span<std::byte const> device_report(bool with_nonfinite, std::size_t values) const {
     std::size_t const words = report_words + (with_nonfinite ? chunks(values) : 0);
     return {reinterpret_cast<std::byte const*>(words_.for_work()), words * sizeof(std::uint64_t)};
   }
@@ -149,7 +149,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     std::size_t const bytes = header.bytes;
     executor_->for_each_block(
         all.runs(), detail::check_chunks<coder_type>{codec.coder(), all, values, in.data(), bytes,
-                                                     found_there()});
+                                                     device_findings()});
     auto const found = fetch_found(all.chunks);
     auto const bad = std::ranges::find(found, 1u);
     if (bad == found.end()) return;
@@ -165,8 +165,8 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto all = runs_of(x.size());
     all.per_run = std::max(all.per_run, (all.chunks + measuring_blocks - 1) / measuring_blocks);
     using work = typename C::measure_work;
-    auto* const there = reinterpret_cast<std::uint32_t*>(found_there());
-    executor_->for_each_block(all.runs(), work{x.size(), all.per_run, x.data(), there});
+    auto* const on_device = reinterpret_cast<std::uint32_t*>(device_findings());
+    executor_->for_each_block(all.runs(), work{x.size(), all.per_run, x.data(), on_device});
     auto const* const here =
         reinterpret_cast<std::uint32_t const*>(fetch_found((all.runs() + 1) / 2).data());
     std::uint32_t largest = 0;
@@ -191,7 +191,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     auto const all = runs_of(values);
     executor_->for_each_block(
         all.runs(), detail::find_nonfinite_chunks<coder_type>{codec.coder(), all, values, in.data(),
-                                                              found_there(), sources_were});
+                                                              device_findings(), sources_were});
   }
 
  private:
@@ -201,7 +201,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   static constexpr bool in_place = requires(E const& executor) { executor.threads(); };
 
   static constexpr std::size_t report_words = sizeof(report_type) / sizeof(std::uint64_t);
-  std::uint64_t* found_there() const { return words_.for_work() + report_words; }
+  std::uint64_t* device_findings() const { return words_.for_work() + report_words; }
   std::span<std::uint64_t const> fetch_found(std::size_t count) {
     words_.fetch(*executor_, count, report_words);
     return {words_.for_host() + report_words, count};

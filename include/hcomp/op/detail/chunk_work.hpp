@@ -165,19 +165,19 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     auto const warp = group.own_warp(Coder::scratch_bytes(codes));
     auto* const chunk = reinterpret_cast<std::byte*>(warp.scratch());
     std::size_t const c = i * per_block + static_cast<std::size_t>(group.warp());
-    bool const is_here = c < header.chunks;
+    bool const has_chunk = c < header.chunks;
     using planned = typename Coder::template planned_chunk<std::remove_const_t<decltype(warp)>>;
     planned made(coder, warp, chunk);
-    std::size_t const length = is_here ? made.plan(sources(), c) : 0;
+    std::size_t const length = has_chunk ? made.plan(sources(), c) : 0;
     auto const lengths = group.running_sum_of_warps(length);
     order.announce(group, i, lengths.all);
-    if (is_here) {
+    if (has_chunk) {
       made.put();
       clear_behind(warp, chunk + length);
     }
     at += order.sum_before(group, i, lengths.all);
     std::size_t const begin = at + lengths.before;
-    if (is_here) {
+    if (has_chunk) {
       copy_chunk(warp, out.data() + begin, chunk, length);
       note_begin(warp, c, begin);
     }

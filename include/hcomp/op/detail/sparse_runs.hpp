@@ -209,13 +209,13 @@ struct count_shares {
     auto const warp = group.own_warp(0);
     auto const lane = static_cast<std::size_t>(warp.worker());
     std::size_t const r = share * share_runs + static_cast<std::size_t>(group.warp());
-    bool const is_there = r < runs_of(values);
-    sparse_run const run(is_there ? r : 0, values);
+    bool const has_run = r < runs_of(values);
+    sparse_run const run(has_run ? r : 0, values);
     std::uint64_t marked = 0, sum = 0, wrong = 0;  // marked: 16 bits per row
     HCOMP_UNROLL
     for (std::size_t k = 0; k < rows; ++k) {
       std::size_t const w = 32 * k + lane;
-      if (!is_there || w >= run.words) continue;
+      if (!has_run || w >= run.words) continue;
       std::uint64_t const word = words[run.word + w];
       wrong |= wrong_bits(run, w, word);
       marked |= static_cast<std::uint64_t>(ones(word)) << 16 * k;
@@ -231,12 +231,12 @@ struct count_shares {
     HCOMP_UNROLL
     for (std::size_t k = 0; k < rows; ++k) {
       std::size_t const w = 32 * k + lane;
-      if (is_there && w < run.words)
+      if (has_run && w < run.words)
         marks_before[run.word + w] =
             static_cast<std::uint32_t>(before + (in_rows.before >> 16 * k & 0xffffu));
       before += in_rows.all >> 16 * k & 0xffffu;
     }
-    if (is_there) add_findings(warp, run, r, wrong, sum);
+    if (has_run) add_findings(warp, run, r, wrong, sum);
     return before_share + in_share.all;
   }
 

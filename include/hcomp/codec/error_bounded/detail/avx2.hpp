@@ -76,9 +76,9 @@ template <int up>
 /// Loads planes `first` to `first` + 7; planes from `width` on are 0.
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_planes(std::byte const* in,
                                                                        int first, int width) {
-  __m256i const there = _mm256_cmpgt_epi32(_mm256_set1_epi32(width - first),
-                                           _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  return _mm256_maskload_epi32(reinterpret_cast<int const*>(in + 4 * first), there);
+  __m256i const plane_mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(width - first),
+                                                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  return _mm256_maskload_epi32(reinterpret_cast<int const*>(in + 4 * first), plane_mask);
 }
 [[gnu::target("avx2"), gnu::always_inline]] inline void store_planes(__m256i planes, int first,
                                                                      int width, std::size_t n,

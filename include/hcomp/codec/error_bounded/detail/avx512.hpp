@@ -61,10 +61,10 @@ namespace hcomp::detail::error_bounded {
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 or_of_zigzags(__m512i a, __m512i b) {
-  __m512i const of_a =
+  __m512i const from_a =
       _mm512_xor_si512(_mm512_add_epi32(a, a), _mm512_maskz_srai_epi32(0xffff, a, 31));
   // of_a | (2 b ^ b >> 31)
-  return _mm512_ternarylogic_epi32(of_a, _mm512_add_epi32(b, b),
+  return _mm512_ternarylogic_epi32(from_a, _mm512_add_epi32(b, b),
                                    _mm512_maskz_srai_epi32(0xffff, b, 31), 0xf6);
 }
 /// OR of the lanes of `a` in the lower 32 bits, of `b` in the upper.
@@ -126,20 +126,20 @@ planes_of_halves(__m512i halves) {
                    _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15));
 }
 /// Mask of the planes `first` to `first` + 15 that are below `width`.
-inline __mmask16 planes_there(int first, int width) {
+inline __mmask16 plane_mask(int first, int width) {
   return static_cast<__mmask16>(((std::uint64_t{1} << width) - 1) >> first);
 }
 /// Loads planes `first` to `first` + 15; planes from `width` on are 0.
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline __m512i
 load_sixteen_planes(std::byte const* in, int first, int width) {
-  return _mm512_maskz_loadu_epi32(planes_there(first, width), in + 4 * first);
+  return _mm512_maskz_loadu_epi32(plane_mask(first, width), in + 4 * first);
 }
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2"), gnu::always_inline]] inline void
 store_planes(__m512i planes, int first, int width, std::size_t n, std::byte* out) {
   if (n == block_values)  // `out` has room for 32 planes
     _mm512_storeu_si512(out + 4 * first, planes);
   else
-    _mm512_mask_storeu_epi32(out + 4 * first, planes_there(first, width), planes);
+    _mm512_mask_storeu_epi32(out + 4 * first, plane_mask(first, width), planes);
 }
 
 [[gnu::target("avx512f,avx512dq,avx512bw,avx512vl,avx2")]] inline packed_block pack_avx512(

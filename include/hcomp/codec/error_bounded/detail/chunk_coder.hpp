@@ -70,11 +70,11 @@ struct chunk_coder {
     chunk_stats stats;
     for (unsigned begin = 0; begin < now.blocks; begin += Group::workers) {
       unsigned const k = begin + worker_of(group);
-      bool const is_here = k < now.blocks;
-      auto const here = is_here ? static_cast<unsigned>(values_of_block(k, now.n)) : 0;
+      bool const has_block = k < now.blocks;
+      auto const here = has_block ? static_cast<unsigned>(values_of_block(k, now.n)) : 0;
       value_block v;
       make_block(group, now, begin, v, stats);
-      std::int32_t const before = integer_before(group, k, is_here, v, now.shared->last);
+      std::int32_t const before = integer_before(group, k, has_block, v, now.shared->last);
       if (k == 0) store_aligned(chunk, 0, before);
       block_form const form = form_of(v, before, here, range, stats);
       auto const bytes = group.running_sum(form.mode.bytes);
@@ -82,7 +82,7 @@ struct chunk_coder {
       payloads += bytes.all;
       if (begin + Group::workers >= now.blocks)
         announce_bytes(out, static_cast<std::size_t>(payloads - chunk));
-      if (is_here) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(form.mode.byte);
+      if (has_block) chunk[sizeof(std::int32_t) + k] = static_cast<std::byte>(form.mode.byte);
       if (v.is == value_block::state::integers)
         put_own_block(v.q, before, here, form.mode, form.nonzero, payload);
       else if (v.is == value_block::state::words)
@@ -304,7 +304,7 @@ struct chunk_coder {
     std::size_t i;       ///< index of the chunk
     unsigned n, blocks;  ///< values and blocks of the chunk
     chunk_sharing<Group> shared;
-    worker_reader<Group> of_a, of_b;
+    worker_reader<Group> reader_a, reader_b;
     own_values<Group> own;  ///< in the memory where the chunk is assembled later
 
     HCOMP_HD encoding(Group group, code_sources<float> const& sources, std::size_t index)
@@ -315,10 +315,10 @@ struct chunk_coder {
           shared(group),
           own(group, shared.chunk(rooms())) {
       if (from.a)
-        of_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(0));
+        reader_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(0));
       if (from.b)
-        of_b.open(group, from.b, i, from.values, shared->second, shared->sums,
-                  shared.chunk(from.a ? 1 : 0));
+        reader_b.open(group, from.b, i, from.values, shared->second, shared->sums,
+                      shared.chunk(from.a ? 1 : 0));
     }
     /// Number of buffers in shared memory with chunks of the sources.
     HCOMP_HD std::size_t rooms() const { return (from.a ? 1u : 0u) + (from.b ? 1u : 0u); }
@@ -347,7 +347,7 @@ struct chunk_coder {
     unsigned const k = begin + worker_of(group);
     if (now.from.a) {
       value_block taken;
-      now.of_a.take(k, taken);
+      now.reader_a.take(k, taken);
       keep(taken);
     } else {
       now.own.bring(group, now.from.x + now.i * chunk_values, now.n, begin);
@@ -369,7 +369,7 @@ struct chunk_coder {
         is = made.is;
         put_bits_of(made.q, now.own);
       });
-      now.of_b.take(begin + worker_of(group), v);
+      now.reader_b.take(begin + worker_of(group), v);
       add_block(by_cpu.grid, is, now.own, v, stats.sums);
     } else {
       take_first(group, now, begin, stats.error, [&](value_block const& made) { v = made; });
@@ -380,10 +380,10 @@ struct chunk_coder {
   /// @param last  becomes the last integer of each block
   template <class Group>
   [[gnu::always_inline]] HCOMP_HD static std::int32_t integer_before(
-      Group group, unsigned k, bool is_here, value_block const& v,
+      Group group, unsigned k, bool has_block, value_block const& v,
       std::int32_t (&last)[most_blocks]) {
     bool const is_integers = v.is == value_block::state::integers;
-    if (is_here) last[k] = is_integers ? v.q[block_values - 1] : 0;
+    if (has_block) last[k] = is_integers ? v.q[block_values - 1] : 0;
     group.sync();
     if (!is_integers) return 0;
     return k == 0 ? v.q[0] : last[k - 1];

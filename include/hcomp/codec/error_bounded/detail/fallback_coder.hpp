@@ -160,23 +160,23 @@ template <class T> struct fallback_coder {
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
       std::size_t const k = now.block, here = now.n;
-      bool const is_here = k < blocks;
+      bool const has_block = k < blocks;
       block v, other;
       if (from.a) {
         codes.a.take(group, k, v);
       } else {
         T own[block_values];
-        if (is_here) {
+        if (has_block) {
           read_block(from.x + now.first, here, own);
           v.set(grid, own, findings);
         }
       }
       if (from.b) codes.b.take(group, k, other);
       fallback_mode mode{};
-      if (is_here)
+      if (has_block)
         mode = sum(v, nullptr, here, from.b ? &other : nullptr, most, findings, is_beyond);
-      auto const bytes = group.running_sum(is_here ? mode.payload_bytes(here) : 0);
-      if (is_here) {
+      auto const bytes = group.running_sum(has_block ? mode.payload_bytes(here) : 0);
+      if (has_block) {
         chunk[k] = static_cast<std::byte>(mode.byte);
         v.put(mode, here, chunk + at + bytes.before);
       }
@@ -434,10 +434,10 @@ template <class T> struct fallback_coder {
     auto const kernels = best_fallback_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n),
                       whole = n / block_values;
-    readable const of_a(from.a, i, from.values), of_b(from.b, i, from.values);
+    readable const reader_a(from.a, i, from.values), reader_b(from.b, i, from.values);
     fallback_payload a[fallback_most_blocks], b[fallback_most_blocks];
-    if (from.a) of_a.take(a);
-    if (from.b) of_b.take(b);
+    if (from.a) reader_a.take(a);
+    if (from.b) reader_b.take(b);
     fallback_summands<T> const summands{grid, from.a ? nullptr : from.x + i * chunk_values(),
                                         from.a ? a : nullptr, from.b ? b : nullptr};
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);

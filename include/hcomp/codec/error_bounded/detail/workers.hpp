@@ -307,17 +307,17 @@ template <class Group> class worker_reader {
     std::uint32_t sparse = 0;
     for (std::size_t first = 0; first < blocks; first += Group::workers) {
       std::size_t const k = first + worker;
-      bool const is_here = k < blocks;
-      block_mode const mode{is_here ? mode_of(k) : std::uint8_t{0}, 0};
+      bool const has_block = k < blocks;
+      block_mode const mode{has_block ? mode_of(k) : std::uint8_t{0}, 0};
       bool const is_sparse = mode.kind() == block_kind::sparse;
       auto const bytes = static_cast<std::uint32_t>(
-          is_here && !is_sparse ? payload_bytes(mode.byte, chunk_, values_of_block(k, values_))
-                                : 0);
+          has_block && !is_sparse ? payload_bytes(mode.byte, chunk_, values_of_block(k, values_))
+                                  : 0);
       static_assert(header::slot_bytes < 1 << 16);
       auto const sums = group.running_sum(std::uint32_t{is_sparse} << 16 | bytes);
       auto const before = static_cast<std::uint32_t>(sums.before),
                  all = static_cast<std::uint32_t>(sums.all);
-      if (is_here) {
+      if (has_block) {
         std::uint32_t const number = sparse + (before >> 16);
         payloads[k] = bytes_before + (before & 0xffffu);
         sparse_before[k] = number;
@@ -361,16 +361,16 @@ template <class Group> class worker_reader {
     std::uint32_t ends = 0, runs = 0;
     for (std::size_t first = 0; first < blocks; first += Group::workers) {
       std::size_t const k = first + worker;
-      bool const is_here = k < blocks, begins_run = is_here && !is_difference(k);
-      auto const sums =
-          group.running_sum(std::uint64_t{is_here ? end_of(k) : 0} << 32 | (begins_run ? 1u : 0u));
+      bool const has_block = k < blocks, begins_run = has_block && !is_difference(k);
+      auto const sums = group.running_sum(std::uint64_t{has_block ? end_of(k) : 0} << 32 |
+                                          (begins_run ? 1u : 0u));
       std::uint32_t const before = ends + static_cast<std::uint32_t>(sums.before >> 32),
                           run = runs + static_cast<std::uint32_t>(sums.before);
       if (begins_run) bases[run + 1] = before;
       ends += static_cast<std::uint32_t>(sums.all >> 32);
       runs += static_cast<std::uint32_t>(sums.all);
       group.sync();
-      if (is_here && !begins_run) places_->before[k] = before - bases[run];
+      if (has_block && !begins_run) places_->before[k] = before - bases[run];
       if (Group::workers >= most_blocks) break;
     }
     group.sync();

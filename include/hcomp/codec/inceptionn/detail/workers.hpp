@@ -60,10 +60,10 @@ HCOMP_HD inline std::uint32_t truncated(float value) {
 }
 /// Payload size of a value: none, at least 8 bits, at least 16 bits, all 32 bits.
 struct value_size {
-  bool is_there, in16, is_whole;
+  bool is_nonzero, in16, is_whole;
 
   HCOMP_HD value_size(tag_limits const& from, std::uint32_t magnitude)
-      : is_there(magnitude >= from.of8),
+      : is_nonzero(magnitude >= from.of8),
         in16(magnitude >= from.of16),
         is_whole(magnitude >= from.whole) {}
 };
@@ -71,7 +71,7 @@ struct value_size {
 template <bool Nearest>
 HCOMP_HD std::uint32_t upper_payload(value_rule const& rule, std::uint32_t bits, value_size size) {
   if constexpr (Nearest) {
-    auto const tag = static_cast<unsigned>(size.is_there) + static_cast<unsigned>(size.in16) +
+    auto const tag = static_cast<unsigned>(size.is_nonzero) + static_cast<unsigned>(size.in16) +
                      static_cast<unsigned>(size.is_whole);
     return payload_of(rule, bits, tag) << (size.is_whole ? 0 : size.in16 ? 16 : 24);
   }
@@ -222,7 +222,7 @@ template <class Group, class Kept = fours_in_registers<Group>> class worker_valu
       HCOMP_UNROLL
       for (int j = 0; j < 4; ++j) {
         value_size const size(from, same_bits<std::uint32_t>(four[j]) & 0x7fffffffu);
-        if (size.is_there) tags[r] += 1u << 2 * j;
+        if (size.is_nonzero) tags[r] += 1u << 2 * j;
         if (size.in16) tags[r] += 1u << 2 * j;
         if (size.is_whole) tags[r] += 1u << 2 * j;
       }

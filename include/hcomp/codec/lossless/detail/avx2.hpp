@@ -84,13 +84,13 @@ template <class T> class values_avx2 {
     std::uint64_t negative = 0, zeros = 0;
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
       lanes const magnitude = x_[r] & not_sign, zero = of::zero(magnitude),
-                  there = magnitude | (zero & not_sign);
+                  counted = magnitude | (zero & not_sign);
       negative |= of::highest_bits(x_[r]) << r * each;
       zeros |= of::highest_bits(zero) << r * each;
-      least = of::less(least, there);
+      least = of::less(least, counted);
       largest = of::more(largest, magnitude);
       any |= magnitude;
-      all &= there;
+      all &= counted;
     }
     found.negative = negative;
     found.not_zero = ~zeros;

@@ -132,8 +132,8 @@ template <class T> struct value_block {
       std::uint64_t const one = magnitude(x[i]), bit = std::uint64_t{1} << i;
       found.negative |= is_negative(x[i]) ? bit : 0;
       found.zeros |= one == 0 ? bit : 0;
-      std::uint64_t const there = one == 0 ? ~std::uint64_t{0} : one;
-      found.least = there < found.least ? there : found.least;
+      std::uint64_t const candidate = one == 0 ? ~std::uint64_t{0} : one;
+      found.least = candidate < found.least ? candidate : found.least;
     }
     found.zeros &= all_of(n);
     for (std::size_t i = 0; i < block_values; ++i) {

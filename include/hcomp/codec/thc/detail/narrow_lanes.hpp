@@ -69,11 +69,11 @@ template <class Numbers = same_numbers> struct row_shift {
 
  private:
   template <class Vector, bool Left> [[gnu::always_inline]] void move(std::size_t at) const {
-    Vector w, there{};
+    Vector w, present{};
     std::memcpy(&w, from + at, sizeof(w));
     numbers.vector(w);
-    if (adds) std::memcpy(&there, to + at, sizeof(there));
-    w = there | ((Left ? w << left : w >> -left) & mask);
+    if (adds) std::memcpy(&present, to + at, sizeof(present));
+    w = present | ((Left ? w << left : w >> -left) & mask);
     std::memcpy(to + at, &w, sizeof(w));
   }
 #endif

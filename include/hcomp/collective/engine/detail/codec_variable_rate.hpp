@@ -80,24 +80,24 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     });
   }
   void reserve(std::size_t longest, std::size_t sums, bool merges) override {
-    by_codec([&](auto const& codec, auto& there) {
-      there.emplace(*executor_, codec, longest, sums, merges);
+    by_codec([&](auto const& codec, auto& segment) {
+      segment.emplace(*executor_, codec, longest, sums, merges);
     });
   }
   void start() override {
     if constexpr (has_fallback) {
-      if (is_fallback_) fallback_->there->passage.start();
+      if (is_fallback_) fallback_->segment->passage.start();
       is_fallback_ = false;
     }
-    if (there_) there_->passage.start();
+    if (memory_) memory_->passage.start();
   }
   std::uint8_t refine() override {
     if constexpr (has_fallback) {
-      there_->passage.start();
+      memory_->passage.start();
       if (!fallback_) fallback_.emplace(codec_.fallback());
       fallback_->codec = codec_.fallback();
       is_fallback_ = true;
-      if (fallback_->there) fallback_->there->passage.start();
+      if (fallback_->segment) fallback_->segment->passage.start();
     }
     return by_codec([](auto const& codec, auto const&) { return codec.codec_id; });
   }
@@ -112,8 +112,8 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   }
   std::size_t most_under_way() const override { return segment_staging<C, E>::most_under_way; }
   std::size_t end(std::size_t first_block, code_findings& found) override {
-    return by_codec([&](auto const& codec, auto& there) {
-      return there->passage.end(there->coder, codec, first_block, found);
+    return by_codec([&](auto const& codec, auto& segment) {
+      return segment->passage.end(segment->coder, codec, first_block, found);
     });
   }
   void merge([[maybe_unused]] std::span<std::byte const> a,
@@ -121,24 +121,25 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
              [[maybe_unused]] bool seeks_nonfinite,
              [[maybe_unused]] std::span<std::byte> out) override {
     if constexpr (MergingVariableRate<C>)
-      by_codec([&](auto const& codec, auto& there) {
-        auto const first = there->sent(codec, a, values, code_of::this_rank, true),
-                   second = there->sent(codec, b, values, code_of::another);
-        auto const they_are = there->passage.doubted();
-        there->coder.merge(codec, first, second, values, there->passage.room(out, true), they_are);
-        there->begin(codec, values, seeks_nonfinite, they_are);
+      by_codec([&](auto const& codec, auto& segment) {
+        auto const first = segment->sent(codec, a, values, code_of::this_rank, true),
+                   second = segment->sent(codec, b, values, code_of::another);
+        auto const they_are = segment->passage.doubted();
+        segment->coder.merge(codec, first, second, values, segment->passage.room(out, true),
+                             they_are);
+        segment->begin(codec, values, seeks_nonfinite, they_are);
       });
   }
   void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
     if (!plain)
       return by_codec(
-          [&](auto const& codec, auto& there) { there->coder.check(codec, in, values); });
+          [&](auto const& codec, auto& segment) { segment->coder.check(codec, in, values); });
     if (in.size() != values * sizeof(value_type))
       throw wire_error("plan: " + std::to_string(in.size()) + " bytes for " +
                        std::to_string(values) + " uncompressed values");
   }
   bool decoded_all() override {
-    return by_codec([](auto const&, auto& there) { return there->passage.refused_none(); });
+    return by_codec([](auto const&, auto& segment) { return segment->passage.refused_none(); });
   }
   void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
                   [[maybe_unused]] code_findings& found) const override {
@@ -163,52 +164,53 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   // ---- For codec_variable_rate_values, with values in the executor's memory
 
   std::uint32_t measure([[maybe_unused]] std::span<value_type const> x) {
-    if constexpr (FittedVariableRate<C>) return there_->coder.measure(x);
+    if constexpr (FittedVariableRate<C>) return memory_->coder.measure(x);
     return 0;
   }
   /// Memory for values that are added before they are encoded.
   value_type* sums() {
-    return by_codec(
-        [](auto const&, auto& there) { return reinterpret_cast<value_type*>(there->sums.data()); });
+    return by_codec([](auto const&, auto& segment) {
+      return reinterpret_cast<value_type*>(segment->sums.data());
+    });
   }
 
   void encode(std::span<value_type const> x, bool seeks_nonfinite, std::span<std::byte> out) {
-    by_codec([&](auto const& codec, auto& there) {
-      there->coder.encode(codec, x, there->passage.room(out));
-      there->begin(codec, x.size(), seeks_nonfinite, {});
+    by_codec([&](auto const& codec, auto& segment) {
+      segment->coder.encode(codec, x, segment->passage.room(out));
+      segment->begin(codec, x.size(), seeks_nonfinite, {});
     });
   }
   void decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
                          bool seeks_nonfinite, std::span<std::byte> out) {
-    by_codec([&](auto const& codec, auto& there) {
-      auto const code = there->sent(codec, in, x.size(), code_of::another);
-      auto const it_is = there->passage.doubted();
-      there->coder.decode_add_encode(codec, code, x, there->passage.room(out), it_is);
-      there->begin(codec, x.size(), seeks_nonfinite, it_is);
+    by_codec([&](auto const& codec, auto& segment) {
+      auto const code = segment->sent(codec, in, x.size(), code_of::another);
+      auto const it_is = segment->passage.doubted();
+      segment->coder.decode_add_encode(codec, code, x, segment->passage.room(out), it_is);
+      segment->begin(codec, x.size(), seeks_nonfinite, it_is);
     });
   }
   void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
                   std::span<value_type> out) {
-    by_codec([&](auto const& codec, auto& there) {
-      auto const code = there->sent(codec, in, out.size(), code_of::another);
-      there->coder.decode_add(codec, code, addends, out, there->passage.doubted());
-      there->passage.end_of_sent();
+    by_codec([&](auto const& codec, auto& segment) {
+      auto const code = segment->sent(codec, in, out.size(), code_of::another);
+      segment->coder.decode_add(codec, code, addends, out, segment->passage.doubted());
+      segment->passage.end_of_sent();
     });
   }
   void decode(std::span<std::byte const> in, std::span<value_type> x, code_of whose,
               int parts = 0) {
-    by_codec([&](auto const& codec, auto& there) {
-      auto const code = there->sent(codec, in, x.size(), whose);
-      there->coder.decode(codec, code, x, parts, there->passage.doubted());
+    by_codec([&](auto const& codec, auto& segment) {
+      auto const code = segment->sent(codec, in, x.size(), whose);
+      segment->coder.decode(codec, code, x, parts, segment->passage.doubted());
     });
   }
   std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
-    there_->passage.copy_out(x, out);
+    memory_->passage.copy_out(x, out);
     return x.size_bytes();
   }
   void copy_in(std::span<std::byte const> in, std::span<value_type> x, [[maybe_unused]] int parts) {
     check(in, x.size(), true);
-    there_->passage.copy_in(in, x);
+    memory_->passage.copy_in(in, x);
     if constexpr (std::floating_point<value_type>) {  // integers have no means
       divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
       if (parts > 0) executor_->for_each_block(work.runs(), work);
@@ -217,12 +219,13 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 
  private:
   /// Memory for one segment, for this codec or its fallback.
-  template <class D> struct memory {
+  template <class D> struct segment_memory {
     variable_rate_coder<D, E> coder;
     segment_staging<D, E> passage;
     typename E::buffer sums;
 
-    memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values, bool merges)
+    segment_memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values,
+                   bool merges)
         : coder(longest, executor),
           passage(executor, codec, longest, merges),
           sums(sum_values * sizeof(value_type)) {}
@@ -247,7 +250,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     explicit fallback_work(fallback_codec const& of) : codec(of) {}
 
     fallback_codec codec;
-    std::optional<memory<fallback_codec>> there;
+    std::optional<segment_memory<fallback_codec>> segment;
   };
 
   /// Calls f(codec, memory) for the codec of this call.
@@ -255,8 +258,9 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   template <class F> auto by_codec(F const& f) const { return by_codec_of(*this, f); }
   template <class Self, class F> static auto by_codec_of(Self& self, F const& f) {
     if constexpr (has_fallback)
-      if (self.is_fallback_) return f(std::as_const(self.fallback_->codec), self.fallback_->there);
-    return f(std::as_const(self.codec_), self.there_);
+      if (self.is_fallback_)
+        return f(std::as_const(self.fallback_->codec), self.fallback_->segment);
+    return f(std::as_const(self.codec_), self.memory_);
   }
   static C for_ranks(C const& codec, [[maybe_unused]] int ranks) {
     if constexpr (BoundedVariableRate<C>)
@@ -279,7 +283,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   C given_, codec_;
   encoded_layout layout_;
   E* executor_;
-  std::optional<memory<C>> there_;
+  std::optional<segment_memory<C>> memory_;
   bool is_fallback_ = false;
   std::optional<fallback_work> fallback_;
 };

@@ -143,13 +143,13 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
                                   std::size_t values, code_of whose, bool is_other = false) {
     auto const header = header_of_code<header_type>(in);
     header.require(codec.options(), values);
-    std::span<std::byte const> const there = copied(in.first(header.bytes), is_other);
+    std::span<std::byte const> const uploaded = copied(in.first(header.bytes), is_other);
     doubted_ = {};
     if (whose == code_of::another) {
       doubted_ = {refused_.for_work(), ++number_};
-      by.doubt(codec, header, there, doubted_);
+      by.doubt(codec, header, uploaded, doubted_);
     }
-    return there;
+    return uploaded;
   }
   refusal doubted() const { return doubted_; }
   bool refused_none() {
@@ -179,7 +179,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
       one.copied = executor_->read(one.out.data(), one.made.data(), one.hoped);
     if (seeks_nonfinite)
       by.seek_nonfinite(codec, {one.made.data(), one.made.size()}, values, sources_are);
-    auto const about = by.report_there(seeks_nonfinite, values);
+    auto const about = by.device_report(seeks_nonfinite, values);
     one.told = executor_->read(one.about.data(), about.data(), about.size());
   }
   std::size_t end(coder&, C const& codec, std::size_t first_block, code_findings& found) {

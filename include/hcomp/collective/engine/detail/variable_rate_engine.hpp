@@ -135,9 +135,9 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   /// the first attempt would give the same answer, so results do not depend on the choice of
   /// values.
   call_arguments with_hint(call_arguments given, variable_rate_values const& values) const {
-    bool const are_there = given.x && given.is_reachable && given.values == layout_.values &&
+    bool const are_given = given.x && given.is_reachable && given.values == layout_.values &&
                            reinterpret_cast<std::uintptr_t>(given.x) % given.alignment == 0;
-    given.needs_fallback = are_there && !fits_calls_ && values.seem_to_need_fallback();
+    given.needs_fallback = are_given && !fits_calls_ && values.seem_to_need_fallback();
     return given;
   }
   /// Calls `sum()` after the arguments of all ranks were found valid. If it returns false on all

@@ -53,8 +53,8 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   }
 
   void start() override {
-    if (!there_) {
-      there_ = std::make_unique<device_memory>(layout());
+    if (!memory_) {
+      memory_ = std::make_unique<device_memory>(layout());
       leaving_.resize(layout().ranks);
     }
     executor_->wait(copied_);
@@ -78,19 +78,20 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     std::uint64_t const begin = begins()[owner];
     auto const marked = static_cast<std::size_t>(begins()[owner + 1] - begin);
     bool const all = sends_all<part_message>(strategies(), s.count, marked);
-    Lane* const lanes = at<Lane>(there_->lanes) + s.first;
+    Lane* const lanes = at<Lane>(memory_->lanes) + s.first;
     if (all)
       executor_->for_each_block(
           runs_of(s.count),
           convert_runs<to_lane<Lane>>{{numbers()}, s.count, x.data() + s.first, lanes});
     else  // the shard is preceded by at least `begin` values
       executor_->for_each_block(
-          runs_of(s.count), pack_runs<to_lane<Lane>>{{numbers()},
-                                                     {own().for_work() + s.words.first,
-                                                      there_->index.marks_before() + s.words.first},
-                                                     s.count,
-                                                     x.data() + s.first,
-                                                     lanes - begin});
+          runs_of(s.count),
+          pack_runs<to_lane<Lane>>{
+              {numbers()},
+              {own().for_work() + s.words.first, memory_->index.marks_before() + s.words.first},
+              s.count,
+              x.data() + s.first,
+              lanes - begin});
     leaving_[owner] =
         all ? read_lanes(lanes, s.count, part_message::begin_dense(s.count, origin, out), out)
             : read_lanes(lanes, marked,
@@ -106,7 +107,7 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   block_fault take_part(std::size_t sender, std::span<std::byte const> message,
                         block_origin const& origin) override {
     auto const s = layout().mine();
-    auto& marks = there_->marks_of_parts;
+    auto& marks = memory_->marks_of_parts;
     std::size_t const first = sender * s.words.count;
     auto const came = part_message::read(message, s.count, origin, marks.for_host() + first);
     if (came.fault != block_fault::none) return came.fault;
@@ -119,19 +120,19 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
     auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
     executor_->for_each_block(runs, begin_sums<Lane>{own().for_work() + s.words.first, s.count,
-                                                     there_->marks.for_work(), sums()});
+                                                     memory_->marks.for_work(), sums()});
     for (std::size_t r = 0; r < layout().ranks; ++r) {
       if (r == layout().rank) {
         executor_->for_each_block(
             runs, add_own_part<Lane>{numbers(), s.count, x.data() + s.first, sums()});
       } else {
-        std::uint64_t const* const words = there_->marks_of_parts.for_work() + r * s.words.count;
-        count(there_->index_of_shard, words);
+        std::uint64_t const* const words = memory_->marks_of_parts.for_work() + r * s.words.count;
+        count(memory_->index_of_shard, words);
         executor_->for_each_block(runs,
-                                  add_part<Lane>{{words, there_->index_of_shard.marks_before()},
+                                  add_part<Lane>{{words, memory_->index_of_shard.marks_before()},
                                                  s.count,
                                                  lanes_of_part(r),
-                                                 there_->marks.for_work(),
+                                                 memory_->marks.for_work(),
                                                  sums()});
       }
     }
@@ -149,12 +150,12 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
 
   std::size_t write_sums(block_origin const& origin, std::byte* out) override {
     auto const s = layout().mine();
-    auto& index = there_->index_of_shard;
-    auto& marks = there_->marks;
+    auto& index = memory_->index_of_shard;
+    auto& marks = memory_->marks;
     count(index, marks.for_work());
     marks.fetch(*executor_, s.words.count);
     auto const marked = static_cast<std::size_t>(index.fetch(*executor_).marked);
-    float* const values = at<float>(there_->lanes);
+    float* const values = at<float>(memory_->lanes);
     if (sends_all<sum_message>(strategies(), s.count, marked)) {
       executor_->for_each_block(runs_of(s.count),
                                 convert_runs<to_value<Lane>>{{numbers()}, s.count, sums(), values});
@@ -174,26 +175,26 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
                                           block_origin const& origin) override {
     auto const s = layout().of(owner);
-    auto& marks = there_->marks_of_sums;
+    auto& marks = memory_->marks_of_sums;
     std::uint64_t* const here = marks.for_host() + s.words.first;
     auto const came = sum_message::read(message, s.count, origin, here);
     if (came.fault != block_fault::none) return came;
     if (!contains({here, s.words.count}, own_marks(s))) return {block_fault::ranks};
     marks.send(*executor_, s.words.count, s.words.first);
-    float* const values = at<float>(there_->lanes) + arrived_;  // shards are contiguous
+    float* const values = at<float>(memory_->lanes) + arrived_;  // shards are contiguous
     copied_ = executor_->write(reinterpret_cast<std::byte*>(values), came.lanes,
                                came.marked * sizeof(float));
     arrived_ += came.marked;
     return came;
   }
   void write(std::span<float> x) override {
-    std::uint64_t const* const words = there_->marks_of_sums.for_work();
-    count(there_->index, words);
+    std::uint64_t const* const words = memory_->marks_of_sums.for_work();
+    count(memory_->index, words);
     executor_->for_each_block(runs_of(layout().values),
                               unpack_runs<as_it_is>{{},
-                                                    {words, there_->index.marks_before()},
+                                                    {words, memory_->index.marks_before()},
                                                     layout().values,
-                                                    at<float>(there_->lanes),
+                                                    at<float>(memory_->lanes),
                                                     x.data()});
   }
 
@@ -245,12 +246,12 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   template <class T> static T* at(typename E::buffer& memory) {
     return reinterpret_cast<T*>(memory.data());
   }
-  Lane* sums() { return at<Lane>(there_->sums); }
+  Lane* sums() { return at<Lane>(memory_->sums); }
   Lane* lanes_of_part(std::size_t sender) {
-    return at<Lane>(there_->lanes_of_parts) +
+    return at<Lane>(memory_->lanes_of_parts) +
            (sender - (sender > layout().rank)) * layout().mine().count;
   }
-  mirror<std::uint64_t, E>& own() { return there_->own; }
+  mirror<std::uint64_t, E>& own() { return memory_->own; }
   std::span<std::uint64_t const> own_marks(sparse_shard const& s) {
     return {own().for_host() + s.words.first, s.words.count};
   }
@@ -265,12 +266,12 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   void find(std::span<float const> x) {
     std::size_t const runs = runs_of(layout().values), words = layout().words();
     std::uint64_t* const marks = own().for_work();
-    auto* const exponents = at<std::uint32_t>(there_->exponents);
+    auto* const exponents = at<std::uint32_t>(memory_->exponents);
     executor_->for_each_block(runs, mark_runs{x.data(), layout().values, marks, marks, exponents});
     executor_->for_each_block(1, close_marks{exponents, runs, marks + words});
-    count(there_->index, marks);
+    count(memory_->index, marks);
     executor_->for_each_block(
-        1, count_before_shards{marks, there_->index.marks_before(), words, layout().ranks,
+        1, count_before_shards{marks, memory_->index.marks_before(), words, layout().ranks,
                                marks + words + sparse::exponent_words});
     own().fetch(*executor_, words + sparse::exponent_words + layout().ranks + 1);
   }
@@ -295,15 +296,15 @@ template <Sparse C, DeviceExecutor E> class shard_values<C, E> final : public co
   nonfinite_words nonfinite_in(float const* x) {
     auto const s = layout().mine();
     std::size_t const runs = runs_of(s.count);
-    executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, there_->nonfinite.for_work()});
-    there_->nonfinite.fetch(*executor_, runs);
+    executor_->for_each_block(runs, find_nonfinite_runs{x, s.count, memory_->nonfinite.for_work()});
+    memory_->nonfinite.fetch(*executor_, runs);
     nonfinite_words found;
-    for (std::size_t r = 0; r < runs; ++r) found.merge(there_->nonfinite.for_host()[r]);
+    for (std::size_t r = 0; r < runs; ++r) found.merge(memory_->nonfinite.for_host()[r]);
     return found;
   }
 
   E* executor_;
-  std::unique_ptr<device_memory> there_;
+  std::unique_ptr<device_memory> memory_;
   std::vector<unfinished> leaving_;  ///< by owner
   std::size_t arrived_ = 0;          ///< received values of reduced shards
   typename E::mark copied_{};        ///< the last message was copied to the device
