@@ -29,11 +29,11 @@ void append(std::vector<std::byte>& out, void const* bytes, std::size_t count) {
 }
 
 /// Takes the next packet that has arrived, if any.
-template <class Mailbox> hcomp::received_packet take(Mailbox& box, std::span<std::byte> room) {
+template <class Mailbox> hcomp::received_packet take(Mailbox& box, std::span<std::byte> buffer) {
   if (box.read == box.in.size()) return {};
   auto const e = hcomp::load<envelope>(box.in.data() + box.read);
   auto const* const bytes = box.in.data() + box.read + sizeof e;
-  std::copy_n(bytes, std::min<std::size_t>(e.bytes, room.size()), room.begin());
+  std::copy_n(bytes, std::min<std::size_t>(e.bytes, buffer.size()), buffer.begin());
   box.read += sizeof e + e.bytes;
   return {static_cast<int>(e.from), e.bytes};
 }
@@ -70,22 +70,22 @@ void lockstep::link::send(int peer, std::span<std::byte const> packet) {
   box().bytes_sent += packet.size();
 }
 
-hcomp::received_packet lockstep::link::receive(std::span<std::byte> room, nanoseconds timeout) {
+hcomp::received_packet lockstep::link::receive(std::span<std::byte> buffer, nanoseconds timeout) {
   box().wakes = later(now(), timeout);
-  return aggregates_ ? post_->receive_as_aggregator(room) : post_->receive_as_worker(room);
+  return aggregates_ ? post_->receive_as_aggregator(buffer) : post_->receive_as_worker(buffer);
 }
 
-hcomp::received_packet lockstep::receive_as_worker(std::span<std::byte> room) {
+hcomp::received_packet lockstep::receive_as_worker(std::span<std::byte> buffer) {
   while (true) {
-    if (auto const got = take(worker_, room); got.from >= 0) return got;
+    if (auto const got = take(worker_, buffer); got.from >= 0) return got;
     if (now_ >= worker_.wakes) return {};
     exchange(state::busy);
   }
 }
 
-hcomp::received_packet lockstep::receive_as_aggregator(std::span<std::byte> room) {
+hcomp::received_packet lockstep::receive_as_aggregator(std::span<std::byte> buffer) {
   while (true) {
-    if (auto const got = take(aggregator_, room); got.from >= 0) return got;
+    if (auto const got = take(aggregator_, buffer); got.from >= 0) return got;
     if (now_ >= aggregator_.wakes) return {};
     std::unique_lock lock(mutex_);
     aggregator_waits_ = true;

@@ -47,7 +47,7 @@ class lockstep {
     std::uint64_t bytes_sent() const { return box().bytes_sent; }
     std::chrono::nanoseconds now() const { return post_->now_; }
     void send(int peer, std::span<std::byte const> packet);
-    hcomp::received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout);
+    hcomp::received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout);
 
    private:
     mailbox& box() const { return aggregates_ ? post_->aggregator_ : post_->worker_; }
@@ -86,8 +86,8 @@ class lockstep {
   enum class state : std::uint64_t { busy, here, failed };
   struct notice;
 
-  hcomp::received_packet receive_as_worker(std::span<std::byte> room);
-  hcomp::received_packet receive_as_aggregator(std::span<std::byte> room);
+  hcomp::received_packet receive_as_worker(std::span<std::byte> buffer);
+  hcomp::received_packet receive_as_aggregator(std::span<std::byte> buffer);
   bool aggregator_is_idle();
   bool exchange(state mine);
   std::vector<notice> move_packets(notice const& own);

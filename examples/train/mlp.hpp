@@ -51,8 +51,8 @@ template <hcomp::Executor E, class Products> class mlp {
 
  private:
   /// Buffers for `images` images.
-  struct room {
-    room(std::size_t per_image, std::size_t images)
+  struct workspace {
+    workspace(std::size_t per_image, std::size_t images)
         : images(images),
           values(per_image * images),
           deltas(per_image * images),
@@ -101,11 +101,11 @@ template <hcomp::Executor E, class Products> class mlp {
 
   /// Inputs of layer l, or outputs of the last layer. Below every column is a 1.
   matrix values(std::size_t l, int images) const {
-    return {room_->values.data() + values_begin_[l] * room_->images, widths_[l], images,
+    return {workspace_->values.data() + values_begin_[l] * workspace_->images, widths_[l], images,
             widths_[l] + 1};
   }
   matrix deltas(std::size_t l, int images) const {
-    return {room_->deltas.data() + values_begin_[l] * room_->images, widths_[l], images,
+    return {workspace_->deltas.data() + values_begin_[l] * workspace_->images, widths_[l], images,
             widths_[l]};
   }
   matrix weights(array_in<E, float>& all, std::size_t l) {
@@ -122,16 +122,16 @@ template <hcomp::Executor E, class Products> class mlp {
 
   /// Computes the scores of the images and the gradient of the outputs.
   void forward(image_view const& from, std::span<std::uint32_t const> numbers) {
-    if (!room_ || room_->images < numbers.size()) {
+    if (!workspace_ || workspace_->images < numbers.size()) {
       executor_->synchronize();
-      room_ = std::make_unique<room>(values_begin_.back(), numbers.size());
+      workspace_ = std::make_unique<workspace>(values_begin_.back(), numbers.size());
     }
-    std::copy(numbers.begin(), numbers.end(), room_->numbers.for_host());
-    room_->numbers.send(*executor_, numbers.size());
+    std::copy(numbers.begin(), numbers.end(), workspace_->numbers.for_host());
+    workspace_->numbers.send(*executor_, numbers.size());
 
     auto const images = static_cast<int>(numbers.size());
-    executor_->for_each_block(numbers.size(),
-                              gather_images{from, room_->numbers.for_work(), values(0, images)});
+    executor_->for_each_block(
+        numbers.size(), gather_images{from, workspace_->numbers.for_work(), values(0, images)});
     for (std::size_t l = 0; l < layers(); ++l) {
       auto const outputs = values(l + 1, images);
       (*multiply_)(with_biases(weights(parameters_, l)), with_ones(values(l, images)), outputs);
@@ -139,7 +139,7 @@ template <hcomp::Executor E, class Products> class mlp {
     }
     executor_->for_each_block(
         1, cross_entropy{values(layers(), images), deltas(layers(), images), from.labels,
-                         room_->numbers.for_work(), room_->scores.for_work()});
+                         workspace_->numbers.for_work(), workspace_->scores.for_work()});
   }
 
   void backward(int images) {
@@ -155,9 +155,9 @@ template <hcomp::Executor E, class Products> class mlp {
   }
 
   score fetch_score(std::size_t images) {
-    room_->scores.fetch(*executor_, images);
+    workspace_->scores.fetch(*executor_, images);
     score sum{.count = static_cast<double>(images)};
-    for (auto const& one : std::span<image_score const>(room_->scores.for_host(), images)) {
+    for (auto const& one : std::span<image_score const>(workspace_->scores.for_host(), images)) {
       sum.loss += double{one.loss};
       sum.correct += static_cast<int>(one.is_correct);
     }
@@ -170,7 +170,7 @@ template <hcomp::Executor E, class Products> class mlp {
   std::vector<std::size_t> weights_begin_;  ///< first weight of each layer
   std::vector<std::size_t> values_begin_;   ///< first value of each layer, then their number
   array_in<E, float> parameters_, gradient_;
-  std::unique_ptr<room> room_;
+  std::unique_ptr<workspace> workspace_;
 };
 
 }  // namespace train

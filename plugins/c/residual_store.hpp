@@ -45,7 +45,7 @@ class residual_store {
     }
     // error_feedback holds the current residual and its successor
     std::size_t const bytes = 2 * key.values * sizeof(typename error_feedback<V>::residual_type);
-    make_room(bytes);
+    evict_for(bytes);
     if (bytes > most_bytes_ || bytes_ > most_bytes_ - bytes) return nullptr;
     auto residual = std::make_shared<error_feedback<V>>(key.values);
     entries_[key] = {residual, bytes, order_.insert(order_.end(), key)};
@@ -84,7 +84,7 @@ class residual_store {
     order_.erase(one->second.place);
     return entries_.erase(one);
   }
-  void make_room(std::size_t bytes) {
+  void evict_for(std::size_t bytes) {
     for (auto key = order_.begin();
          key != order_.end() && bytes <= most_bytes_ && bytes_ > most_bytes_ - bytes;) {
       auto const one = entries_.find(*key++);

@@ -40,7 +40,7 @@ class staged_call {
       if (from_device) own.send = copy_of(state, call.send);
       if (!to_device) return;
       own.receive = call.send == MPI_IN_PLACE ? copy_of(state, call.receive)
-                                              : room(state, of_program.result_bytes());
+                                              : staging_memory(state, of_program.result_bytes());
     } catch (std::exception const& error) {
       copied_->is_out_of_reach = true;
       print_once(std::string(call.function) +
@@ -65,12 +65,12 @@ class staged_call {
   }
 
  private:
-  std::byte* room(communicator& state, std::size_t bytes) {
+  std::byte* staging_memory(communicator& state, std::size_t bytes) {
     memory_.push_back(state.spare().take(bytes));
     return memory_.back().get().data();
   }
   std::byte* copy_of(communicator& state, void const* device) {
-    auto* const to = room(state, of_program_.bytes());
+    auto* const to = staging_memory(state, of_program_.bytes());
     copy_from_device(to, device, of_program_.bytes());
     return to;
   }

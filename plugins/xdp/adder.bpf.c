@@ -68,11 +68,11 @@ struct slot {
 };
 
 /* Scratch memory for one datagram in and one out, per program and core. */
-enum { of_receive, of_answer, of_serve, rooms };
-struct room {
-  u64 in[xdp_room_words];
+enum { of_receive, of_answer, of_serve, work_areas };
+struct work_area {
+  u64 in[xdp_work_area_words];
   u64 lanes[xdp_sum_words];
-  u64 out[xdp_room_words];
+  u64 out[xdp_work_area_words];
 };
 
 struct {
@@ -96,9 +96,9 @@ struct {
 } slots SEC(".maps");
 struct {
   __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-  __uint(max_entries, rooms);
+  __uint(max_entries, work_areas);
   __type(key, u32);
-  __type(value, struct room);
+  __type(value, struct work_area);
 } memory SEC(".maps");
 
 const volatile struct xdp_settings settings SEC(".rodata.settings");
@@ -124,11 +124,11 @@ static __always_inline u64 mix(u64 z) {
 
 /* Checksum of udp::frame. The verifier checks a function that is not static once, not once per
    state of its callers. */
-__noinline u64 checksum_in(struct room* room, u32 bytes, bool is_out) {
-  if (!room) return 0;
-  u64 const* const words = is_out ? room->out : room->in;
+__noinline u64 checksum_in(struct work_area* work_area, u32 bytes, bool is_out) {
+  if (!work_area) return 0;
+  u64 const* const words = is_out ? work_area->out : work_area->in;
   u64 sum = 0;
-  for (u32 i = 1; i < xdp_room_words; ++i) {
+  for (u32 i = 1; i < xdp_work_area_words; ++i) {
     if (i * 8 >= bytes) break;
     sum += mix(words[i] + i * 0x9e3779b97f4a7c15ull);
   }
@@ -136,27 +136,28 @@ __noinline u64 checksum_in(struct room* room, u32 bytes, bool is_out) {
 }
 
 /* Widens the payload of room->in to lanes of the result's width. */
-__noinline int widen(struct room* room, struct xdp_job* job, u32 bytes_per_word, u32 words) {
-  if (!room || !job) return 0;
-  void const* const payload = room->in + xdp_payload_word;
+__noinline int widen(struct work_area* work_area, struct xdp_job* job, u32 bytes_per_word,
+                     u32 words) {
+  if (!work_area || !job) return 0;
+  void const* const payload = work_area->in + xdp_payload_word;
   u64 const* const lanes = job->lanes;
   if (bytes_per_word == 4) {
     for (u32 i = 0; i < xdp_sum_words; ++i) {
       if (i >= words) break;
       u32 const some = ((u32 const*)payload)[i];
-      room->lanes[i] = lanes[some & 255] | lanes[some >> 8 & 255] << 16 |
-                       lanes[some >> 16 & 255] << 32 | lanes[some >> 24] << 48;
+      work_area->lanes[i] = lanes[some & 255] | lanes[some >> 8 & 255] << 16 |
+                            lanes[some >> 16 & 255] << 32 | lanes[some >> 24] << 48;
     }
   } else if (bytes_per_word == 2) {
     for (u32 i = 0; i < xdp_sum_words; ++i) {
       if (i >= words) break;
       u32 const some = ((u16 const*)payload)[i];
-      room->lanes[i] = lanes[some & 255] | lanes[some >> 8 & 255] << 32;
+      work_area->lanes[i] = lanes[some & 255] | lanes[some >> 8 & 255] << 32;
     }
   } else {
     for (u32 i = 0; i < xdp_sum_words; ++i) {
       if (i >= words) break;
-      room->lanes[i] = lanes[((u8 const*)payload)[i]];
+      work_area->lanes[i] = lanes[((u8 const*)payload)[i]];
     }
   }
   return 0;
@@ -191,10 +192,10 @@ enum outcome { is_done, is_refused, is_to_answer, is_for_process };
 /* Adds the contribution in room->in.
    @param answers_all  false: if a result would go to unreachable workers, adds nothing and leaves
                        the contribution to hcomp-aggregator */
-static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct room* room,
+static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct work_area* work_area,
                                          u32 bytes, u64 now, bool answers_all, struct mark* answer,
                                          u32* why) {
-  struct packet const* const header = (void*)room->in + xdp_frame_bytes;
+  struct packet const* const header = (void*)work_area->in + xdp_frame_bytes;
   int fault = fault_of(job, header, rank, bytes);
   *why = fault;
   if (fault != fault_none) {
@@ -213,10 +214,10 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
   u32 const end = values * job->bits;
   if (end & 7) { /* clears the bits after the last index */
     u32 const last = (xdp_payload_word * 8 + end / 8) & 1023;
-    if (last < xdp_longest_contribution) ((u8*)room->in)[last] &= (1u << (end & 7)) - 1;
+    if (last < xdp_longest_contribution) ((u8*)work_area->in)[last] &= (1u << (end & 7)) - 1;
   }
   u32 const words = words_of(job, values);
-  widen(room, job, job->sum_bits == 8 ? job->bits : job->bits / 2, words);
+  widen(work_area, job, job->sum_bits == 8 ? job->bits : job->bits / 2, words);
 
   u64 const bit = 1ull << (rank & 63);
   u32 const quota = job->quota, workers = job->workers;
@@ -258,9 +259,9 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
       slot->unit = unit;
       slot->since = now;
       slot->seen = 0;
-      for (u32 i = 0; i < xdp_sum_words; ++i) slot->sums[i] = room->lanes[i];
+      for (u32 i = 0; i < xdp_sum_words; ++i) slot->sums[i] = work_area->lanes[i];
     } else {
-      for (u32 i = 0; i < xdp_sum_words; ++i) slot->sums[i] += room->lanes[i];
+      for (u32 i = 0; i < xdp_sum_words; ++i) slot->sums[i] += work_area->lanes[i];
     }
     slot->seen |= bit;
     slot->flags |= flags;
@@ -303,7 +304,7 @@ static __always_inline enum outcome take(struct xdp_job* job, u32 rank, struct r
 
 /* Builds the datagram of a slot's result in room->out. Returns its size in bytes, or 0 if a newer
    round has taken the slot. */
-static __always_inline u32 make_answer(struct xdp_job* job, struct room* room,
+static __always_inline u32 make_answer(struct xdp_job* job, struct work_area* work_area,
                                        struct mark const* what) {
   struct slot* const slot = bpf_map_lookup_elem(&slots, &what->slot);
   if (!slot) return 0;
@@ -319,7 +320,7 @@ static __always_inline u32 make_answer(struct xdp_job* job, struct room* room,
     header.key = slot->key;
     header.unit = slot->unit;
     seen = slot->seen;
-    for (u32 i = 0; i < xdp_sum_words; ++i) room->out[xdp_payload_word + i] = slot->sums[i];
+    for (u32 i = 0; i < xdp_sum_words; ++i) work_area->out[xdp_payload_word + i] = slot->sums[i];
   }
   bpf_spin_unlock(&slot->lock);
   if (!found || job->chunks == 0) return 0;
@@ -328,17 +329,17 @@ static __always_inline u32 make_answer(struct xdp_job* job, struct room* room,
   header.chunk = (what->slot - job->first_slot) % job->chunks;
   header.rank = job->workers;
   struct frame const frame = {.magic = frame_magic, .job = job->number, .kind = kind_packet};
-  __builtin_memcpy(room->out, &frame, sizeof frame);
-  __builtin_memcpy((void*)room->out + xdp_frame_bytes, &header, sizeof header);
+  __builtin_memcpy(work_area->out, &frame, sizeof frame);
+  __builtin_memcpy((void*)work_area->out + xdp_frame_bytes, &header, sizeof header);
 
   u32 const end = xdp_payload_word * 8 + header.values * job->sum_bits / 8;
   if (end > xdp_longest_answer - 8) return 0;
-  u8* const rest = (u8*)room->out + end; /* members, and zeros to the end of their last word */
+  u8* const rest = (u8*)work_area->out + end; /* members, and zeros to the end of their last word */
   for (u32 i = 0; i < 8; ++i) rest[i] = seen >> (8 * i);
   for (u32 i = 8; i < 16; ++i) rest[i] = 0;
   u32 const bytes = end + (job->workers + 7) / 8;
   if (bytes > xdp_longest_answer) return 0;
-  room->out[0] = checksum_in(room, bytes, true);
+  work_area->out[0] = checksum_in(work_area, bytes, true);
   return bytes;
 }
 
@@ -361,12 +362,12 @@ static __always_inline u16 pseudo_sum(u32 from, u32 to, u16 length) {
 }
 
 /* Checksum of all words of the datagram in room->in. */
-__noinline u32 sum_in(struct room* room, u32 bytes) {
-  if (!room) return 0;
+__noinline u32 sum_in(struct work_area* work_area, u32 bytes) {
+  if (!work_area) return 0;
   u64 sum = 0;
-  for (u32 i = 0; i < xdp_room_words; ++i) {
+  for (u32 i = 0; i < xdp_work_area_words; ++i) {
     if (i * 8 >= bytes) break;
-    sum += (room->in[i] & 0xffffffff) + (room->in[i] >> 32);
+    sum += (work_area->in[i] & 0xffffffff) + (work_area->in[i] >> 32);
   }
   return folded(sum);
 }
@@ -401,12 +402,12 @@ SEC("xdp.frags") int receive(struct xdp_md* ctx) {
   u16 const checksum = h->udp.check, length = h->udp.len;
 
   u32 const mine = of_receive;
-  struct room* const room = bpf_map_lookup_elem(&memory, &mine);
-  if (!room) return XDP_PASS;
-  room->in[bytes / 8] = 0;
-  room->in[bytes / 8 + 1] = 0;
-  if (bpf_xdp_load_bytes(ctx, sizeof *h, room->in, bytes) != 0) return XDP_PASS;
-  struct frame const* const frame = (void*)room->in;
+  struct work_area* const work_area = bpf_map_lookup_elem(&memory, &mine);
+  if (!work_area) return XDP_PASS;
+  work_area->in[bytes / 8] = 0;
+  work_area->in[bytes / 8 + 1] = 0;
+  if (bpf_xdp_load_bytes(ctx, sizeof *h, work_area->in, bytes) != 0) return XDP_PASS;
+  struct frame const* const frame = (void*)work_area->in;
   if (frame->magic != frame_magic || frame->kind != kind_packet) return XDP_PASS;
   u32 const number = frame->job;
   u32 const* const index = bpf_map_lookup_elem(&job_numbers, &number);
@@ -419,7 +420,7 @@ SEC("xdp.frags") int receive(struct xdp_md* ctx) {
   struct xdp_peer* const peer = &job->peers[rank];
   if (peer->session != frame->session || peer->address != from || peer->port != port)
     return XDP_PASS;
-  if (checksum_in(room, bytes, false) != frame->checksum) return XDP_PASS;
+  if (checksum_in(work_area, bytes, false) != frame->checksum) return XDP_PASS;
 
   if (peer->hardware != hardware) peer->hardware = hardware;
   if (peer->own_hardware != own_hardware) peer->own_hardware = own_hardware;
@@ -431,14 +432,14 @@ SEC("xdp.frags") int receive(struct xdp_md* ctx) {
   u16 const half = pseudo_sum(from, own_address, length);
   if (checksum == half)
     answer.is_to_complete =
-        folded((u64)half + port + to_port + length + checksum + sum_in(room, bytes)) != 0xffff;
+        folded((u64)half + port + to_port + length + checksum + sum_in(work_area, bytes)) != 0xffff;
 
-  struct packet const* const header = (void*)room->in + xdp_frame_bytes;
+  struct packet const* const header = (void*)work_area->in + xdp_frame_bytes;
   if (header->magic != packet_magic || header->kind != kind_indices) return XDP_PASS;
   u64 const now = bpf_ktime_get_ns();
   u32 why;
   enum outcome const outcome =
-      take(job, rank, room, bytes - xdp_frame_bytes, now, false, &answer, &why);
+      take(job, rank, work_area, bytes - xdp_frame_bytes, now, false, &answer, &why);
   if (outcome == is_for_process) return XDP_PASS;
   count(&job->stats.received);
   job->last_heard = now;
@@ -466,17 +467,17 @@ SEC("tc") int answer(struct __sk_buff* skb) {
   if (bpf_skb_load_bytes(skb, skb->len - sizeof what, &what, sizeof what) != 0) return TC_ACT_SHOT;
   struct xdp_job* const job = bpf_map_lookup_elem(&jobs, &what.job);
   u32 const mine = of_answer;
-  struct room* const room = bpf_map_lookup_elem(&memory, &mine);
-  if (!job || !room) return TC_ACT_SHOT;
+  struct work_area* const work_area = bpf_map_lookup_elem(&memory, &mine);
+  if (!job || !work_area) return TC_ACT_SHOT;
   if (skb->len == what.bytes - ETH_HLEN && bpf_skb_change_head(skb, ETH_HLEN, 0) != 0) {
     count(&job->stats.lost);
     return TC_ACT_SHOT;
   }
-  u32 const bytes = make_answer(job, room, &what);
+  u32 const bytes = make_answer(job, work_area, &what);
   if (bytes < xdp_payload_word * 8 || bytes > xdp_longest_answer) return TC_ACT_SHOT;
   struct headers h = {};
   if (bpf_skb_change_tail(skb, sizeof h + bytes, 0) != 0 ||
-      bpf_skb_store_bytes(skb, sizeof h, room->out, bytes, 0) != 0) {
+      bpf_skb_store_bytes(skb, sizeof h, work_area->out, bytes, 0) != 0) {
     count(&job->stats.lost);
     return TC_ACT_SHOT;
   }
@@ -547,10 +548,10 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
   struct xdp_request request;
   if (bpf_xdp_load_bytes(ctx, 0, &request, sizeof request) != 0) return XDP_ABORTED;
   u32 const mine = of_serve;
-  struct room* const room = bpf_map_lookup_elem(&memory, &mine);
+  struct work_area* const work_area = bpf_map_lookup_elem(&memory, &mine);
   struct mark what = {.job = request.job};
   struct xdp_job* const job = bpf_map_lookup_elem(&jobs, &what.job);
-  if (!room || !job) return XDP_ABORTED;
+  if (!work_area || !job) return XDP_ABORTED;
   bool has_answer = false;
   request.to = xdp_nobody;
   if (request.kind == xdp_take) {
@@ -558,13 +559,13 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
     if (bytes > xdp_longest_contribution - xdp_frame_bytes)
       bytes = xdp_longest_contribution - xdp_frame_bytes;
     if (bytes < xdp_header_bytes || request.rank >= xdp_workers) return XDP_ABORTED;
-    room->in[(xdp_frame_bytes + bytes) / 8] = 0;
-    room->in[(xdp_frame_bytes + bytes) / 8 + 1] = 0;
-    if (bpf_xdp_load_bytes(ctx, sizeof request, (void*)room->in + xdp_frame_bytes, bytes) != 0)
+    work_area->in[(xdp_frame_bytes + bytes) / 8] = 0;
+    work_area->in[(xdp_frame_bytes + bytes) / 8 + 1] = 0;
+    if (bpf_xdp_load_bytes(ctx, sizeof request, (void*)work_area->in + xdp_frame_bytes, bytes) != 0)
       return XDP_ABORTED;
     u32 why = fault_none;
-    has_answer = take(job, request.rank, room, request.bytes, request.now, true, &what, &why) ==
-                 is_to_answer;
+    has_answer = take(job, request.rank, work_area, request.bytes, request.now, true, &what,
+                      &why) == is_to_answer;
     request.fault = why;
   } else {
     struct search search = {.request = &request, .job = job};
@@ -581,13 +582,14 @@ SEC("xdp") int serve(struct xdp_md* ctx) {
   }
   request.bytes = 0;
   if (has_answer) {
-    u32 const bytes = make_answer(job, room, &what);
+    u32 const bytes = make_answer(job, work_area, &what);
     if (bytes >= xdp_payload_word * 8 && bytes <= xdp_longest_answer) {
       u32 const packet = bytes - xdp_frame_bytes;
       request.to = what.to;
       request.bytes = packet;
       if (packet >= xdp_header_bytes && packet <= xdp_longest_answer &&
-          bpf_xdp_store_bytes(ctx, sizeof request, (void*)room->out + xdp_frame_bytes, packet) != 0)
+          bpf_xdp_store_bytes(ctx, sizeof request, (void*)work_area->out + xdp_frame_bytes,
+                              packet) != 0)
         return XDP_ABORTED;
     }
   }

@@ -190,20 +190,20 @@ class kernel_adder::programs {
 
   /// Runs `serve`. The answer is in `request`, its packet in the result.
   std::span<std::byte const> serve(xdp_request& request, std::span<std::byte const> packet) {
-    std::fill(room_.begin(), room_.end(), std::byte{0});
+    std::fill(work_area_.begin(), work_area_.end(), std::byte{0});
     request.bytes = static_cast<std::uint32_t>(packet.size());
-    std::memcpy(room_.data(), &request, sizeof request);
-    auto const fits = std::min(packet.size(), room_.size() - sizeof request);
-    if (fits > 0) std::memcpy(room_.data() + sizeof request, packet.data(), fits);
+    std::memcpy(work_area_.data(), &request, sizeof request);
+    auto const fits = std::min(packet.size(), work_area_.size() - sizeof request);
+    if (fits > 0) std::memcpy(work_area_.data() + sizeof request, packet.data(), fits);
     auto how = options_of_libbpf<bpf_test_run_opts>();
-    how.data_in = room_.data();
-    how.data_out = room_.data();
-    how.data_size_in = how.data_size_out = static_cast<std::uint32_t>(room_.size());
+    how.data_in = work_area_.data();
+    how.data_out = work_area_.data();
+    how.data_size_in = how.data_size_out = static_cast<std::uint32_t>(work_area_.size());
     int const status = bpf_prog_test_run_opts(serve_, &how);
     if (status != 0) fail("a packet for the kernel", -status);
     if (how.retval != XDP_PASS) fail("a packet for the kernel", EPROTO);
-    std::memcpy(&request, room_.data(), sizeof request);
-    return std::span(room_).subspan(sizeof request, request.bytes);
+    std::memcpy(&request, work_area_.data(), sizeof request);
+    return std::span(work_area_).subspan(sizeof request, request.bytes);
   }
 
  private:
@@ -309,7 +309,7 @@ class kernel_adder::programs {
   bool has_filter_ = false, made_hook_ = false, is_generic_ = false;
   xdp_job* jobs_ = nullptr;
   std::size_t job_bytes_ = 0;
-  std::array<std::byte, sizeof(xdp_request) + xdp_longest_answer + 64> room_{};
+  std::array<std::byte, sizeof(xdp_request) + xdp_longest_answer + 64> work_area_{};
 };
 
 /// A job that the kernel aggregates.

@@ -12,10 +12,10 @@ enum {
   /* Datagrams: frame, header, integers, members. */
   xdp_longest_contribution = 56 + 1024,
   xdp_longest_answer = 56 + 1024 + 8,
-  xdp_room_words = 144, /* of a datagram, with space after its end */
-  xdp_workers = 64,     /* limit per job: bits of a word */
-  xdp_addresses = 8,    /* limit per interface */
-  xdp_faults = 13,      /* packet_fault::faults */
+  xdp_work_area_words = 144, /* of a datagram, with space after its end */
+  xdp_workers = 64,          /* limit per job: bits of a word */
+  xdp_addresses = 8,         /* limit per interface */
+  xdp_faults = 13,           /* packet_fault::faults */
   xdp_everybody = 0xffff,
   xdp_nobody = 0xfffe
 };

@@ -36,17 +36,17 @@ template <class C> struct coded_vectors {
   std::span<T> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The encoded vector that begins with value `first`, with capacity for any length.
   std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
-    std::size_t const room = codec.capacity(slice);
-    return std::span(from).subspan(first / slice * room, room);
+    std::size_t const slice_bytes = codec.capacity(slice);
+    return std::span(from).subspan(first / slice * slice_bytes, slice_bytes);
   }
   void prepare(std::size_t extent) {
     std::size_t const wanted = extent == values ? long_slices.slice : in_cache.slice;
     if (wanted == slice) return;
     slice = wanted;
-    std::size_t const room = values / slice * codec.capacity(slice);
-    mine.resize(room);
-    others.resize(room);
-    out.assign(room, std::byte{1});
+    std::size_t const slice_bytes = values / slice * codec.capacity(slice);
+    mine.resize(slice_bytes);
+    others.resize(slice_bytes);
+    out.assign(slice_bytes, std::byte{1});
     std::size_t alone = 0, sum = 0;
     for (std::size_t first = 0; first < extent; first += slice) {
       alone += codec.encode(of_x(first), code(mine, first));

@@ -50,8 +50,8 @@ struct state {
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The encoded vector that begins with value `first`, with capacity for any length.
   std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
-    std::size_t const room = hcomp::inceptionn::capacity(slice);
-    return std::span(from).subspan(first / slice * room, room);
+    std::size_t const slice_bytes = hcomp::inceptionn::capacity(slice);
+    return std::span(from).subspan(first / slice * slice_bytes, slice_bytes);
   }
   void prepare(std::size_t extent) {
     std::size_t const wanted = extent == values ? in_memory.slice : bench::in_cache.slice;
@@ -122,7 +122,7 @@ constexpr std::size_t chunk = hcomp::inceptionn::chunk_values;
 void check(hcomp::detail::inceptionn::cpu_coder const& coder, std::uint32_t upper,
            findings& found) {
   std::array<float, chunk> x, y, again;
-  std::array<std::byte, hcomp::detail::inceptionn::chunk_room> coded{};
+  std::array<std::byte, hcomp::detail::inceptionn::chunk_capacity> coded{};
   for (std::uint32_t i = 0; i < chunk; ++i) x[i] = hcomp::same_bits<float>(upper << 10 | i);
   auto const decode = [&](std::array<float, chunk>& to) {
     hcomp::detail::inceptionn::decode_values(coder.rule, coded.data(), coded.data() + chunk / 4,

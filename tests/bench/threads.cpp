@@ -56,8 +56,8 @@ template <class C> struct segments {
 
   C codec;
   std::vector<float> x = std::vector<float>(all), y = x;
-  std::size_t room = (C::capacity(each) + 63) / 64 * 64;
-  std::vector<std::byte> codes = std::vector<std::byte>(all / each * room), made = codes;
+  std::size_t stride = (C::capacity(each) + 63) / 64 * 64;
+  std::vector<std::byte> codes = std::vector<std::byte>(all / each * stride), made = codes;
 
   explicit segments(C const& of) : codec(of) {
     for (std::size_t i = 0; i < all; ++i)
@@ -66,7 +66,7 @@ template <class C> struct segments {
       codec.encode(std::span(x).subspan(first, each), of_segment(codes, first));
   }
   std::span<std::byte> of_segment(std::vector<std::byte>& from, std::size_t first) const {
-    return std::span(from).subspan(first / each * room, room);
+    return std::span(from).subspan(first / each * stride, stride);
   }
 };
 

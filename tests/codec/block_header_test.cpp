@@ -59,7 +59,7 @@ TEST_CASE("merge_fault: names the first contradiction, and none where the blocks
 TEST_CASE("merge_fault: weights may reach the capacity and not pass it, without overflowing") {
   constexpr std::uint32_t most = ~std::uint32_t{0};
   struct {
-    std::uint32_t a, b, room;
+    std::uint32_t a, b, limit;
     bool fits;
   } const cases[] = {{1, 1, 2, true},        {1, 1, 1, false},         {1, 2, 3, true},
                      {2, 2, 3, false},       {5, 1, 4, false},         {most - 1, 1, most, true},
@@ -67,8 +67,8 @@ TEST_CASE("merge_fault: weights may reach the capacity and not pass it, without 
   for (auto const& one : cases) {
     CAPTURE(one.a);
     CAPTURE(one.b);
-    CAPTURE(one.room);
-    auto const fault = hcomp::merge_fault(header_of(0, one.a), header_of(1, one.b), one.room);
+    CAPTURE(one.limit);
+    auto const fault = hcomp::merge_fault(header_of(0, one.a), header_of(1, one.b), one.limit);
     CHECK(fault == (one.fits ? block_fault::none : block_fault::weight));
   }
 }

@@ -303,18 +303,18 @@ TEST_CASE("inceptionn: a code is read and written within its memory, whatever li
   auto const x = inceptionn::mixed(3000, {.seed = 16});
   at_every_level([&](simd_level level) {
     hcomp::inceptionn const codec({}, level);
-    std::vector<std::byte> room(codec.capacity(x.size()) + 64, std::byte{0x5a});
-    std::span<std::byte> const out(room.data(), codec.capacity(x.size()));
+    std::vector<std::byte> padded_out(codec.capacity(x.size()) + 64, std::byte{0x5a});
+    std::span<std::byte> const out(padded_out.data(), codec.capacity(x.size()));
     auto const bytes = codec.encode(x, out);
-    for (std::size_t i = out.size(); i < room.size(); ++i)
-      REQUIRE(static_cast<int>(room[i]) == 0x5a);
+    for (std::size_t i = out.size(); i < padded_out.size(); ++i)
+      REQUIRE(static_cast<int>(padded_out[i]) == 0x5a);
     floats exact(x.size()), padded(x.size());
-    codec.decode({room.data(), bytes}, exact);
-    codec.decode(room, padded);
+    codec.decode({padded_out.data(), bytes}, exact);
+    codec.decode(padded_out, padded);
     CHECK(same(exact, padded));
-    CHECK(hcomp::inceptionn::peek(room).bytes == bytes);
-    CHECK(hcomp::inceptionn::peek(room).values == x.size());
-    CHECK(hcomp::inceptionn::peek(room).options == codec.options());
+    CHECK(hcomp::inceptionn::peek(padded_out).bytes == bytes);
+    CHECK(hcomp::inceptionn::peek(padded_out).values == x.size());
+    CHECK(hcomp::inceptionn::peek(padded_out).options == codec.options());
   });
 }
 

@@ -69,7 +69,7 @@ std::vector<chunk_case> all_cases() {
                    .x = x,
                    .addend = inceptionn::mixed(x.size(), {.seed = 77}),
                    .shift = cases.size() % 3};
-    one.code.resize(hcomp::detail::inceptionn::chunk_room);
+    one.code.resize(hcomp::detail::inceptionn::chunk_capacity);
     one.code.resize(coder.encode(x.data(), x.size(), one.code.data(), one.code.size()));
     one.decoded.resize(x.size());
     coder.decode(one.code.data(), one.code.size(), 0, x.size(), nullptr, one.decoded.data());

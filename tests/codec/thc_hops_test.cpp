@@ -95,12 +95,12 @@ struct moments {
 
 TEST_CASE("thc hops: a sum has at most hop_bits bits, and is rounded only where it needs more") {
   for (int const bits : {4, 5, 6, 8, 10, 12, 14}) {
-    std::uint32_t const room = codec_of(bits, 100).max_summands();
+    std::uint32_t const most = codec_of(bits, 100).max_summands();
     CAPTURE(bits);
-    CHECK(room >= 1920);
-    auto const codec = codec_of(bits, room);
+    CHECK(most >= 1920);
+    auto const codec = codec_of(bits, most);
     int before = 0;
-    for (std::uint32_t weight = 1; weight <= room; ++weight) {
+    for (std::uint32_t weight = 1; weight <= most; ++weight) {
       auto const needed = std::bit_width(15 * weight);
       int const shift = shift_of(codec, weight);
       bool const fallback =

@@ -49,7 +49,7 @@ struct steps {
   vector y{};
 
   std::size_t lane_bytes() const { return kind == level_sink::lanes_16 ? 2 : 1; }
-  void make_room() {
+  void allocate() {
     // 16 bytes in front; the test leaves 8 of them unused, because workers in warps need a multiple
     // of 4
     lanes.assign(lane_bytes() * static_cast<std::size_t>(range.first + range.size), std::byte{});
@@ -83,8 +83,8 @@ struct steps {
 
 template <int Workers, class Source> void check(steps one, Source const& x, std::size_t shift) {
   auto many = one;
-  one.make_room();
-  many.make_room();
+  one.allocate();
+  many.allocate();
   vector scratch(static_cast<std::size_t>(one.range.size));
   one.by(serial_group{}, scratch.data(), x, one.y.data());
   vector out(one.y.size() + shift);

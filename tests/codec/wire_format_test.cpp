@@ -43,7 +43,7 @@ template <class T> std::vector<T> ramp(std::size_t n, int start) {
 
 template <class C> pinned pin() {
   using T = typename C::value_type;
-  auto const codec = laws::roomy<C>(6);
+  auto const codec = laws::with_headroom<C>(6);
   std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
   hcomp::draw_key const key{.seed = 11, .step = 22, .tensor = 33};
   code sum, first;

@@ -385,8 +385,8 @@ template <class F> class filtered_packets {
   void send(int peer, std::span<std::byte const> packet) {
     if (!loses_(peer, header_of(packet))) link_->send(peer, packet);
   }
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
-    return link_->receive(room, timeout);
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
+    return link_->receive(buffer, timeout);
   }
 
  private:

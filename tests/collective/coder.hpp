@@ -193,12 +193,13 @@ template <VariableRate C> void check_refusals(C const& codec) {
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
                        "variable_rate_coder::encode: 101 values, made for 100",
                        std::invalid_argument);
-  std::size_t const room = C::capacity(100);
-  auto const text = "variable_rate_coder::encode: " + std::to_string(room - 1) +
-                    " bytes for 100 values; it takes " + std::to_string(room) +
+  std::size_t const expected_bytes = C::capacity(100);
+  auto const text = "variable_rate_coder::encode: " + std::to_string(expected_bytes - 1) +
+                    " bytes for 100 values; it takes " + std::to_string(expected_bytes) +
                     ", for at most 1024000000";
-  CHECK_THROWS_WITH_AS(coder.encode(codec, x.span().first(100), code.span().first(room - 1)),
-                       text.c_str(), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      coder.encode(codec, x.span().first(100), code.span().first(expected_bytes - 1)), text.c_str(),
+      std::invalid_argument);
   CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), code.span().subspan(2)),
                   std::invalid_argument);
   CHECK_THROWS_AS(coder.decode(codec, code.span().subspan(1), x.span()), std::invalid_argument);

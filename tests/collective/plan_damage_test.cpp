@@ -219,7 +219,7 @@ TEST_CASE("plan: a message longer than expected is a transport_error that names 
   CHECK(outcomes[1] == outcome{"transport_error",
                                "in_process: rank 0 sent 10000 bytes, rank 1 expected at most " +
                                    std::to_string(sizeof(detail::sealed<detail::call_summary>) +
-                                                  detail::room_for_longer_records),
+                                                  detail::slack_for_longer_records),
                                0});
 }
 

@@ -76,9 +76,9 @@ class damage {
   change changes_[3];
 };
 
-/// put(out) writes into `room` bytes and returns the number of bytes written.
-template <class Put> bytes written(std::size_t room, Put const& put) {
-  bytes out(room);
+/// put(out) writes into `most_bytes` bytes and returns the number of bytes written.
+template <class Put> bytes written(std::size_t most_bytes, Put const& put) {
+  bytes out(most_bytes);
   out.resize(put(out));
   // without spare capacity, so that sanitizers detect reads beyond the end
   return {out.begin(), out.end()};

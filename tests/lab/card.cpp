@@ -30,8 +30,8 @@ template <class Model> class direction {
   }
 
   /// Counts cycles from the first beat offered to the last beat received.
-  long pass(unsigned char const* packet, std::size_t bytes, unsigned char* out, std::size_t room,
-            unsigned long* cycles) {
+  long pass(unsigned char const* packet, std::size_t bytes, unsigned char* out,
+            std::size_t capacity, unsigned long* cycles) {
     std::size_t at = 0, came = 0;
     for (int idle = 0; idle < 500; ++idle) {
       model_.s_axis_tvalid = at < bytes;
@@ -48,7 +48,7 @@ template <class Model> class direction {
         idle = 0;
         std::size_t kept = 0;
         while (kept < beat_bytes && (model_.m_axis_tkeep >> kept & 1u) != 0) ++kept;
-        if (came + kept > room) return -1;
+        if (came + kept > capacity) return -1;
         std::memcpy(out + came, &model_.m_axis_tdata, kept);
         came += kept;
         if (is_last && is_damaged()) return -1;
@@ -90,7 +90,7 @@ lab_card* lab_card_make(unsigned bound_exponent) {
 }
 
 long lab_card_pass(lab_card* card, int leaves, unsigned char const* packet, unsigned long bytes,
-                   unsigned char* out, unsigned long room, unsigned long* cycles) {
-  return leaves != 0 ? card->leaving.pass(packet, bytes, out, room, cycles)
-                     : card->arriving.pass(packet, bytes, out, room, cycles);
+                   unsigned char* out, unsigned long capacity, unsigned long* cycles) {
+  return leaves != 0 ? card->leaving.pass(packet, bytes, out, capacity, cycles)
+                     : card->arriving.pass(packet, bytes, out, capacity, cycles);
 }

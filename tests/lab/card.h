@@ -16,7 +16,7 @@ lab_card* lab_card_make(unsigned bound_exponent);
    @param cycles  the clock cycles are added to it
    @return bytes in `out`; -1: a damaged packet, or one that exceeds the room */
 long lab_card_pass(lab_card* card, int leaves, unsigned char const* packet, unsigned long bytes,
-                   unsigned char* out, unsigned long room, unsigned long* cycles);
+                   unsigned char* out, unsigned long capacity, unsigned long* cycles);
 
 #ifdef __cplusplus
 }

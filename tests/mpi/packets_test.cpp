@@ -23,7 +23,7 @@ TEST_CASE(
   mpi::packets link(MPI_COMM_WORLD);
   int const next = (link.rank() + 1) % link.size();
   int const before = (link.rank() + link.size() - 1) % link.size();
-  std::vector<std::byte> room(4096);
+  std::vector<std::byte> buffer(4096);
   std::uint64_t bytes = 0;
   for (std::size_t n = 0; n < 300; ++n) {
     std::vector<std::byte> const packet(n * 13, static_cast<std::byte>(n));
@@ -32,31 +32,31 @@ TEST_CASE(
   }
   CHECK(link.bytes_sent() == bytes);
   for (std::size_t n = 0; n < 300; ++n) {
-    auto const got = link.receive(room, 60s);
+    auto const got = link.receive(buffer, 60s);
     REQUIRE(got.from == before);
     REQUIRE(got.bytes == n * 13);
-    for (std::size_t i = 0; i < got.bytes; ++i) REQUIRE(room[i] == static_cast<std::byte>(n));
+    for (std::size_t i = 0; i < got.bytes; ++i) REQUIRE(buffer[i] == static_cast<std::byte>(n));
   }
 }
 
 TEST_CASE("mpi packets: receive returns at its timeout") {
   mpi::packets link(MPI_COMM_WORLD);
-  std::vector<std::byte> room(16);
+  std::vector<std::byte> buffer(16);
   auto const start = link.now();
-  CHECK(link.receive(room, 20ms).from == -1);
+  CHECK(link.receive(buffer, 20ms).from == -1);
   CHECK(link.now() - start >= 20ms);
 }
 
 TEST_CASE("mpi packets: a packet longer than the buffer is truncated, and its length is returned") {
   mpi::packets link(MPI_COMM_WORLD);
   std::vector<std::byte> const packet(100, std::byte{7});
-  std::vector<std::byte> room(11, std::byte{1});
+  std::vector<std::byte> buffer(11, std::byte{1});
   link.send(link.rank(), packet);
-  auto const got = link.receive(std::span(room).first(10), 60s);
+  auto const got = link.receive(std::span(buffer).first(10), 60s);
   CHECK(got.from == link.rank());
   CHECK(got.bytes == 100);
-  CHECK(room[9] == std::byte{7});
-  CHECK(room[10] == std::byte{1});
+  CHECK(buffer[9] == std::byte{7});
+  CHECK(buffer[10] == std::byte{1});
 }
 
 TEST_CASE("mpi packets: packets that no rank receives do not block the end") {

@@ -53,7 +53,7 @@ template <class C, class Run> code everything(C const& codec, std::size_t n, Run
 TEST_CASE("block work: workers, threads and SIMD all give the bytes of the reference") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     for (std::size_t const n :
          {std::size_t{0}, std::size_t{1}, std::size_t{65}, std::size_t{C::block_values} + 65,
           3 * std::size_t{C::block_values}}) {
@@ -105,7 +105,7 @@ TEST_CASE("merge_blocks: reads no byte behind a full block, for any header") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     auto const x = data::signs<T>(C::block_values, {.seed = 4});
     for (bool const checksum : {false, true})
       for (bool const both : {false, true}) {

@@ -43,7 +43,7 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     for (std::size_t const n : vector_sizes<C>())
       for (bool const checksum : {false, true}) {
         CAPTURE(n);
@@ -84,7 +84,7 @@ TEST_CASE("encode: writes only the encoded vector, pads with 0, at any address")
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     for (std::size_t const n : vector_sizes<C>()) {
       CAPTURE(n);
       auto const x = data::uniform<T>(n, -8, 8, {.seed = 2});
@@ -114,7 +114,7 @@ TEST_CASE("encode and decode: encoded vectors merge block by block, with and wit
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     std::size_t const n = static_cast<std::size_t>(C::block_values) + 65;
     auto const x = data::signs<T>(n, {.seed = 3});
     bytes plain;
@@ -159,7 +159,7 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
     auto const x = data::signs<T>(n, {.seed = 4});
     bytes const code = hcomp::encode(codec, std::span<T const>(x),
@@ -214,7 +214,7 @@ TEST_CASE("decode: the caller chooses the policy for NaN and infinity") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
     using T = typename C::value_type;
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     auto const block = static_cast<std::size_t>(C::block_values);
     std::size_t const n = 2 * block + 5;
     auto x = data::signs<T>(n, {.seed = 5});

@@ -13,7 +13,7 @@ TEST_CASE(
     "layout_of: every codec's blocks are full, follow each other, and end with the last value") {
   laws::for_each_codec([]<class C>() {
     INFO(laws::name_of<C>());
-    auto const codec = laws::roomy<C>();
+    auto const codec = laws::with_headroom<C>();
     auto const block = static_cast<std::size_t>(C::block_values);
     for (std::size_t const n : {std::size_t{0}, std::size_t{1}, block - 1, block, block + 1,
                                 2 * block - 1, 2 * block, 2 * block + 1, 10 * block + 7}) {

@@ -89,7 +89,7 @@ template <class Make> void check_damage_is_told(Make const& make, bool same_text
           is_damaged = 0;  // an empty message cannot be damaged
         else
           message.resize(message.size() + 1 + where % 4000,
-                         std::byte{0x5a});  // see room_for_longer_records
+                         std::byte{0x5a});  // see slack_for_longer_records
       });
       sum_over(over, s, x);
     });

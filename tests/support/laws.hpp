@@ -124,7 +124,7 @@ template <class C> std::string name_of() {
 }
 
 /// A codec with room for a few ranks, and not for more than it must have.
-template <class C> C roomy(std::uint32_t total_weight = 16) {
+template <class C> C with_headroom(std::uint32_t total_weight = 16) {
   return hcomp::fit(C{}, total_weight);
 }
 
@@ -255,7 +255,7 @@ void for_each_tree(C const& codec, std::vector<code> const& blocks,
 /// values. The address changes no byte.
 template <class C> void size() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   REQUIRE(codec.block_bytes(C::block_values) % 4 == 0);  // load_aligned of devices needs this
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
@@ -299,7 +299,7 @@ template <class C> void round_trip() {
     for (int const n : block_sizes<C>()) {
       CAPTURE(weight);
       CAPTURE(n);
-      auto const codec = roomy<C>(weight);
+      auto const codec = with_headroom<C>(weight);
       auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 21});
       auto const block = encode(codec, x, {.weight = weight});
       auto const sum = decoded(codec, block, n);
@@ -323,7 +323,7 @@ template <class C> void round_trip() {
 /// the merge draws, one of the two values with the total weight. Headers add up.
 template <class C> void sum() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   struct {
     std::uint32_t a, b;
   } const weights[] = {{1, 1}, {1, 3}, {3, 2}};
@@ -371,29 +371,29 @@ template <class C> void sum() {
 /// max_summands() summands of the largest values fit; one more marks the block.
 template <class C> void headroom() {
   using T = typename C::value_type;
-  for (std::uint32_t const room : {1u, 2u, 3u, 4u, 7u, 8u, 9u}) {
-    CAPTURE(room);
-    auto const codec = roomy<C>(room);
-    REQUIRE(codec.max_summands() >= room);
+  for (std::uint32_t const summands : {1u, 2u, 3u, 4u, 7u, 8u, 9u}) {
+    CAPTURE(summands);
+    auto const codec = with_headroom<C>(summands);
+    REQUIRE(codec.max_summands() >= summands);
     auto const x = data::signs<T>(65, {.seed = 41});
     auto sum = encode(codec, x, {.rank = 0});
-    for (std::uint32_t rank = 1; rank < room; ++rank)
+    for (std::uint32_t rank = 1; rank < summands; ++rank)
       sum = merged(codec, sum, encode(codec, x, {.rank = rank}));
-    REQUIRE(header_of(sum).weight == room);
+    REQUIRE(header_of(sum).weight == summands);
     REQUIRE(header_of(sum).flags == 0);
     auto const values = decoded(codec, sum, 65);
     for (std::size_t i = 0; i < x.size(); ++i)
       if constexpr (stated<C>::rotated)
-        REQUIRE(std::fabs(values[i] - static_cast<double>(x[i]) * room) <=
-                6 * stated<C>::deviation(codec) * room);
+        REQUIRE(std::fabs(values[i] - static_cast<double>(x[i]) * summands) <=
+                6 * stated<C>::deviation(codec) * summands);
       else
         REQUIRE(values[i] ==
-                static_cast<double>(x[i]) * room);  // small integers: exact in any type
+                static_cast<double>(x[i]) * summands);  // small integers: exact in any type
   }
   // Reaches the full capacity, and exceeds it by one, through the weight: 2^32 ranks are too many
   // for a loop.
   for (std::uint32_t const wanted : {1u, 6u, 255u, 256u, stated<C>::rotated ? 4000u : 70000u}) {
-    auto const codec = roomy<C>(wanted);
+    auto const codec = with_headroom<C>(wanted);
     std::uint32_t const most = codec.max_summands();
     CAPTURE(most);
     auto const x = data::signs<T>(65, {.seed = 42});
@@ -420,7 +420,7 @@ template <class C> void headroom() {
 /// The arguments of a merge are interchangeable. Where addition is exact, any tree gives the same
 /// bytes. Elsewhere any tree gives a result within the documented error.
 template <class C> void order() {
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
     auto const blocks = blocks_of(codec, 3, n, {.key = 77, .index = 6});
@@ -470,7 +470,7 @@ template <class C> void order() {
 /// nothing. 0 is neutral where documented.
 template <class C> void tail() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   for (int const n : block_sizes<C>()) {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);
@@ -497,7 +497,7 @@ template <class C> void tail() {
 /// The same key gives the same bytes. Where merges draw, every part of the key gives other draws.
 template <class C> void key() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   constexpr int n = 640;
   auto const x = data::uniform<T>(n, -8, 8, {.seed = 61});
   auto const y = data::uniform<T>(n, -8, 8, {.seed = 62});
@@ -533,7 +533,7 @@ template <class C> void key() {
 /// Codecs that rotate values take the mean over 10^3 rotations.
 template <class C> void mean() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   constexpr int n = 64, draws = stated<C>::drawn ? 10000 : stated<C>::rotated ? 1000 : 10;
   std::uint32_t const weight[] = {1, 2, 5};
   std::vector<std::vector<T>> x;
@@ -572,7 +572,7 @@ template <class C> void mean() {
 /// do so.
 template <class C> void special() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   auto const finite = data::finite_specials<T>(), nonfinite = data::nonfinite_specials<T>();
   for (std::size_t const n : {std::size_t{1}, std::size_t{64}, std::size_t{65}, std::size_t{130}})
     for (std::size_t at : {std::size_t{0}, n / 2, n - 1}) {
@@ -657,7 +657,7 @@ template <class C> void special() {
 template <class C> void groups(std::vector<int> const& sizes, bool several_workers) {
   using T = typename C::value_type;
   using A = hcomp::accumulator_t<T>;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   for (int const n : sizes) {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);
@@ -713,12 +713,12 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
 template <class C> void narrow() {
   if constexpr (hcomp::Narrowable<C>) {
     using T = typename C::value_type;
-    for (std::uint32_t const room : {1u, 4u, 15u, 16u, 300u}) {
-      auto const codec = roomy<C>(room);
+    for (std::uint32_t const summands : {1u, 4u, 15u, 16u, 300u}) {
+      auto const codec = with_headroom<C>(summands);
       for (int const n : block_sizes<C>())
         for (std::uint32_t const weight : {1u, 2u, 5u, 300u}) {
           if (weight > codec.max_summands()) continue;
-          CAPTURE(room);
+          CAPTURE(summands);
           CAPTURE(n);
           CAPTURE(weight);
           auto const x = data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 61});
@@ -754,7 +754,7 @@ template <class C> void narrow() {
         }
     }
     // no header makes any group read or write past a full block
-    auto const codec = roomy<C>();
+    auto const codec = with_headroom<C>();
     for (std::uint32_t const weight : {0u, 1u, 255u, 65536u, ~0u})
       for (std::uint16_t const values : {0, 1, 16385, 65535}) {
         block_header header;
@@ -775,7 +775,7 @@ template <class C> void narrow() {
 /// merge, and decoding reports it.
 template <class C> void contradictions() {
   using T = typename C::value_type;
-  auto const codec = roomy<C>();
+  auto const codec = with_headroom<C>();
   constexpr int n = 70;
   hcomp::draw_key const key{.seed = 4};
   std::uint64_t const philox = hcomp::philox_key(key);

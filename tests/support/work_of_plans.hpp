@@ -272,15 +272,15 @@ template <class E, class Observe> class work_of_plans {
     double const marked = static_cast<double>(phases.choice().marked);
     double const expected_bytes = static_cast<double>(vector_bytes_) * (1 - std::pow(1 - share, 8));
     std::size_t const count = phases.lanes();
-    std::span const room(as<Lane>(lanes), count);
+    std::span const lane_span(as<Lane>(lanes), count);
     double const lane_bytes = strategies.packed ? marked * sizeof(Lane) : marked * 3 * 32;
-    auto const encode = [&] { phases.encode_lanes(from, room, 0); };
+    auto const encode = [&] { phases.encode_lanes(from, lane_span, 0); };
     observe_(plan_work{name + " encode", stream_asked, nothing, encode,
                        [&] { return static_cast<double>(index) + expected_bytes + lane_bytes; },
                        first_of(lanes, count * sizeof(Lane))});
     // Decoding destroys a sketch.
     observe_(plan_work{
-        name + " decode", stream_asked, encode, [&] { phases.decode_lanes(room, to, 0); },
+        name + " decode", stream_asked, encode, [&] { phases.decode_lanes(lane_span, to, 0); },
         [&] { return static_cast<double>(index + vector_bytes_) + lane_bytes; }, all_of(y)});
   }
 

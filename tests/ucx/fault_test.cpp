@@ -29,7 +29,7 @@ double const noticed_seconds = 30;
 
 /// For faults that only the timeout ends. Upper bounds leave room for busy machines.
 options const impatient{.timeout = 2s};
-double const room_seconds = 8;
+double const allowed_seconds = 8;
 
 void check_gave_up(outcome const& rank, int culprit, double limit) {
   INFO("after " << rank.seconds << " s: " << rank.text);
@@ -184,7 +184,7 @@ TEST_CASE("ucx fault: a rank stopped, which UCX does not detect; the timeout end
           fate.await_steps(1, 10);
           fate.lose(1, SIGSTOP);
         });
-    check_gave_up(ranks[0], 1, room_seconds);
+    check_gave_up(ranks[0], 1, allowed_seconds);
     CHECK(ranks[0].seconds >= 1.5);
     CHECK(says(ranks[0], "no answer from rank 1 within 2000 ms"));
     CHECK(says(ranks[0], std::to_string(bytes) + " bytes"));
@@ -198,7 +198,7 @@ TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
         fate.await_steps(3, 10);
         fate.lose(3, SIGSTOP);
       });
-  for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, room_seconds);
+  for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, allowed_seconds);
 }
 
 TEST_CASE("ucx fault: without keepalive the timeout still ends the wait") {
@@ -216,8 +216,8 @@ TEST_CASE("ucx fault: without keepalive the timeout still ends the wait") {
           fate.await_steps(1, 10);
           fate.lose(1, SIGKILL);
         });
-    check_gave_up(ranks[0], 1, room_seconds);
-    check_gave_up(ranks[2], 1, room_seconds);
+    check_gave_up(ranks[0], 1, allowed_seconds);
+    check_gave_up(ranks[2], 1, allowed_seconds);
   }
 }
 
@@ -291,7 +291,7 @@ TEST_CASE("ucx fault: ranks wait, within the timeout, for one that is late after
     });
     for (int rank : {0, 2, 3})
       if (too_late) {
-        check_gave_up(ranks[std::size_t(rank)], 1, room_seconds);
+        check_gave_up(ranks[std::size_t(rank)], 1, allowed_seconds);
         CHECK(says(ranks[std::size_t(rank)], "ucx: connecting to rank "));
       } else {
         INFO(ranks[std::size_t(rank)].text);
@@ -299,7 +299,7 @@ TEST_CASE("ucx fault: ranks wait, within the timeout, for one that is late after
       }
     CHECK(ranks[1].how == (too_late ? ending::gave_up : ending::finished));
     CHECK(ranks[1].clean_exit);
-    CHECK(ranks[1].seconds < 5 + room_seconds);
+    CHECK(ranks[1].seconds < 5 + allowed_seconds);
   }
 }
 
@@ -396,7 +396,7 @@ TEST_CASE(
     std::vector<std::byte> out(self.rank == 1 ? 16 : 8), in(8);
     for (tag_t round = 1; round < 10'000; ++round) shift(t, round, out, in);
   });
-  for (auto const& rank : ranks) check_gave_up(rank, 1, room_seconds);
+  for (auto const& rank : ranks) check_gave_up(rank, 1, allowed_seconds);
   CHECK(says(ranks[2], "rank 1 sent more"));
   CHECK(says(ranks[1], " gave up on this rank"));
 }
@@ -419,7 +419,7 @@ TEST_CASE("ucx fault: a rank that revokes ends every wait at once, with its text
       INFO("after " << rank.seconds << " s: " << rank.text);
       CHECK(rank.how == ending::other_exception);
       CHECK(says(rank, "block 7 is damaged"));
-      CHECK(rank.seconds < room_seconds);
+      CHECK(rank.seconds < allowed_seconds);
       CHECK(rank.clean_exit);
     }
   }

@@ -64,13 +64,13 @@ class raw_worker {
   }
   /// Receives an answer: returns its frame and stores its payload in `body`.
   std::optional<udp::frame> answer() {
-    std::vector<std::byte> room(2000);
+    std::vector<std::byte> buffer(2000);
     udp::address from;
-    auto const bytes = socket_.receive(room, from);
+    auto const bytes = socket_.receive(buffer, from);
     if (!bytes) return std::nullopt;
     udp::frame header;
-    REQUIRE(udp::read_frame(std::span(room).first(*bytes), header) == udp::frame_fault::none);
-    body.assign(room.begin() + udp::frame_bytes, room.begin() + static_cast<long>(*bytes));
+    REQUIRE(udp::read_frame(std::span(buffer).first(*bytes), header) == udp::frame_fault::none);
+    body.assign(buffer.begin() + udp::frame_bytes, buffer.begin() + static_cast<long>(*bytes));
     return header;
   }
   /// Joins; returns the reason of the refusal, 0 if there is none.
@@ -269,15 +269,15 @@ TEST_CASE("udp server: statistics are sent on request, in an answer no longer th
   one.send(udp::frame_kind::packet, contribution(0));
   one.send(udp::frame_kind::packet, contribution(1));
   other.send(udp::frame_kind::packet, contribution(0));
-  std::vector<std::byte> const room(sizeof(udp::statistics));
-  asker.send(udp::frame_kind::question, std::span(room).subspan(1));  // too short for the answer
+  std::vector<std::byte> const buffer(sizeof(udp::statistics));
+  asker.send(udp::frame_kind::question, std::span(buffer).subspan(1));  // too short for the answer
   CHECK_FALSE(asker.answer());
-  asker.send(udp::frame_kind::question, room);
+  asker.send(udp::frame_kind::question, buffer);
   auto const header = asker.answer();
   REQUIRE(header);
   CHECK(header->kind == udp::frame_kind::statistics);
   CHECK(header->session == 99);
-  REQUIRE(asker.body.size() == room.size());
+  REQUIRE(asker.body.size() == buffer.size());
   auto const seen = load<udp::statistics>(asker.body.data());
   CHECK(seen.jobs == 1);
   CHECK(seen.jobs_begun == 1);

@@ -91,12 +91,12 @@ class flood {
     socket_.send(to_, datagram(kind, job, rank, body));
   }
   void await_refusal(udp::refusal_reason reason) {
-    std::vector<std::byte> room(2000);
+    std::vector<std::byte> buffer(2000);
     udp::address from;
     REQUIRE(wait_until([&] {
-      while (auto const bytes = socket_.receive(room, from))
+      while (auto const bytes = socket_.receive(buffer, from))
         if (*bytes == udp::frame_bytes + 4 &&
-            load<udp::refusal_reason>(room.data() + udp::frame_bytes) == reason)
+            load<udp::refusal_reason>(buffer.data() + udp::frame_bytes) == reason)
           return true;
       socket_.wait(10ms);
       return false;

@@ -165,25 +165,25 @@ TEST_CASE("udp packets: arrive complete, in both directions, from the rank that 
     REQUIRE(end.what == "returned");
     auto& aggregator = *made;
     std::thread thread([&] {
-      std::vector<std::byte> room(2000);
+      std::vector<std::byte> buffer(2000);
       for (int n = 0; n < 40; ++n) {  // back to the sender
-        auto const got = aggregator.receive(room, 20s);
+        auto const got = aggregator.receive(buffer, 20s);
         if (got.from < 0) return;
-        aggregator.send(got.from, std::span(room).first(got.bytes));
+        aggregator.send(got.from, std::span(buffer).first(got.bytes));
       }
     });
     udp::packets first(worker(0, 2, aggregator.local())), second(worker(1, 2, aggregator.local()));
     first.join(20s);
     second.join(20s);
-    std::vector<std::byte> room(2000);
+    std::vector<std::byte> buffer(2000);
     for (std::size_t n = 0; n < 20; ++n)
       for (auto* const link : {&first, &second}) {
         auto const sent = bytes_of(n * 76, n);  // up to 1444
         link->send(2, sent);
-        auto const got = link->receive(room, 20s);
+        auto const got = link->receive(buffer, 20s);
         CHECK(got.from == 2);
         REQUIRE(got.bytes == sent.size());
-        CHECK(std::vector(room.begin(), room.begin() + static_cast<long>(got.bytes)) == sent);
+        CHECK(std::vector(buffer.begin(), buffer.begin() + static_cast<long>(got.bytes)) == sent);
       }
     thread.join();
     CHECK(aggregator.stats().received == 40);
@@ -196,14 +196,14 @@ TEST_CASE("udp packets: a packet longer than the buffer is truncated, and its le
   udp::aggregator_packets aggregator(aggregator_of(1));
   udp::packets link(worker(0, 1, aggregator.local()));
   link.send(1, std::vector<std::byte>(100, std::byte{7}));
-  std::vector<std::byte> room(11, std::byte{1});
+  std::vector<std::byte> buffer(11, std::byte{1});
   CHECK(aggregator.receive({}, 1ms).from == -1);  // the join; after it the packet leaves
   CHECK(link.receive({}, 1ms).from == -1);
-  auto const got = aggregator.receive(std::span(room).first(10), 20s);
+  auto const got = aggregator.receive(std::span(buffer).first(10), 20s);
   CHECK(got.from == 0);
   CHECK(got.bytes == 100);
-  CHECK(room[9] == std::byte{7});
-  CHECK(room[10] == std::byte{1});
+  CHECK(buffer[9] == std::byte{7});
+  CHECK(buffer[10] == std::byte{1});
 }
 
 TEST_CASE("udp packets: receive returns at its timeout, join fails with the address") {
@@ -228,12 +228,12 @@ TEST_CASE("udp packets: at most a window leaves without an answer") {
   CHECK(aggregator.receive({}, 1ms).from == -1);  // the join
   CHECK(link.receive({}, 1ms).from == -1);
   for (int answers = 0; answers < 15; ++answers) {
-    std::vector<std::byte> room(100);
-    for (int n = answers == 0 ? 0 : 4; n < 5; ++n) CHECK(aggregator.receive(room, 20s).from == 0);
-    CHECK(aggregator.receive(room, 1ms).from == -1);
-    aggregator.send(0, room);
-    CHECK(link.receive(room, 20s).from == 1);  // and the packets that the answer releases
-    CHECK(link.receive(room, 0ns).from == -1);
+    std::vector<std::byte> buffer(100);
+    for (int n = answers == 0 ? 0 : 4; n < 5; ++n) CHECK(aggregator.receive(buffer, 20s).from == 0);
+    CHECK(aggregator.receive(buffer, 1ms).from == -1);
+    aggregator.send(0, buffer);
+    CHECK(link.receive(buffer, 20s).from == 1);  // and the packets that the answer releases
+    CHECK(link.receive(buffer, 0ns).from == -1);
   }
   CHECK(aggregator.receive({}, 20s).from == 0);
 }
@@ -251,9 +251,9 @@ TEST_CASE("udp packets: an unanswered window opens anew, and waiting packets are
   CHECK(link.receive({}, 200ms).from == -1);
   CHECK(link.stats().windows == 3);
   for (std::size_t n = 0; n < 20; ++n) {
-    std::vector<std::byte> room(50);
-    CHECK(aggregator.receive(room, 20s).from == 0);
-    CHECK(room == bytes_of(50, n));  // the loopback interface keeps the order
+    std::vector<std::byte> buffer(50);
+    CHECK(aggregator.receive(buffer, 20s).from == 0);
+    CHECK(buffer == bytes_of(50, n));  // the loopback interface keeps the order
   }
   CHECK(aggregator.receive({}, 1ms).from == -1);
 }
@@ -315,24 +315,24 @@ TEST_CASE("udp packets: invalid options are refused with their values") {
 TEST_CASE("udp packets: the first sender of a rank owns it; later ones are refused or ignored") {
   udp::aggregator_packets aggregator(aggregator_of(1));
   udp::packets link(worker(0, 1, aggregator.local()));
-  std::vector<std::byte> room(100);
-  auto const answer_joins = [&] { CHECK(aggregator.receive(room, 5ms).from == -1); };
+  std::vector<std::byte> buffer(100);
+  auto const answer_joins = [&] { CHECK(aggregator.receive(buffer, 5ms).from == -1); };
   link.send(1, bytes_of(10, 1));
   answer_joins();
-  CHECK(link.receive(room, 1ms).from == -1);
-  CHECK(aggregator.receive(room, 20s).from == 0);
+  CHECK(link.receive(buffer, 1ms).from == -1);
+  CHECK(aggregator.receive(buffer, 20s).from == 0);
 
   udp::packets second(worker(0, 1, aggregator.local()));
   second.send(1, bytes_of(10, 2));
   answer_joins();
-  auto end = outcome_of([&] { second.receive(room, 20s); });
+  auto end = outcome_of([&] { second.receive(buffer, 20s); });
   CHECK(end.what == "transport_error");
   CHECK(end.text == "udp: aggregator " + aggregator.local() +
                         " refuses rank 0 of job 0: another sender has this rank");
   udp::packets third(worker(1, 2, aggregator.local()));
   third.send(2, bytes_of(10, 2));
   answer_joins();
-  end = outcome_of([&] { third.receive(room, 20s); });
+  end = outcome_of([&] { third.receive(buffer, 20s); });
   CHECK(end.text == "udp: aggregator " + aggregator.local() +
                         " refuses rank 1 of job 0: the job has no worker of this rank");
 
@@ -368,7 +368,7 @@ TEST_CASE("udp packets: the first sender of a rank owns it; later ones are refus
   udp::packets listens(how);
   udp::seal(datagram, {.job = 0});
   stranger.send(udp::address(listens.local()), datagram);
-  CHECK(listens.receive(room, 5ms).from == -1);
+  CHECK(listens.receive(buffer, 5ms).from == -1);
   CHECK(listens.stats().foreign == 1);
 }
 

@@ -74,11 +74,11 @@ class relay {
   }
 
   void run() {
-    std::vector<std::byte> room(65536);
+    std::vector<std::byte> buffer(65536);
     udp::address from;
     while (!stop_) {
       bool moved = false;
-      while (auto const bytes = front_.receive(room, from)) {
+      while (auto const bytes = front_.receive(buffer, from)) {
         moved = true;
         strategy* mine = nullptr;
         for (auto& one : strategies_)
@@ -86,12 +86,12 @@ class relay {
         if (!mine)
           mine = &strategies_.emplace_back(
               strategy{from, std::make_unique<udp::socket>(udp::address("127.0.0.1:0"))});
-        pass(*mine->back, target_, std::span(room).first(*bytes));
+        pass(*mine->back, target_, std::span(buffer).first(*bytes));
       }
       for (auto& one : strategies_)
-        while (auto const bytes = one.back->receive(room, from)) {
+        while (auto const bytes = one.back->receive(buffer, from)) {
           moved = true;
-          pass(front_, one.worker, std::span(room).first(*bytes));
+          pass(front_, one.worker, std::span(buffer).first(*bytes));
         }
       if (moved) continue;
       if (!held_.empty()) release();

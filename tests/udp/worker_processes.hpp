@@ -115,12 +115,12 @@ class worker_processes {
   }
 
  private:
-  static constexpr int room = 400;  ///< rounds
+  static constexpr int round_limit = 400;  ///< rounds
   /// Memory shared by the processes.
   struct board {
-    std::atomic<int> end = room;                 ///< number of rounds; the test lowers it
+    std::atomic<int> end = round_limit;          ///< number of rounds; the test lowers it
     std::array<std::atomic<int>, count> rounds;  ///< completed by each worker
-    std::array<std::array<round_result, room>, count> results;
+    std::array<std::array<round_result, round_limit>, count> results;
   };
   static board& make_board() {
     void* const memory =

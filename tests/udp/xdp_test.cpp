@@ -224,15 +224,15 @@ class raw_worker {
   }
   /// Returns the next datagram, empty at the timeout.
   packet receive(std::chrono::nanoseconds timeout) {
-    packet room(2000);
+    packet buffer(2000);
     udp::address from;
-    auto bytes = socket_.receive(room, from);
+    auto bytes = socket_.receive(buffer, from);
     if (!bytes) {
       socket_.wait(timeout);
-      bytes = socket_.receive(room, from);
+      bytes = socket_.receive(buffer, from);
     }
-    room.resize(bytes.value_or(0));
-    return room;
+    buffer.resize(bytes.value_or(0));
+    return buffer;
   }
   void join(aggregator_options const& terms) {
     send(udp::frame_kind::join, udp::to_terms(terms));
@@ -836,7 +836,7 @@ TEST_CASE("xdp: packets that are no contributions pass unchanged, damaged ones a
     udp::socket from{udp::address("10.9.0.2:0")};
     auto const good = one.sealed(udp::frame_kind::packet, contribution(terms, 0, 0, 0, 1024));
     random_numbers draws(3);
-    std::vector<std::byte> room(70'000);
+    std::vector<std::byte> buffer(70'000);
     udp::address sender;
     for (std::size_t const bytes : {0u, 1u, 41u, 568u, 1472u, 1473u, 5000u, 60'000u}) {
       packet sent = good;
@@ -845,9 +845,9 @@ TEST_CASE("xdp: packets that are no contributions pass unchanged, damaged ones a
         if (bytes != good.size()) byte = static_cast<std::byte>(draws.next());
       from.send(udp::address("10.9.0.1:7000"), sent);
       other_port->wait(2s);
-      auto const got = other_port->receive(room, sender);
+      auto const got = other_port->receive(buffer, sender);
       REQUIRE(got);
-      CHECK(packet(room.begin(), room.begin() + static_cast<long>(*got)) == sent);
+      CHECK(packet(buffer.begin(), buffer.begin() + static_cast<long>(*got)) == sent);
     }
     // To the aggregator's port: noise, a damaged contribution, one of an unknown job, one of a
     // stranger, and one in two fragments.

@@ -77,7 +77,7 @@ class in_process_packets {
     bytes_sent_ += packet.size();
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
     auto& box = world_->inboxes_[static_cast<std::size_t>(rank_)];
     std::unique_lock lock(box.mutex);
     // At most a day: a longer timeout could overflow when added to the clock.
@@ -86,7 +86,7 @@ class in_process_packets {
     auto const first = std::move(box.packets.front());
     box.packets.pop_front();
     lock.unlock();
-    std::copy_n(first.bytes.begin(), std::min(first.bytes.size(), room.size()), room.begin());
+    std::copy_n(first.bytes.begin(), std::min(first.bytes.size(), buffer.size()), buffer.begin());
     return {first.from, first.bytes.size()};
   }
 

@@ -38,8 +38,8 @@ template <PacketLink L> class lossy_packets {
     ++lost_;
     bytes_lost_ += packet.size();
   }
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
-    return link_->receive(room, timeout);
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
+    return link_->receive(buffer, timeout);
   }
 
  private:

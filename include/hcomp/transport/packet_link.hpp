@@ -12,8 +12,9 @@ namespace hcomp {
 
 /// Result of `receive`.
 struct received_packet {
-  int from = -1;          ///< rank of the sender; -1: timeout
-  std::size_t bytes = 0;  ///< size of the packet; bytes beyond the capacity of `room` are discarded
+  int from = -1;  ///< rank of the sender; -1: timeout
+  std::size_t bytes =
+      0;  ///< size of the packet; bytes beyond the capacity of `buffer` are discarded
 };
 
 /// Moves packets of some KiB between ranks. Packets may be lost, late, duplicated or reordered, but
@@ -24,11 +25,11 @@ struct received_packet {
 /// `wait` waits for one given peer, without a timeout.
 template <class L>
 concept PacketLink = requires(L& l, L const& c, int peer, std::span<std::byte const> packet,
-                              std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+                              std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
   { c.rank() } -> std::same_as<int>;
   { c.size() } -> std::same_as<int>;
   { l.send(peer, packet) } -> std::same_as<void>;  // throws transport_error
-  { l.receive(room, timeout) } -> std::same_as<received_packet>;
+  { l.receive(buffer, timeout) } -> std::same_as<received_packet>;
   { l.now() } -> std::same_as<std::chrono::nanoseconds>;  // since an arbitrary epoch
   { c.bytes_sent() } -> std::same_as<std::uint64_t>;
 };

@@ -74,14 +74,14 @@ class packets {
     bytes_sent_ += packet.size();
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
     auto const start = now();
     for (int idle = 0;; ++idle) {
       int found = 0;
       MPI_Message message;
       MPI_Status status;
       check(MPI_Improbe(MPI_ANY_SOURCE, tag, comm_, &found, &message, &status), "MPI_Improbe");
-      if (found) return take(message, status, room);
+      if (found) return take(message, status, buffer);
       forget_sent();
       if (now() - start >= timeout) return {};
       if (idle > 64) std::this_thread::yield();
@@ -95,16 +95,16 @@ class packets {
     std::vector<std::byte> bytes;
   };
 
-  received_packet take(MPI_Message& message, MPI_Status const& found, std::span<std::byte> room) {
+  received_packet take(MPI_Message& message, MPI_Status const& found, std::span<std::byte> buffer) {
     int count = 0;
     MPI_Get_count(&found, MPI_BYTE, &count);
     auto const bytes = static_cast<std::size_t>(count);
-    // A packet longer than `room` needs its own buffer: MPI cannot truncate it.
-    if (bytes > room.size()) longer_.resize(bytes);
-    std::byte* const to = bytes > room.size() ? longer_.data() : room.data();
+    // A packet longer than `buffer` needs its own buffer: MPI cannot truncate it.
+    if (bytes > buffer.size()) longer_.resize(bytes);
+    std::byte* const to = bytes > buffer.size() ? longer_.data() : buffer.data();
     check(MPI_Mrecv(to, count, MPI_BYTE, &message, MPI_STATUS_IGNORE),
           "receive from rank " + std::to_string(found.MPI_SOURCE), found.MPI_SOURCE);
-    if (bytes > room.size()) std::copy_n(longer_.begin(), room.size(), room.begin());
+    if (bytes > buffer.size()) std::copy_n(longer_.begin(), buffer.size(), buffer.begin());
     return {found.MPI_SOURCE, bytes};
   }
 
@@ -123,11 +123,11 @@ class packets {
   /// barrier once its own packets have arrived, and receives until the barrier completes.
   /// Source: Hoefler, Siebert and Lumsdaine, PPoPP 2010 (NBX).
   void drain() {
-    std::vector<std::byte> room(1);
+    std::vector<std::byte> buffer(1);
     MPI_Request barrier = MPI_REQUEST_NULL;
     bool in_barrier = false;
     for (int done = 0; !done;) {
-      receive(room, std::chrono::nanoseconds(0));
+      receive(buffer, std::chrono::nanoseconds(0));
       if (!in_barrier && under_way_.empty()) {
         check(MPI_Ibarrier(comm_, &barrier), "MPI_Ibarrier");
         in_barrier = true;

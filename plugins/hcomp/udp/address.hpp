@@ -85,7 +85,7 @@ class address {
   sockaddr const* data() const { return reinterpret_cast<sockaddr const*>(&storage_); }
   sockaddr* data() { return reinterpret_cast<sockaddr*>(&storage_); }
   socklen_t bytes() const { return bytes_; }
-  static constexpr socklen_t room = sizeof(sockaddr_storage);
+  static constexpr socklen_t most_bytes = sizeof(sockaddr_storage);
   void resize(socklen_t bytes) { bytes_ = bytes; }
 
  private:

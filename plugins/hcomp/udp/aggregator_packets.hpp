@@ -65,12 +65,12 @@ class aggregator_packets {
     hand_over(to->from, header(frame_kind::packet, 0), packet);
   }
 
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
     auto const end = now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     while (true) {
       address from;
       while (auto const bytes = socket_.receive(in_, from)) {
-        auto const got = accept(*bytes, from, room);
+        auto const got = accept(*bytes, from, buffer);
         if (got.from >= 0) return got;
       }
       auto const time = now();
@@ -103,7 +103,7 @@ class aggregator_packets {
     ++(socket_.send(to, out_) ? stats_.sent : stats_.lost_here);
   }
 
-  received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> room) {
+  received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> buffer) {
     auto const refuse = [&](frame_fault fault) {
       ++stats_.refused[static_cast<std::size_t>(fault)];
       return received_packet{};
@@ -134,8 +134,8 @@ class aggregator_packets {
     }
     ++stats_.received;
     std::size_t const packet = bytes - frame_bytes;
-    if (std::size_t const fits = std::min(packet, room.size()); fits > 0)
-      std::memcpy(room.data(), in_.data() + frame_bytes, fits);
+    if (std::size_t const fits = std::min(packet, buffer.size()); fits > 0)
+      std::memcpy(buffer.data(), in_.data() + frame_bytes, fits);
     return {got.rank, packet};
   }
 

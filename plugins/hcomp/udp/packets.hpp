@@ -127,14 +127,14 @@ class packets {
   }
 
   /// @throws transport_error  the socket failed, or an aggregator rejects this worker
-  received_packet receive(std::span<std::byte> room, std::chrono::nanoseconds timeout) {
+  received_packet receive(std::span<std::byte> buffer, std::chrono::nanoseconds timeout) {
     auto const end = now() + std::min<std::chrono::nanoseconds>(timeout, std::chrono::hours(24));
     while (true) {
       auto const time = now();
       pump(time);
       address from;
       while (auto const bytes = socket_.receive(in_, from)) {
-        auto const got = accept(*bytes, from, room);
+        auto const got = accept(*bytes, from, buffer);
         if (got.from >= 0) return got;
       }
       if (time >= end) return {};
@@ -253,7 +253,7 @@ class packets {
 
   /// Processes the datagram of `bytes` bytes in in_. Returns its packet, or an empty result if it
   /// has none for the caller.
-  received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> room) {
+  received_packet accept(std::size_t bytes, address const& from, std::span<std::byte> buffer) {
     auto const refuse = [&](frame_fault fault) {
       ++stats_.refused[static_cast<std::size_t>(fault)];
       return received_packet{};
@@ -282,8 +282,8 @@ class packets {
     found->last_moved = now();
     ++stats_.received;
     std::size_t const packet = bytes - frame_bytes;
-    if (std::size_t const fits = std::min(packet, room.size()); fits > 0)
-      std::memcpy(room.data(), in_.data() + frame_bytes, fits);
+    if (std::size_t const fits = std::min(packet, buffer.size()); fits > 0)
+      std::memcpy(buffer.data(), in_.data() + frame_bytes, fits);
     return {rank_of(*found), packet};
   }
 

@@ -43,7 +43,7 @@ class socket {
   /// Includes the port that the kernel chose.
   address local() const {
     address mine;
-    socklen_t bytes = address::room;
+    socklen_t bytes = address::most_bytes;
     if (::getsockname(handle_, mine.data(), &bytes) != 0) fail("getsockname");
     mine.resize(bytes);
     return mine;
@@ -66,11 +66,11 @@ class socket {
     }
   }
 
-  /// Receives a datagram without waiting. Returns its full size; `room` receives its beginning.
-  std::optional<std::size_t> receive(std::span<std::byte> room, address& from) {
+  /// Receives a datagram without waiting. Returns its full size; `buffer` receives its beginning.
+  std::optional<std::size_t> receive(std::span<std::byte> buffer, address& from) {
     while (true) {
-      socklen_t bytes = address::room;
-      auto const got = ::recvfrom(handle_, room.data(), room.size(), MSG_DONTWAIT | MSG_TRUNC,
+      socklen_t bytes = address::most_bytes;
+      auto const got = ::recvfrom(handle_, buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC,
                                   from.data(), &bytes);
       if (got >= 0) {
         from.resize(bytes);

@@ -43,7 +43,7 @@ inline statistics ask_for_statistics(address const& aggregator, std::chrono::nan
   using clock = std::chrono::steady_clock;
   udp::socket socket(address::any_like(aggregator));
   frame const header{.kind = frame_kind::question, .session = std::random_device{}()};
-  std::vector<std::byte> question(frame_bytes + sizeof(statistics)), room(question.size() + 1);
+  std::vector<std::byte> question(frame_bytes + sizeof(statistics)), buffer(question.size() + 1);
   seal(question, header);
   for (auto const end = clock::now() + timeout; clock::now() < end;) {
     socket.send(aggregator, question);
@@ -51,13 +51,13 @@ inline statistics ask_for_statistics(address const& aggregator, std::chrono::nan
     do {
       socket.wait(again - clock::now());
       address from;
-      while (auto const bytes = socket.receive(room, from)) {
+      while (auto const bytes = socket.receive(buffer, from)) {
         frame answer;
         if (*bytes != question.size() || !(from == aggregator) ||
-            read_frame(std::span(room).first(*bytes), answer) != frame_fault::none ||
+            read_frame(std::span(buffer).first(*bytes), answer) != frame_fault::none ||
             answer.kind != frame_kind::statistics || answer.session != header.session)
           continue;
-        return load<statistics>(room.data() + frame_bytes);
+        return load<statistics>(buffer.data() + frame_bytes);
       }
     } while (clock::now() < again);
   }

@@ -29,12 +29,12 @@ template <class Header, class Block> struct block_chunks {
   // ---- Workers with shared memory stage chunks there, because payloads are at odd addresses
 
   /// Bytes of a chunk, 15 bytes before it, and 16 readable bytes behind it.
-  static constexpr std::size_t room_bytes = (Header::slot_bytes + 31 + 15) / 16 * 16;
-  static constexpr std::size_t rooms_bytes(std::size_t chunks) { return chunks * room_bytes; }
+  static constexpr std::size_t area_bytes = (Header::slot_bytes + 31 + 15) / 16 * 16;
+  static constexpr std::size_t all_staging_bytes(std::size_t chunks) { return chunks * area_bytes; }
   /// Staging area number i; null for workers without shared memory.
-  template <class Group> HCOMP_HD static std::byte* room_of(Group group, std::size_t i) {
+  template <class Group> HCOMP_HD static std::byte* staging_of(Group group, std::size_t i) {
     if constexpr (SharesMemory<Group>)
-      return reinterpret_cast<std::byte*>(group.scratch()) + i * room_bytes;
+      return reinterpret_cast<std::byte*>(group.scratch()) + i * area_bytes;
     else
       return nullptr;
   }
@@ -60,16 +60,16 @@ template <class Header, class Block> struct block_chunks {
     std::size_t n = 0, at = 0;
 
     /// @param in    null: reads nothing
-    /// @param room  staging area for the chunk, if the workers share memory
+    /// @param area  staging area for the chunk, if the workers share memory
     HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                    [[maybe_unused]] std::byte* room) {
+                    [[maybe_unused]] std::byte* area) {
       if (!in) return;
       auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
       chunk = in + part.begin;
       n = values_of_chunk<Header>(i, values);
       at = detail::blocks_of<Block::values>(n) * sizeof(mode);
       if constexpr (SharesMemory<Group>) {
-        chunk = bring_bytes(group, in, part.begin, part.end, room);
+        chunk = bring_bytes(group, in, part.begin, part.end, area);
         group.sync();
       }
     }
@@ -89,7 +89,7 @@ template <class Header, class Block> struct block_chunks {
   template <class Group, class F>
   HCOMP_HD static void for_blocks(Group group, std::byte const* in, std::size_t i,
                                   std::size_t values, F const& f) {
-    reader<Group> from(group, in, i, values, room_of(group, 0));
+    reader<Group> from(group, in, i, values, staging_of(group, 0));
     for (std::size_t begin = 0; begin < detail::blocks_of<Block::values>(from.n);
          begin += Group::workers) {
       auto const at = blocks_at(group, i, from.n, begin);
@@ -104,7 +104,7 @@ template <class Header, class Block> struct block_chunks {
   template <class Group> using part = block_part<Group, T, Block::values, most_blocks>;
 
   static constexpr std::size_t parts_bytes(std::size_t chunks) {
-    return rooms_bytes(chunks) + most_blocks * sizeof(std::uint32_t);
+    return all_staging_bytes(chunks) + most_blocks * sizeof(std::uint32_t);
   }
   /// Positions of payloads in the staging area of a chunk, in bits.
   struct places {
@@ -131,9 +131,9 @@ template <class Header, class Block> struct block_chunks {
   /// block.
   class shared_lengths {
    public:
-    /// @param room  memory behind the staging areas of chunks
-    HCOMP_HD explicit shared_lengths(std::byte* room)
-        : lengths_(reinterpret_cast<std::uint32_t*>(room)) {}
+    /// @param area  memory behind the staging areas of chunks
+    HCOMP_HD explicit shared_lengths(std::byte* area)
+        : lengths_(reinterpret_cast<std::uint32_t*>(area)) {}
     /// Announces a length. All workers call it before their next sync.
     template <class Group> HCOMP_HD void say(part<Group> const& mine, std::size_t bytes) const {
       if (mine.part() == 0) lengths_[mine.block] = static_cast<std::uint32_t>(bytes);
@@ -150,7 +150,7 @@ template <class Header, class Block> struct block_chunks {
 
   /// Reads the parts of the blocks of a chunk of a valid encoded vector.
   template <class Group> struct part_reader {
-    std::byte const* room = nullptr;
+    std::byte const* area = nullptr;
 
     /// Stages the chunk. All workers call it before their next sync.
     /// @param in  null: reads nothing
@@ -159,11 +159,11 @@ template <class Header, class Block> struct block_chunks {
       if (!in) return;
       auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
       skipped_ = bring_chunk(group, in, part.begin, part.end, to);
-      room = to;
+      area = to;
     }
     // ---- After that sync
 
-    HCOMP_HD mode mode_of(std::size_t k) const { return load<mode>(room + skipped_, k); }
+    HCOMP_HD mode mode_of(std::size_t k) const { return load<mode>(area + skipped_, k); }
     /// @param n  values of the chunk
     HCOMP_HD places find(Group group, part<Group> const& mine, unsigned n) const {
       auto const blocks = static_cast<unsigned>(detail::blocks_of<Block::values>(n));
@@ -183,13 +183,13 @@ template <class Header, class Block> struct block_chunks {
   /// construct it.
   template <class Reader> struct sources {
     Reader a, b;
-    std::size_t rooms;  ///< number of staging areas in use
+    std::size_t areas;  ///< number of staging areas in use
 
     template <class Group>
     HCOMP_HD sources(Group group, code_sources<T> const& from, std::size_t i)
-        : a(group, from.a, i, from.values, room_of(group, 0)),
-          b(group, from.b, i, from.values, room_of(group, from.a ? 1 : 0)),
-          rooms(std::size_t{from.a != nullptr} + (from.b != nullptr)) {}
+        : a(group, from.a, i, from.values, staging_of(group, 0)),
+          b(group, from.b, i, from.values, staging_of(group, from.a ? 1 : 0)),
+          areas(std::size_t{from.a != nullptr} + (from.b != nullptr)) {}
   };
   /// The same by parts, followed by a cleared staging area in which the new chunk is assembled.
   /// Constructed before the workers' next sync.
@@ -199,9 +199,9 @@ template <class Header, class Block> struct block_chunks {
 
     HCOMP_HD part_sources(Group group, code_sources<T> const& from, std::size_t i)
         : sources<part_reader<Group>>(group, from, i),
-          chunk(room_of(group, this->rooms)),
-          lengths(room_of(group, this->rooms + 1)) {
-      clear_room(group, chunk, room_bytes);
+          chunk(staging_of(group, this->areas)),
+          lengths(staging_of(group, this->areas + 1)) {
+      clear_area(group, chunk, area_bytes);
     }
   };
 
@@ -250,10 +250,10 @@ template <class Header, class Block> struct block_chunks {
     std::byte last_[most_bytes + behind_payload];  ///< copy of the last chunk of an encoded vector
   };
   /// Calls make(to), which writes a chunk of up to slot_bytes at `to`, and returns its bytes. The
-  /// chunk ends up at `out`, where `room` bytes are writable.
+  /// chunk ends up at `out`, where `area` bytes are writable.
   template <class Make>
-  static std::size_t put_chunk(std::byte* out, std::size_t room, Make const& make) {
-    if (room >= Header::slot_bytes + behind_payload) return make(out);
+  static std::size_t put_chunk(std::byte* out, std::size_t area, Make const& make) {
+    if (area >= Header::slot_bytes + behind_payload) return make(out);
     std::byte last[Header::slot_bytes + behind_payload];
     std::size_t const bytes = make(last);
     memcpy(out, last, bytes);

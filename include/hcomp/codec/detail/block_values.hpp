@@ -58,12 +58,12 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   static constexpr unsigned in_run = values_at_once<T>, runs = Values / in_run;
 
   static constexpr bool is_shared = SharesMemory<Group> && Group::workers >= MostBlocks;
-  static constexpr std::size_t room_bytes = MostBlocks * Values * sizeof(T);
+  static constexpr std::size_t area_bytes = MostBlocks * Values * sizeof(T);
 
-  /// @param room  shared memory for all blocks, at a multiple of 16
-  HCOMP_HD own_block(Group group, [[maybe_unused]] std::byte* room) {
+  /// @param area  shared memory for all blocks, at a multiple of 16
+  HCOMP_HD own_block(Group group, [[maybe_unused]] std::byte* area) {
     if constexpr (is_shared) {
-      room_ = room;
+      area_ = area;
       worker_ = worker_of(group);
     }
   }
@@ -150,13 +150,13 @@ template <class Group, class T, std::size_t Values, std::size_t MostBlocks> clas
   /// Position of run r of a block. Neighbouring blocks have the same run in different banks, so all
   /// workers access theirs at once.
   HCOMP_HD std::byte* place_of(unsigned block, unsigned r) const {
-    return room_ + (block * runs + (r ^ block % runs)) * sizeof(run);
+    return area_ + (block * runs + (r ^ block % runs)) * sizeof(run);
   }
   HCOMP_HD T* value_at(unsigned i) const {
     return reinterpret_cast<T*>(place_of(i / Values, i % Values / in_run)) + i % in_run;
   }
 
-  std::byte* room_ = nullptr;
+  std::byte* area_ = nullptr;
   unsigned worker_ = 0;
   alignas(16) T own_values_[is_shared ? 1 : Values];
 };

@@ -44,7 +44,7 @@ template <class Format> struct blocks_coder {
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block::values>(n);
     typename chunks::template sources<reader<Group>> codes(group, from, i);
-    std::byte* const chunk = room_for(group, out, chunks::room_of(group, codes.rooms));
+    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, codes.areas));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
@@ -152,7 +152,7 @@ template <class Format> struct blocks_coder {
     typename chunks::template part_sources<Group> const codes(group, from, i);
     group.sync();
     auto const take = [&](auto const& of, auto& to) {
-      to.take(group, mine, mine.n > 0 ? of.mode_of(mine.block) : form{}, of.room,
+      to.take(group, mine, mine.n > 0 ? of.mode_of(mine.block) : form{}, of.area,
               of.find(group, mine, n).own);
     };
     if (from.a) take(codes.a, v);
@@ -191,9 +191,9 @@ template <class Format> struct blocks_coder {
     value_type added[place::own];
     if (addends) mine.load(addends + first, added);
     typename chunks::template part_reader<Group> const from(group, in, i, values,
-                                                            chunks::room_of(group, 0));
+                                                            chunks::staging_of(group, 0));
     group.sync();
-    v.take(group, mine, mine.n > 0 ? from.mode_of(mine.block) : form{}, from.room,
+    v.take(group, mine, mine.n > 0 ? from.mode_of(mine.block) : form{}, from.area,
            from.find(group, mine, n).own);
     HCOMP_UNROLL
     for (unsigned j = 0; j < place::own; ++j) {

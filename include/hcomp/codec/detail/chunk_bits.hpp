@@ -13,9 +13,9 @@ namespace hcomp::detail {
 
 /// Clears memory. All workers call it before their next sync.
 /// @param bytes  a multiple of 16, like the address
-template <class Group> HCOMP_HD void clear_room(Group group, std::byte* room, std::size_t bytes) {
+template <class Group> HCOMP_HD void clear_area(Group group, std::byte* area, std::size_t bytes) {
   for (unsigned i = worker_of(group); i < bytes / 16; i += Group::workers)
-    adjacent<std::uint32_t, 4>{}.put(room + 16 * i);
+    adjacent<std::uint32_t, 4>{}.put(area + 16 * i);
 }
 /// Writes the `width` bits of `value` at bit `at` of a chunk, where all bits are 0; higher bits of
 /// `value` must be 0. Other workers may write neighbouring bits concurrently.

@@ -123,10 +123,10 @@ HCOMP_HD void announce_bytes([[maybe_unused]] Out const& out, [[maybe_unused]] s
 /// Where the chunk is assembled: in the staging area if the workers share memory, otherwise in
 /// place.
 template <class Group, class Out>
-HCOMP_HD std::byte* room_for([[maybe_unused]] Group group, [[maybe_unused]] Out const& out,
-                             [[maybe_unused]] std::byte* room) {
+HCOMP_HD std::byte* area_for([[maybe_unused]] Group group, [[maybe_unused]] Out const& out,
+                             [[maybe_unused]] std::byte* area) {
   if constexpr (SharesMemory<Group>)
-    return room;
+    return area;
   else
     return out;
 }

@@ -123,8 +123,8 @@ template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
 /// @throws std::invalid_argument  too many values, or fewer bytes than their capacity
 /// @param where  the class name, with colons
 template <class C>
-void require_room(std::string const& where, char const* who, std::size_t values,
-                  std::size_t bytes) {
+void require_capacity(std::string const& where, char const* who, std::size_t values,
+                      std::size_t bytes) {
   if (values > C::max_values || bytes < C::capacity(values))
     throw std::invalid_argument(where + who + ": " + std::to_string(bytes) + " bytes for " +
                                 std::to_string(values) + " values; it takes " +
@@ -135,14 +135,14 @@ void require_room(std::string const& where, char const* who, std::size_t values,
 /// Encodes a vector and returns its bytes.
 /// @throws wire_error             the codec cannot encode the sum; the content of `out` is then
 ///                                unspecified
-/// @throws std::invalid_argument  as require_room
+/// @throws std::invalid_argument  as require_capacity
 template <class C>
 std::size_t encode_code(char const* who, C const& codec,
                         code_sources<typename C::value_type> const& from,
                         std::span<std::byte> out) {
   using coder = typename C::coder_type;
   using header = typename coder::header;
-  require_room<C>(std::string(C::name) + "::", who, from.values, out.size());
+  require_capacity<C>(std::string(C::name) + "::", who, from.values, out.size());
   auto front = header::of(codec.options(), from.values);
   typename coder::note note{};
   front.bytes = encode_run(simd_group{}, codec.coder(), from, 0, front.chunks, out.data(),

@@ -43,11 +43,11 @@ class inceptionn_bursts {
   /// Encodes `x`; returns the encoded size in bytes, a multiple of burst_bytes.
   /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes
   std::size_t encode(std::span<float const> x, std::span<std::byte> out) const {
-    check_room("encode", x.size(), out.size());
+    require_capacity("encode", x.size(), out.size());
     std::size_t at = 0;
     for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn::header>(x.size()); ++i) {
       std::size_t const n = detail::values_of_chunk<detail::inceptionn::header>(i, x.size());
-      std::byte coded[detail::inceptionn::chunk_room];
+      std::byte coded[detail::inceptionn::chunk_capacity];
       coder_.encode_coded(x.data() + i * detail::inceptionn::chunk_values, n, coded);
       at += put_groups(n, coded, coded + detail::inceptionn::tag_bytes(n), out.data() + at);
     }
@@ -61,7 +61,7 @@ class inceptionn_bursts {
     std::size_t at = 0;
     for (std::size_t i = 0; i < detail::chunks_of<detail::inceptionn::header>(x.size()); ++i) {
       std::size_t const n = detail::values_of_chunk<detail::inceptionn::header>(i, x.size());
-      std::byte coded[detail::inceptionn::chunk_room];
+      std::byte coded[detail::inceptionn::chunk_capacity];
       take_groups(in.data(), at, n, coded);
       detail::inceptionn::decode_values(
           coder_.rule, coded, coded + detail::inceptionn::tag_bytes(n), n, nullptr,
@@ -77,7 +77,7 @@ class inceptionn_bursts {
   /// @throws std::invalid_argument  as encode
   std::size_t from_code(std::span<std::byte const> in, std::size_t values,
                         std::span<std::byte> out) const {
-    check_room("from_code", values, out.size());
+    require_capacity("from_code", values, out.size());
     std::size_t at = 0;
     codec_.read_chunks(in, values,
                        [&](std::size_t n, std::byte const* tags, std::byte const* payload) {
@@ -131,7 +131,7 @@ class inceptionn_bursts {
   [[noreturn]] static void damaged(std::string const& text) {
     throw wire_error("inceptionn_bursts: " + text);
   }
-  static void check_room(char const* who, std::size_t values, std::size_t bytes) {
+  static void require_capacity(char const* who, std::size_t values, std::size_t bytes) {
     if (bytes < capacity(values))
       throw std::invalid_argument(
           detail::error_text({"inceptionn_bursts::", who, ": ", bytes, " bytes for ", values,

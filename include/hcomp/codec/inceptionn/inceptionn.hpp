@@ -115,12 +115,12 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
       std::size_t const n = detail::values_of_chunk<header_type>(i, values);
       auto const part = detail::part_of_code<header_type>(in.data(), i, chunks);
       std::byte const* coded = in.data() + part.begin;
-      std::byte room[detail::inceptionn::chunk_room];
+      std::byte local[detail::inceptionn::chunk_capacity];
       if (part.end - part.begin == n * sizeof(float)) {
         float x[chunk_values];
         std::memcpy(x, coded, n * sizeof(float));
-        coder_.by_cpu.encode_coded(x, n, room);
-        coded = room;
+        coder_.by_cpu.encode_coded(x, n, local);
+        coded = local;
       }
       f(n, coded, coded + detail::inceptionn::tag_bytes(n));
     }
@@ -130,7 +130,7 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
   /// @throws std::invalid_argument  as encode
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
-    detail::require_room<inceptionn>("inceptionn::", "write_chunks", values, out.size());
+    detail::require_capacity<inceptionn>("inceptionn::", "write_chunks", values, out.size());
     auto header = header_type::of(options_, values);
     detail::inceptionn::given_chunks<F> const given{coder_.by_cpu, f};
     typename detail::inceptionn::given_chunks<F>::note none;

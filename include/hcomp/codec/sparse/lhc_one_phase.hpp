@@ -124,8 +124,8 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
                                [&](std::uint32_t value) {
                                  // a value that is too large is visible in the index, so all ranks
                                  // will send again
-                                 return numbers_.has_room_for(x[value]) ? numbers_.lane(x[value])
-                                                                        : Lane{0};
+                                 return numbers_.can_represent(x[value]) ? numbers_.lane(x[value])
+                                                                         : Lane{0};
                                });
   }
 

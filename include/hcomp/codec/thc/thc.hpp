@@ -104,7 +104,7 @@ template <class Codec, class T> class basic_codec {
   /// @throws std::invalid_argument  16-bit lanes are too small
   Codec fitted(std::uint32_t total_weight) const {
     Codec result = static_cast<Codec const&>(*this);
-    result.make_room(total_weight);
+    result.fit_weight(total_weight);
     return result;
   }
 
@@ -340,14 +340,14 @@ template <class Codec, class T> class basic_codec {
              " to 14 are possible, and 0: as many as they need");
     table_.bits = options.bits;
     fixed_granularity_ = uniform ? least : options.granularity;
-    make_room(1);
+    fit_weight(1);
   }
 
  private:
   /// Largest sum that a lane of `bytes` bytes holds. A sum in an 8-bit lane is never rounded.
   HCOMP_HD constexpr std::uint32_t lane_limit(int bytes) const {
     if (bytes == 1) return hop_bits_ == 0 || hop_bits_ >= 8 ? 255 : (1u << hop_bits_) - 1;
-    return hop_bits_ == 0 ? 65535 : static_cast<std::uint32_t>(hop_grid::room(hop_bits_));
+    return hop_bits_ == 0 ? 65535 : static_cast<std::uint32_t>(hop_grid::largest_sum(hop_bits_));
   }
   HCOMP_HD constexpr std::uint64_t largest_lane(std::uint32_t weight) const {
     return static_cast<std::uint64_t>(table_.granularity) * weight;
@@ -361,26 +361,27 @@ template <class Codec, class T> class basic_codec {
     return header.weight == 1 ? hop_grid{} : grid_of(header.weight);
   }
 
-  void make_room(std::uint32_t total_weight) {
+  void fit_weight(std::uint32_t total_weight) {
     std::uint32_t const weight = std::max<std::uint32_t>(total_weight, 1);
     int const b = table_.bits;
     auto const least =
         static_cast<std::uint32_t>(fixed_granularity_ != 0 ? fixed_granularity_ : (1 << b) - 1);
     lane_bytes_ = lane_limit(1) / weight >= least ? 1 : 2;
-    std::uint32_t const room = std::min<std::uint32_t>(lane_limit(lane_bytes_) / weight, 255);
-    if (room < least)
+    std::uint32_t const most_granularity =
+        std::min<std::uint32_t>(lane_limit(lane_bytes_) / weight, 255);
+    if (most_granularity < least)
       throw std::invalid_argument(
           error_text({Codec::name, ": ", b, " bits of granularity ", least,
                       " leave room for a total weight of ", lane_limit(2) / least,
                       " in lanes of 16 bits, ", weight, " was asked for"}));
-    choose_table(static_cast<int>(least), static_cast<int>(room), weight);
+    choose_table(static_cast<int>(least), static_cast<int>(most_granularity), weight);
   }
   /// Even granularities are skipped: their middle gap has two steps. Granularities above least + 8
   /// gain little: b = 4, p = 1/32 has rounding error 0.01332 with g = 15, 0.01253 with 17, 0.01292
   /// with 19, 0.01275 with 31, 0.01201 with 51. A finer grid also admits fewer ranks. If sums are
   /// rounded, the error includes their variance per rank, in units of the step 2t/g.
-  void choose_table(int least, int room, std::uint32_t weight) {
-    int const most = fixed_granularity_ != 0 ? least : std::min(least + 8, room);
+  void choose_table(int least, int most_granularity, std::uint32_t weight) {
+    int const most = fixed_granularity_ != 0 ? least : std::min(least + 8, most_granularity);
     std::uint32_t const rounded = hop_bits_ != 0 && lane_bytes_ == 2 ? weight : 0;
     if (most == most_ && rounded == rounded_weight_) return;
     most_ = most;

@@ -31,9 +31,9 @@ aggregator_stats serve_aggregation(L& link, aggregator_options const& options,
   std::vector<char> has_left(static_cast<std::size_t>(workers));
   int left = 0;
   // One byte more than the longest packet, to detect longer ones.
-  std::vector<std::byte> room(std::max(packet_bytes(options.chunk_values, options.bits),
-                                       packet_bytes(options.chunk_words, 32)) +
-                              1);
+  std::vector<std::byte> buffer(std::max(packet_bytes(options.chunk_values, options.bits),
+                                         packet_bytes(options.chunk_words, 32)) +
+                                1);
   auto const send = [&](aggregator_answer const& answer) {
     if (answer.to == receiver::one) link.send(answer.rank, answer.packet);
     if (answer.to == receiver::all)
@@ -44,10 +44,10 @@ aggregator_stats serve_aggregation(L& link, aggregator_options const& options,
     auto const now = link.now();
     for (auto out = sums.expire(now); out.to != receiver::nobody; out = sums.expire(now)) send(out);
     if (now - last_heard >= idle) break;
-    auto const got = link.receive(room, std::min(sums.time_left(now), idle));
+    auto const got = link.receive(buffer, std::min(sums.time_left(now), idle));
     if (got.from < 0) continue;
     last_heard = link.now();
-    std::span<std::byte const> const packet(room.data(), std::min(got.bytes, room.size()));
+    std::span<std::byte const> const packet(buffer.data(), std::min(got.bytes, buffer.size()));
     if (packet.size() == packet_header_bytes && got.from < workers) {
       auto const header = load<aggregation_packet>(packet.data());
       if (header.magic == aggregation_packet{}.magic && header.kind == packet_kind::leave) {

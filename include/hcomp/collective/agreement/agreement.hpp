@@ -59,7 +59,7 @@ template <class Record> class sealed {
 
 /// Space for messages that are too long: a transport cannot continue after a receive that was too
 /// short.
-inline constexpr std::size_t room_for_longer_records = 4096;
+inline constexpr std::size_t slack_for_longer_records = 4096;
 
 /// Like unite_records, but a rank that detects damage continues without the damaged record.
 /// @param damage  called as damage(from, received bytes)
@@ -71,7 +71,7 @@ void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& uni
     int const from = (rank + size - distance) % size;
     sealed<Record> const leaving(mine, call);
     sealed<Record> arriving;
-    std::byte inbox[sizeof(arriving) + room_for_longer_records];
+    std::byte inbox[sizeof(arriving) + slack_for_longer_records];
     auto in = transport.irecv(from, tag, inbox);
     auto out =
         transport.isend((rank + distance) % size, tag, std::as_bytes(std::span(&leaving, 1)));

@@ -180,7 +180,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
         found = s;
     if (found == slots_.size()) {
       slots_.emplace_back();
-      slots_.back().on_host = typename E::staging(with_room(bytes));
+      slots_.back().on_host = typename E::staging(rounded_up_size(bytes));
     }
     auto& one = slots_[found];
     if (one.on_device) executor_->wait(one.ready);
@@ -191,7 +191,7 @@ template <Transport T, DeviceExecutor E> class host_staged {
 
   /// Adds up to an eighth, and rounds up to full pages: messages whose length depends on random
   /// draws fit next time, too.
-  static std::size_t with_room(std::size_t bytes) {
+  static std::size_t rounded_up_size(std::size_t bytes) {
     std::size_t const unit =
         std::max<std::size_t>(4096, (std::size_t{1} << detail::bit_length(bytes)) / 16);
     return (bytes + unit - 1) / unit * unit;

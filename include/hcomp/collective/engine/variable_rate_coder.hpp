@@ -74,21 +74,21 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// The same for the sum of x and the values of `in`: a hop of a ring.
   /// @param in     valid, with x.size() values
   /// @param out    must overlap neither `in` nor x
-  /// @param in_is  see `doubt`
+  /// @param validation  see `validate_later`
   void decode_add_encode(C const& codec, std::span<std::byte const> in,
                          std::span<value_type const> x, std::span<std::byte> out,
-                         detail::refusal const& in_is = {}) {
+                         detail::deferred_validation const& validation = {}) {
     put("decode_add_encode", codec, {.values = x.size(), .x = x.data(), .b = in.data()}, out,
-        in_is);
+        validation);
   }
   /// The same for two encoded vectors, added without decoding.
   /// @param a, b      valid, with `values` values
   /// @param out       must overlap neither
-  /// @param they_are  see `doubt`; for both
+  /// @param validation  see `validate_later`; for both
   void merge(C const& codec, std::span<std::byte const> a, std::span<std::byte const> b,
              std::size_t values, std::span<std::byte> out,
-             detail::refusal const& they_are = {}) requires MergingVariableRate<C> {
-    put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out, they_are);
+             detail::deferred_validation const& validation = {}) requires MergingVariableRate<C> {
+    put("merge", codec, {.values = values, .a = a.data(), .b = b.data()}, out, validation);
   }
 
   /// Size of the last encoded vector. Waits for the executor.
@@ -107,30 +107,31 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// Enqueues the decoding of `in`.
   /// @param in     valid, with x.size() values; more bytes may follow
   /// @param parts  divisor of the values; 0: none
-  /// @param in_is  see `doubt`
+  /// @param validation  see `validate_later`
   void decode(C const& codec, std::span<std::byte const> in, std::span<value_type> x, int parts = 0,
-              detail::refusal const& in_is = {}) {
-    get("decode", codec, in.data(), nullptr, parts, x, in_is);
+              detail::deferred_validation const& validation = {}) {
+    get("decode", codec, in.data(), nullptr, parts, x, validation);
   }
   /// out = addends + values of `in`. `addends` may be `out`. NaNs become one canonical NaN.
   /// @param in  as for decode, with out.size() values
   void decode_add(C const& codec, std::span<std::byte const> in,
                   std::span<value_type const> addends, std::span<value_type> out,
-                  detail::refusal const& in_is = {}) {
-    get("decode_add", codec, in.data(), addends.data(), 0, out, in_is);
+                  detail::deferred_validation const& validation = {}) {
+    get("decode_add", codec, in.data(), addends.data(), 0, out, validation);
   }
 
   /// Enqueues the validation of all bytes after the header of `in`. Later work with the same
-  /// `in_is` reads `in` only if it is valid, and otherwise does nothing.
+  /// `validation` reads `in` only if it is valid, and otherwise does nothing.
   /// @param header  of `in`, already checked by the host
-  void doubt(C const& codec, header_type const& header, std::span<std::byte const> in,
-             detail::refusal const& in_is) {
+  void validate_later(C const& codec, header_type const& header, std::span<std::byte const> in,
+                      detail::deferred_validation const& validation) {
     std::size_t const values = header.values, bytes = header.bytes;
-    require_values("doubt", values);
-    require_address("doubt", in.data());
+    require_values("validate_later", values);
+    require_address("validate_later", in.data());
     auto const all = runs_of(values);
-    executor_->for_each_block(all.runs(), detail::refuse_chunks<coder_type>{
-                                              codec.coder(), all, values, in.data(), bytes, in_is});
+    executor_->for_each_block(
+        all.runs(), detail::reject_chunks<coder_type>{codec.coder(), all, values, in.data(), bytes,
+                                                      validation});
   }
 
   /// Validates all that C::check validates, and reads nothing beyond `in`. Waits for the executor.
@@ -183,15 +184,15 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     return fetch_found(chunks(values));
   }
   /// Enqueues this search, for report_there.
-  /// @param sources_were  the `doubt` of the vectors that `in` was made from
+  /// @param validation  the `validate_later` of the vectors that `in` was made from
   void seek_nonfinite(C const& codec, std::span<std::byte const> in, std::size_t values,
-                      detail::refusal const& sources_were = {}) {
+                      detail::deferred_validation const& validation = {}) {
     require_values("find_nonfinite", values);
     require_address("find_nonfinite", in.data());
     auto const all = runs_of(values);
     executor_->for_each_block(
         all.runs(), detail::find_nonfinite_chunks<coder_type>{codec.coder(), all, values, in.data(),
-                                                              device_findings(), sources_were});
+                                                              device_findings(), validation});
   }
 
  private:
@@ -240,15 +241,15 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
 
   void put(char const* who, C const& codec, code_sources const& from, std::span<std::byte> out,
-           detail::refusal const& codes_are = {}) {
+           detail::deferred_validation const& validation = {}) {
     require_values(who, from.values);
     std::byte const* const codes[] = {from.a, from.b, out.data()};
     for (std::byte const* const code : codes) require_address(who, code);
-    detail::require_room<C>(where, who, from.values, out.size());
+    detail::require_capacity<C>(where, who, from.values, out.size());
     auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
     auto* const bytes = reinterpret_cast<std::uint64_t*>(bytes_.data());
-    std::size_t noted = make_chunks(codec.coder(), header, from, notes, bytes, out, codes_are);
+    std::size_t noted = make_chunks(codec.coder(), header, from, notes, bytes, out, validation);
     auto const* all = notes;
     if constexpr (!in_place && detail::JoinsNotes<coder_type>) {
       using join = detail::join_notes<coder_type>;
@@ -262,13 +263,13 @@ template <VariableRate C, Executor E> class variable_rate_coder {
     executor_->for_each_block(
         1, detail::finish_code<coder_type>{codec.coder(), from, all, noted, bytes, out.data(),
                                            reinterpret_cast<report_type*>(words_.for_work()),
-                                           order_of(from.values), codes_are});
+                                           order_of(from.values), validation});
   }
   /// Returns the number of notes.
   std::size_t make_chunks(coder_type const& coder, header_type const& header,
                           code_sources const& from, typename coder_type::note* notes,
                           std::uint64_t* bytes, std::span<std::byte> out,
-                          [[maybe_unused]] detail::refusal const& codes_are) {
+                          [[maybe_unused]] detail::deferred_validation const& validation) {
     if constexpr (in_place) {
       auto all = runs_of(from.values);
       if (executor_->threads() == 1) all.per_run = std::max<std::size_t>(all.chunks, 1);
@@ -283,8 +284,9 @@ template <VariableRate C, Executor E> class variable_rate_coder {
       auto* const order = reinterpret_cast<std::uint64_t*>(order_.data());
       auto const make = [&]<bool FromA, bool FromB>() {
         using work = detail::encode_in_order<coder_type, FromA, FromB>;
-        executor_->for_each_block(work::blocks(header.chunks),
-                                  work{coder, from, header, {order}, out, notes, bytes, codes_are});
+        executor_->for_each_block(
+            work::blocks(header.chunks),
+            work{coder, from, header, {order}, out, notes, bytes, validation});
       };
       if (from.a && from.b)
         make.template operator()<true, true>();
@@ -297,12 +299,13 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
 
   void get(char const* who, C const& codec, std::byte const* in, value_type const* addends,
-           int parts, std::span<value_type> out, detail::refusal const& in_is) {
+           int parts, std::span<value_type> out, detail::deferred_validation const& validation) {
     require_address(who, in);
     auto const all = runs_of(out.size());
-    executor_->for_each_block(all.runs(), detail::decode_chunks<coder_type>{
-                                              codec.coder(), all, out.size(), in, addends,
-                                              static_cast<value_type>(parts), out.data(), in_is});
+    executor_->for_each_block(
+        all.runs(),
+        detail::decode_chunks<coder_type>{codec.coder(), all, out.size(), in, addends,
+                                          static_cast<value_type>(parts), out.data(), validation});
   }
 
   std::size_t most_values_;

@@ -85,7 +85,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   void unite(std::uint64_t key) override { phases_.unite(key); }
   sparse_choice const& choice() const override { return phases_.choice(); }
   void encode(std::span<float const> x, std::uint64_t key) override {
-    make_room();
+    allocate_messages();
     phases_.encode_lanes(x, lanes_, key);
   }
   report sum_lanes(call_options const& call) override {
@@ -104,7 +104,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
     return values;
   }
   /// Makes the lanes of one call, and the plan that reduces them.
-  void make_room() {
+  void allocate_messages() {
     std::size_t const count = phases_.lanes();
     if (!memory_ || memory_->size() < count * sizeof(lane_type))
       memory_.emplace(count * sizeof(lane_type));

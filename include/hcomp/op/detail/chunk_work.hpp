@@ -46,14 +46,14 @@ template <class Coder> std::size_t scratch_of_block(int codes) {
 }
 
 /// Lets work on an encoded vector start before the host has validated it: the work does nothing if
-/// refuse_chunks, submitted before, rejected the vector. Encoded vectors have increasing numbers
+/// reject_chunks, submitted before, rejected the vector. Encoded vectors have increasing numbers
 /// from 1.
-struct refusal {
+struct deferred_validation {
   std::uint32_t* last = nullptr;  ///< number of the last rejected vector, initially 0; null:
                                   ///< validation is off
   std::uint32_t number = 0;       ///< number of the vector that the work reads
 
-  HCOMP_HD bool is_refused() const { return last && *last == number; }
+  HCOMP_HD bool is_rejected() const { return last && *last == number; }
 };
 
 /// Encodes some chunks per block to their final positions, with the table and the header. The
@@ -68,9 +68,9 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   header_type header;  ///< its `bytes` is not set yet
   block_order order;   ///< of blocks(header.chunks)
   std::span<std::byte> out;
-  typename Coder::note* notes;  ///< one per chunk
-  std::uint64_t* bytes;         ///< size of the encoded vector
-  refusal sources_are = {};     ///< validation state of encoded sources
+  typename Coder::note* notes;          ///< one per chunk
+  std::uint64_t* bytes;                 ///< size of the encoded vector
+  deferred_validation validation = {};  ///< validation state of encoded sources
 
   static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(1 + FromA + FromB);
@@ -84,7 +84,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
     if constexpr (!FromA) expect_values(group, block);
     if constexpr (FromA || FromB)
-      if (sources_are.is_refused()) return;
+      if (validation.is_rejected()) return;
     std::size_t const i = order.number(group, block);
     std::size_t const front = first_chunk_at<header_type>(header.chunks);
     std::size_t const end = header.chunks == 0 ? front : encode(group, i, front);
@@ -277,7 +277,7 @@ template <class Coder> struct code_report {
   static_assert(std::has_unique_object_representations_v<typename Coder::outcome>);
 
   typename Coder::outcome made;
-  std::uint64_t is_refused;  ///< 1: a source was rejected, so nothing was encoded
+  std::uint64_t is_rejected;  ///< 1: a source was rejected, so nothing was encoded
 };
 
 /// Completes an encoded vector after all chunks are in place.
@@ -290,12 +290,12 @@ template <class Coder> struct finish_code {
   std::byte* out;
   code_report<Coder>* report;
   clear_words order;  ///< cleared for the next encoded vector
-  refusal sources_are = {};
+  deferred_validation validation = {};
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     for (std::size_t i = 0; i < order.runs(); ++i) order(group, i);
-    if (group.worker() == 0) report->is_refused = sources_are.is_refused() ? 1 : 0;
-    if (!sources_are.is_refused())
+    if (group.worker() == 0) report->is_rejected = validation.is_rejected() ? 1 : 0;
+    if (!validation.is_rejected())
       coder.finish(group, from, notes, count, *bytes, out, report->made);
   }
 };
@@ -331,7 +331,7 @@ template <class Coder> struct decode_chunks {
   typename Coder::value_type const* addends;
   typename Coder::value_type divided_by;
   typename Coder::value_type* out;
-  refusal code_is = {};
+  deferred_validation validation = {};
 
   static constexpr int workers = workers_of_coder<Coder>();
   static constexpr int blocks_at_once = blocks_of_coder<Coder>(0);
@@ -339,7 +339,8 @@ template <class Coder> struct decode_chunks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
-      if (!code_is.is_refused())  // inside the loop: outside it would occupy a register throughout
+      if (!validation
+               .is_rejected())  // inside the loop: outside it would occupy a register throughout
         coder.decode_chunk(who, in, i, values, addends, divided_by, out);
     });
   }
@@ -353,14 +354,15 @@ template <class Coder> struct find_nonfinite_chunks {
   std::size_t values;
   std::byte const* in;
   std::uint64_t* found;
-  refusal sources_were = {};  ///< validation state of the sources; if they were rejected, nothing
-                              ///< was encoded
+  deferred_validation validation =
+      {};  ///< validation state of the sources; if they were rejected, nothing
+           ///< was encoded
 
   static constexpr int workers = workers_of_coder<Coder>();
   static std::size_t scratch_bytes() { return scratch_of_block<Coder>(1); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t run) const {
-    if (sources_were.is_refused()) return;
+    if (validation.is_rejected()) return;
     all.template for_each<Coder>(group, run, [&](auto who, std::size_t i) {
       std::uint64_t const bits = coder.nonfinite_in_chunk(who, in, i, values);
       if (who.worker() == 0) found[i] = bits;
@@ -388,13 +390,13 @@ template <class Coder> struct check_chunks {
 };
 
 /// Rejects an encoded vector if check_chunks would report one of its chunks.
-template <class Coder> struct refuse_chunks {
+template <class Coder> struct reject_chunks {
   Coder coder;
   chunk_runs all;
   std::size_t values;
   std::byte const* in;
   std::size_t bytes;  ///< as in check_chunks
-  refusal as;
+  deferred_validation as;
 
   static constexpr int workers = workers_of_coder<Coder>();
 

@@ -113,7 +113,7 @@ class SumState:
         # The order of additions is the same for every value, wherever it is in the vector.
         self._group.configure("all: identity algorithm=recursive_doubling min=0")
         self._at_a_time = at_a_time
-        self._room = threading.Semaphore(at_a_time)  #: free places for reductions
+        self._free = threading.Semaphore(at_a_time)  #: free places for reductions
         self._queue = WorkQueue("hcomp.torch")
         self._finishing = WorkQueue("hcomp.torch, waiting")
         self.size = self._group.size
@@ -267,14 +267,14 @@ class SumState:
             except BaseException as error:
                 errors.append(error)
             return
-        self._room.acquire()
+        self._free.acquire()
         self._begin()
         try:
             started: Request = getattr(over, f"start_{call}")(*arguments)
         except BaseException as error:
             errors.append(error)
             self._end()
-            self._room.release()
+            self._free.release()
             return
 
         def operation() -> None:
@@ -284,7 +284,7 @@ class SumState:
                 errors.append(error)
             finally:
                 self._end()
-                self._room.release()
+                self._free.release()
 
         self._finishing.put(operation)
 

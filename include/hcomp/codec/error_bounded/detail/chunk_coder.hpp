@@ -64,7 +64,7 @@ struct chunk_coder {
                                     Out const& out, std::size_t, note& found) const {
     encoding<Group> now(group, from, i);
     sum_range const range(by_cpu.grid, weight_of(from));
-    std::byte* const chunk = room_for(group, out, now.shared.chunk(now.rooms()));
+    std::byte* const chunk = area_for(group, out, now.shared.chunk(now.areas()));
     std::byte* payloads = chunk + front_bytes(now.n);
 
     chunk_stats stats;
@@ -313,7 +313,7 @@ struct chunk_coder {
           n(static_cast<unsigned>(values_of_chunk<header>(index, sources.values))),
           blocks(static_cast<unsigned>(blocks_of(n))),
           shared(group),
-          own(group, shared.chunk(rooms())) {
+          own(group, shared.chunk(areas())) {
       if (from.a)
         reader_a.open(group, from.a, i, from.values, shared->first, shared->sums, shared.chunk(0));
       if (from.b)
@@ -321,7 +321,7 @@ struct chunk_coder {
                       shared.chunk(from.a ? 1 : 0));
     }
     /// Number of buffers in shared memory with chunks of the sources.
-    HCOMP_HD std::size_t rooms() const { return (from.a ? 1u : 0u) + (from.b ? 1u : 0u); }
+    HCOMP_HD std::size_t areas() const { return (from.a ? 1u : 0u) + (from.b ? 1u : 0u); }
   };
   /// Result of a worker for its blocks of a chunk.
   struct chunk_stats {

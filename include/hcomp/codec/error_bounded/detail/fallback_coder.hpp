@@ -152,7 +152,7 @@ template <class T> struct fallback_coder {
     if constexpr (WarpsShareMemory<Group>) return encode_parts(group, from, i, out, found);
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
     typename chunks::template sources<reader<Group>> codes(group, from, i);
-    std::byte* const chunk = room_for(group, out, chunks::room_of(group, codes.rooms));
+    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, codes.areas));
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fallback_findings findings;
@@ -224,12 +224,12 @@ template <class T> struct fallback_coder {
   // ---- Fast path for CPUs
 
   std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
-                           std::size_t room, note& found) const {
+                           std::size_t out_capacity, note& found) const {
 #if defined(__x86_64__)
     if (best_simd_level() != simd_level::baseline)
-      return encode_chunk_by_vectors(from, i, out, room, found);
+      return encode_chunk_by_vectors(from, i, out, out_capacity, found);
 #endif
-    return encode_chunk(serial_group{}, from, i, out, room, found);
+    return encode_chunk(serial_group{}, from, i, out, out_capacity, found);
   }
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
                     T const* addends, T divided_by, T* out) const {
@@ -325,7 +325,7 @@ template <class T> struct fallback_coder {
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     group.sync();
     auto const take = [&](auto const& of, fallback_part<T, place>& to) {
-      to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fallback_mode{}, of.room,
+      to.take(mine, mine.n > 0 ? of.mode_of(mine.block) : fallback_mode{}, of.area,
               of.find(group, mine, n).own);
     };
     fallback_findings findings;
@@ -364,10 +364,10 @@ template <class T> struct fallback_coder {
     T added[place::own], decoded[place::own];
     if (addends) mine.load(addends + first, added);
     typename chunks::template part_reader<Group> const from(group, in, i, values,
-                                                            chunks::room_of(group, 0));
+                                                            chunks::staging_of(group, 0));
     group.sync();
     fallback_part<T, place> v;
-    v.take(mine, mine.n > 0 ? from.mode_of(mine.block) : fallback_mode{}, from.room,
+    v.take(mine, mine.n > 0 ? from.mode_of(mine.block) : fallback_mode{}, from.area,
            from.find(group, mine, n).own);
     HCOMP_UNROLL
     for (unsigned j = 0; j < place::own; ++j) {
@@ -430,7 +430,7 @@ template <class T> struct fallback_coder {
   static_assert(chunks::most_blocks == fallback_most_blocks);
 
   std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
-                                      std::size_t room, note& found) const {
+                                      std::size_t out_capacity, note& found) const {
     auto const kernels = best_fallback_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n),
                       whole = n / block_values;
@@ -443,7 +443,7 @@ template <class T> struct fallback_coder {
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     fallback_findings findings;
     bool is_beyond = false;
-    std::size_t const bytes = chunks::put_chunk(out, room, [&](std::byte* chunk) {
+    std::size_t const bytes = chunks::put_chunk(out, out_capacity, [&](std::byte* chunk) {
       fallback_sums to{chunk, chunk + blocks};
       for (std::size_t k = 0; k < blocks; ++k) {
         if (k < whole) k += kernels.sum(summands.behind(k), whole - k, to);

@@ -41,8 +41,9 @@ template <class Group> class chunk_sharing {
     alignas(16) std::int32_t last[most_blocks];  ///< last integer of each block
   };
   /// Size of a buffer: a chunk, up to 15 bytes before it, and 16 bytes that are read after it.
-  static constexpr std::size_t room = (header::slot_bytes + 31 + 15) / 16 * 16;
-  static_assert(room >= own_block<serial_group, float, block_values, most_blocks>::room_bytes);
+  static constexpr std::size_t area_bytes_of_chunk = (header::slot_bytes + 31 + 15) / 16 * 16;
+  static_assert(area_bytes_of_chunk >=
+                own_block<serial_group, float, block_values, most_blocks>::area_bytes);
   static_assert(sizeof(words) % 16 == 0);
   HCOMP_HD explicit chunk_sharing(Group group) {
     if constexpr (Group::workers > 1) {
@@ -59,7 +60,7 @@ template <class Group> class chunk_sharing {
   HCOMP_HD words* operator->() { return &**this; }
   /// Buffer number i; null for a group of one worker.
   HCOMP_HD std::byte* chunk(std::size_t i) const {
-    return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * room;
+    return Group::workers == 1 ? nullptr : shared_ + sizeof(words) + i * area_bytes_of_chunk;
   }
 
  private:
@@ -70,7 +71,7 @@ template <class Group> class chunk_sharing {
 /// Size in bytes of shared memory with this number of buffers. Values share the last buffer.
 constexpr std::size_t sharing_bytes(std::size_t chunks) {
   using sharing = chunk_sharing<serial_group>;
-  return sizeof(sharing::words) + chunks * sharing::room;
+  return sizeof(sharing::words) + chunks * sharing::area_bytes_of_chunk;
 }
 
 // ---- Bit planes of a block
@@ -213,16 +214,17 @@ template <class Group> class worker_reader {
   /// @param in      encoded vector of `values` values, 4-byte aligned
   /// @param i       index of the chunk
   /// @param places  becomes the places; this and `sums` are memory shared by the workers
-  /// @param room    buffer for the chunk in shared memory, or null
+  /// @param area_bytes_of_chunk    buffer for the chunk in shared memory, or null
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      block_places& places, std::uint32_t (&sums)[most_blocks + 1],
-                     std::byte* room) {
+                     std::byte* area_bytes_of_chunk) {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     chunk_ = in + part.begin;
     values_ = values_of_chunk<header>(i, values);
     places_ = &places;
-    if (room) {
-      chunk_ = room + bring_chunk(group, in, part.begin, part.end, room);
+    if (area_bytes_of_chunk) {
+      chunk_ =
+          area_bytes_of_chunk + bring_chunk(group, in, part.begin, part.end, area_bytes_of_chunk);
       group.sync();
     }
     find_payloads(group, sums);

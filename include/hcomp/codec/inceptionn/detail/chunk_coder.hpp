@@ -86,7 +86,7 @@ struct chunk_coder {
   template <class Group, class Out>
   HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
                                     Out const& out, std::size_t, note&) const {
-    auto* const chunk = room_for(group, out, memory_of(group));
+    auto* const chunk = area_for(group, out, memory_of(group));
     planned_chunk<Group> made(*this, group, chunk);
     std::size_t const bytes = made.plan(from, i);
     announce_bytes(out, bytes);
@@ -131,13 +131,13 @@ struct chunk_coder {
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   // ---- Fast path for CPUs
   std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
-                           std::byte* out, std::size_t room, note&) const {
+                           std::byte* out, std::size_t capacity, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
-    if (!from.b) return by_cpu.encode(x, n, out, room);
+    if (!from.b) return by_cpu.encode(x, n, out, capacity);
     float sums[chunk_values];
     take(from.b, i, from.values, x, sums);
-    return by_cpu.encode(sums, n, out, room);
+    return by_cpu.encode(sums, n, out, capacity);
   }
 
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
@@ -168,17 +168,17 @@ struct chunk_coder {
       return nullptr;
   }
   /// Decodes chunk i of `in` to `mine`.
-  /// @param room  brought_bytes of shared memory, or null without shared memory
+  /// @param capacity  brought_bytes of shared memory, or null without shared memory
   template <class Group, class Values>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                     [[maybe_unused]] std::byte* room, Values& mine) const {
+                     [[maybe_unused]] std::byte* area, Values& mine) const {
     auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
     std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
     if constexpr (SharesMemory<Group>) {
-      std::byte const* const chunk = bring_bytes(group, in, part.begin, part.end, room);
+      std::byte const* const chunk = bring_bytes(group, in, part.begin, part.end, area);
       group.sync();
       mine.decode_words(group, by_cpu.rule, chunk, bytes, n);
-      group.sync();  // before `room` is written again
+      group.sync();  // before `capacity` is written again
     } else {
       mine.decode(group, by_cpu.rule, in + part.begin, bytes, n);
     }
@@ -202,7 +202,7 @@ template <class F> struct given_chunks {
 
   std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t, note&) const {
-    std::byte coded[chunk_room];
+    std::byte coded[chunk_capacity];
     std::size_t const n = values_of_chunk<header>(i, from.values);
     return by_cpu.finish(coded, f(n, coded), n, out);
   }

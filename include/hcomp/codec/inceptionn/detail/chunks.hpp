@@ -15,7 +15,7 @@ namespace hcomp::detail::inceptionn {
 
 inline constexpr std::size_t chunk_values = 1024;
 /// Buffer size for tags and payloads of any chunk, and for the bytes that encode_values overwrites.
-inline constexpr std::size_t chunk_room =
+inline constexpr std::size_t chunk_capacity =
     tag_bytes(chunk_values) + chunk_values * sizeof(float) + slack_bytes;
 
 /// Encodes and decodes single chunks on a CPU with the best SIMD level.
@@ -40,17 +40,17 @@ struct cpu_coder {
   }
 
   /// Writes tags and payloads of n values of one chunk; returns their size in bytes.
-  /// @param out  has chunk_room bytes
+  /// @param out  has chunk_capacity bytes
   std::size_t encode_coded(float const* x, std::size_t n, std::byte* out) const {
     std::size_t const tags = tag_bytes(n);
     return tags + encode_values(rule, x, n, out, out + tags, level);
   }
 
   /// Encodes one chunk of n values; returns its size in bytes.
-  /// @param room  size of `out` in bytes, at least n * 4
-  std::size_t encode(float const* x, std::size_t n, std::byte* out, std::size_t room) const {
-    if (room >= chunk_room) return finish(out, encode_coded(x, n, out), n, out);
-    std::byte coded[chunk_room];
+  /// @param capacity  size of `out` in bytes, at least n * 4
+  std::size_t encode(float const* x, std::size_t n, std::byte* out, std::size_t capacity) const {
+    if (capacity >= chunk_capacity) return finish(out, encode_coded(x, n, out), n, out);
+    std::byte coded[chunk_capacity];
     return finish(coded, encode_coded(x, n, coded), n, out);
   }
 
@@ -74,7 +74,7 @@ struct cpu_coder {
     } else if (behind >= slack_bytes) {
       decode_values(rule, chunk, chunk + tag_bytes(n), n, addend, out, level);
     } else {
-      std::byte copy[chunk_room];
+      std::byte copy[chunk_capacity];
       std::memcpy(copy, chunk, bytes);
       decode_values(rule, copy, copy + tag_bytes(n), n, addend, out, level);
     }

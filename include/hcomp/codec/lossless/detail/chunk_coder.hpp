@@ -28,11 +28,11 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
 
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
-                           std::size_t room, note& found) const {
+                           std::size_t capacity, note& found) const {
 #if defined(__x86_64__)
-    if (has_block_kernels()) return encode_chunk_by_vectors(from, i, out, room);
+    if (has_block_kernels()) return encode_chunk_by_vectors(from, i, out, capacity);
 #endif
-    return encode_chunk(serial_group{}, from, i, out, room, found);
+    return encode_chunk(serial_group{}, from, i, out, capacity, found);
   }
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
                     T const* addends, T divided_by, T* out) const {
@@ -65,7 +65,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   static_assert(header::chunk_values == most_blocks * block_values);
 
   static std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i,
-                                             std::byte* out, std::size_t room) {
+                                             std::byte* out, std::size_t capacity) {
     auto const kernels = best_block_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), whole = n / block_values,
                       rest = n % block_values, blocks = blocks_of<block_values>(n);
@@ -77,7 +77,7 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
       get_values(kernels, readable(code, i, from.values), n, x, x == sums, sums);
       x = sums;
     }
-    return chunks::put_chunk(out, room, [&](std::byte* chunk) {
+    return chunks::put_chunk(out, capacity, [&](std::byte* chunk) {
       std::byte* end = kernels.put(x, whole, x == sums, chunk, chunk + blocks * sizeof(form));
       if (rest != 0) {
         block last;

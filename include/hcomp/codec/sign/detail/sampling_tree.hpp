@@ -55,9 +55,9 @@ inline std::vector<node> tree_of(std::span<std::uint32_t const> weights) {
 template <class Group, class F>
 void for_tiles(Group group, std::span<node const> tree, std::size_t ranks, int words,
                std::uint64_t first_word, std::uint64_t key, F const& f) {
-  constexpr std::size_t room = 8192;
-  alignas(64) std::array<std::uint64_t, room> masks;
-  auto const tile = static_cast<int>(room / ranks / 8 * 8);
+  constexpr std::size_t most_masks = 8192;
+  alignas(64) std::array<std::uint64_t, most_masks> masks;
+  auto const tile = static_cast<int>(most_masks / ranks / 8 * 8);
   auto const of_rank = [&](std::size_t rank) {
     return reinterpret_cast<std::byte*>(masks.data() + rank * static_cast<std::size_t>(tile));
   };

@@ -24,7 +24,7 @@ template <class Lane> class lane_numbers {
   lane_numbers(std::uint32_t /*exponent*/, std::uint32_t /*ranks*/, std::uint32_t parts)
       : parts_(static_cast<float>(parts)) {}
 
-  HCOMP_HD bool has_room_for(float) const { return true; }
+  HCOMP_HD bool can_represent(float) const { return true; }
   HCOMP_HD float lane(float x) const { return x; }
   HCOMP_HD float value(float lane) const { return parts_ == 1 ? lane : lane / parts_; }
 
@@ -58,7 +58,7 @@ class lane_numbers<Lane> {
   double unit() const { return unit_; }
 
   /// False for a value with a larger exponent than the agreed one.
-  HCOMP_HD bool has_room_for(float x) const {
+  HCOMP_HD bool can_represent(float x) const {
     return (same_bits<std::uint32_t>(x) & 0x7fffffffu) >> 23 <= exponent_;
   }
   HCOMP_HD Lane lane(float x) const {

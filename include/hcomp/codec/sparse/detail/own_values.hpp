@@ -21,9 +21,9 @@ class own_values {
   /// Marks the nonzero values as mark_nonzeros does.
   /// @param words  index_words(x.size()) + exponent_words of them
   void mark(std::span<float const> x, std::uint64_t* words) {
-    if (x.size() > room_) {  // pages that are never written take no memory
+    if (x.size() > capacity_) {  // pages that are never written take no memory
       kept_ = std::make_unique_for_overwrite<float[]>(x.size() + marking_slack);
-      room_ = x.size();
+      capacity_ = x.size();
     }
     auto const found = mark_and_keep(x.data(), x.size(), words, kept_.get());
     count_ = found.kept;
@@ -57,7 +57,7 @@ class own_values {
 
  private:
   std::unique_ptr<float[]> kept_ = std::make_unique_for_overwrite<float[]>(marking_slack);
-  std::size_t room_ = 0, count_ = 0;
+  std::size_t capacity_ = 0, count_ = 0;
   bool negative_zeros_ = false;
   std::vector<std::uint64_t> marks_;
 };

@@ -73,7 +73,7 @@ inline void require_lanes(char const* name, std::size_t values, std::size_t unit
 template <class Lane>
 Lane checked_lane(char const* name, lane_numbers<Lane> const& numbers, float const* x,
                   std::size_t i) {
-  if (!numbers.has_room_for(x[i]))
+  if (!numbers.can_represent(x[i]))
     throw std::invalid_argument(
         error_text({name, ": value ", i, " is ", x[i],
                     ", larger than all that were marked; has x changed since?"}));

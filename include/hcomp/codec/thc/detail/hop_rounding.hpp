@@ -43,7 +43,7 @@ struct hop_grid {
   /// Usable range in units of 2^shift.
   HCOMP_HD static constexpr int steps(int bits) { return (1 << bits) - 1 - 2 * spare(bits); }
   /// Largest sum that fits.
-  HCOMP_HD static constexpr int room(int bits) { return steps(bits) << (lane_bits - bits); }
+  HCOMP_HD static constexpr int largest_sum(int bits) { return steps(bits) << (lane_bits - bits); }
 
   /// Upper bound on the relative excess over the largest sum at either end, for any sequence of
   /// rounded sums. Each rounding adds at most the margin and half a step, and steps * 2^shift is
@@ -54,11 +54,12 @@ struct hop_grid {
 
   hop_grid() = default;
   /// @param bits     4 to 14
-  /// @param largest  largest exact sum of the weight; values above room(bits) are clipped to it
+  /// @param largest  largest exact sum of the weight; above largest_sum(bits) it is clipped
   HCOMP_HD constexpr hop_grid(int bits, std::uint64_t largest) : bits(bits) {
     if (largest >> bits == 0) return;
-    int const end =
-        largest < static_cast<std::uint64_t>(room(bits)) ? static_cast<int>(largest) : room(bits);
+    int const end = largest < static_cast<std::uint64_t>(largest_sum(bits))
+                        ? static_cast<int>(largest)
+                        : largest_sum(bits);
     shift = 1;
     while (steps(bits) << shift < end) ++shift;
     margin = spare(bits) << shift;

@@ -194,15 +194,15 @@ struct codec_probe {
       work.refine();
       work.reserve(values, 0, made_for.merges_codes);
     }
-    std::size_t const room = work.capacity(values);
-    auto const code = work.allocate(room), sum = work.allocate(room);
+    std::size_t const most_bytes = work.capacity(values);
+    auto const code = work.allocate(most_bytes), sum = work.allocate(most_bytes);
     std::size_t bytes = 0, longest = 0;
     code_findings none;
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
       if (is_fallback) work.refine();
-      x.encode(all, false, false, {code.data(), room});
+      x.encode(all, false, false, {code.data(), most_bytes});
       bytes = work.end(0, none);
     };
     codec_cost cost;
@@ -211,7 +211,7 @@ struct codec_probe {
     std::span<std::byte const> const made(code.data(), bytes);
     if (ranks > 1)
       cost.merge = per_value(timed([&] {
-        std::span const out(sum.data(), room);
+        std::span const out(sum.data(), most_bytes);
         made_for.merges_codes ? work.merge(made, made, values, false, out)
                               : x.add_and_encode(all, false, made, false, out);
         longest = std::max(longest, work.end(0, none));

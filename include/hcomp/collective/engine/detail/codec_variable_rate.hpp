@@ -86,18 +86,18 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   }
   void start() override {
     if constexpr (has_fallback) {
-      if (is_fallback_) fallback_->segment->passage.start();
+      if (is_fallback_) fallback_->segment->staging.start();
       is_fallback_ = false;
     }
-    if (memory_) memory_->passage.start();
+    if (memory_) memory_->staging.start();
   }
   std::uint8_t refine() override {
     if constexpr (has_fallback) {
-      memory_->passage.start();
+      memory_->staging.start();
       if (!fallback_) fallback_.emplace(codec_.fallback());
       fallback_->codec = codec_.fallback();
       is_fallback_ = true;
-      if (fallback_->segment) fallback_->segment->passage.start();
+      if (fallback_->segment) fallback_->segment->staging.start();
     }
     return by_codec([](auto const& codec, auto const&) { return codec.codec_id; });
   }
@@ -113,7 +113,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   std::size_t most_under_way() const override { return segment_staging<C, E>::most_under_way; }
   std::size_t end(std::size_t first_block, code_findings& found) override {
     return by_codec([&](auto const& codec, auto& segment) {
-      return segment->passage.end(segment->coder, codec, first_block, found);
+      return segment->staging.end(segment->coder, codec, first_block, found);
     });
   }
   void merge([[maybe_unused]] std::span<std::byte const> a,
@@ -122,12 +122,12 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
              [[maybe_unused]] std::span<std::byte> out) override {
     if constexpr (MergingVariableRate<C>)
       by_codec([&](auto const& codec, auto& segment) {
-        auto const first = segment->sent(codec, a, values, code_of::this_rank, true),
-                   second = segment->sent(codec, b, values, code_of::another);
-        auto const they_are = segment->passage.doubted();
-        segment->coder.merge(codec, first, second, values, segment->passage.room(out, true),
-                             they_are);
-        segment->begin(codec, values, seeks_nonfinite, they_are);
+        auto const first = segment->upload(codec, a, values, code_of::this_rank, true),
+                   second = segment->upload(codec, b, values, code_of::another);
+        auto const validation = segment->staging.unverified();
+        segment->coder.merge(codec, first, second, values,
+                             segment->staging.output_memory(out, true), validation);
+        segment->begin(codec, values, seeks_nonfinite, validation);
       });
   }
   void check(std::span<std::byte const> in, std::size_t values, bool plain) override {
@@ -139,7 +139,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
                        std::to_string(values) + " uncompressed values");
   }
   bool decoded_all() override {
-    return by_codec([](auto const&, auto& segment) { return segment->passage.refused_none(); });
+    return by_codec([](auto const&, auto& segment) { return segment->staging.rejected_none(); });
   }
   void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
                   [[maybe_unused]] code_findings& found) const override {
@@ -176,41 +176,42 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
 
   void encode(std::span<value_type const> x, bool seeks_nonfinite, std::span<std::byte> out) {
     by_codec([&](auto const& codec, auto& segment) {
-      segment->coder.encode(codec, x, segment->passage.room(out));
+      segment->coder.encode(codec, x, segment->staging.output_memory(out));
       segment->begin(codec, x.size(), seeks_nonfinite, {});
     });
   }
   void decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
                          bool seeks_nonfinite, std::span<std::byte> out) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->sent(codec, in, x.size(), code_of::another);
-      auto const it_is = segment->passage.doubted();
-      segment->coder.decode_add_encode(codec, code, x, segment->passage.room(out), it_is);
-      segment->begin(codec, x.size(), seeks_nonfinite, it_is);
+      auto const code = segment->upload(codec, in, x.size(), code_of::another);
+      auto const validation = segment->staging.unverified();
+      segment->coder.decode_add_encode(codec, code, x, segment->staging.output_memory(out),
+                                       validation);
+      segment->begin(codec, x.size(), seeks_nonfinite, validation);
     });
   }
   void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
                   std::span<value_type> out) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->sent(codec, in, out.size(), code_of::another);
-      segment->coder.decode_add(codec, code, addends, out, segment->passage.doubted());
-      segment->passage.end_of_sent();
+      auto const code = segment->upload(codec, in, out.size(), code_of::another);
+      segment->coder.decode_add(codec, code, addends, out, segment->staging.unverified());
+      segment->staging.finish_upload();
     });
   }
   void decode(std::span<std::byte const> in, std::span<value_type> x, code_of whose,
               int parts = 0) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->sent(codec, in, x.size(), whose);
-      segment->coder.decode(codec, code, x, parts, segment->passage.doubted());
+      auto const code = segment->upload(codec, in, x.size(), whose);
+      segment->coder.decode(codec, code, x, parts, segment->staging.unverified());
     });
   }
   std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
-    memory_->passage.copy_out(x, out);
+    memory_->staging.copy_out(x, out);
     return x.size_bytes();
   }
   void copy_in(std::span<std::byte const> in, std::span<value_type> x, [[maybe_unused]] int parts) {
     check(in, x.size(), true);
-    memory_->passage.copy_in(in, x);
+    memory_->staging.copy_in(in, x);
     if constexpr (std::floating_point<value_type>) {  // integers have no means
       divide_values<value_type> const work{x.size(), static_cast<value_type>(parts), x.data()};
       if (parts > 0) executor_->for_each_block(work.runs(), work);
@@ -221,22 +222,22 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   /// Memory for one segment, for this codec or its fallback.
   template <class D> struct segment_memory {
     variable_rate_coder<D, E> coder;
-    segment_staging<D, E> passage;
+    segment_staging<D, E> staging;
     typename E::buffer sums;
 
     segment_memory(E& executor, D const& codec, std::size_t longest, std::size_t sum_values,
                    bool merges)
         : coder(longest, executor),
-          passage(executor, codec, longest, merges),
+          staging(executor, codec, longest, merges),
           sums(sum_values * sizeof(value_type)) {}
 
-    std::span<std::byte const> sent(D const& codec, std::span<std::byte const> in,
-                                    std::size_t values, code_of whose, bool is_other = false) {
-      return passage.sent(coder, codec, in, values, whose, is_other);
+    std::span<std::byte const> upload(D const& codec, std::span<std::byte const> in,
+                                      std::size_t values, code_of whose, bool is_other = false) {
+      return staging.upload(coder, codec, in, values, whose, is_other);
     }
     void begin(D const& codec, std::size_t values, bool seeks_nonfinite,
-               refusal const& sources_are) {
-      passage.begin(coder, codec, values, seeks_nonfinite, sources_are);
+               deferred_validation const& validation) {
+      staging.begin(coder, codec, values, seeks_nonfinite, validation);
     }
   };
   static constexpr bool has_fallback = BoundedVariableRate<C>;

@@ -49,27 +49,27 @@ template <VariableRate C, Executor E> class segment_staging {
   /// Uploads an encoded segment for the executor.
   /// @param is_other  the second of two segments in use
   /// @throws wire_error  it is invalid
-  std::span<std::byte const> sent(coder& by, C const& codec, std::span<std::byte const> in,
-                                  std::size_t values, code_of whose, bool /*is_other*/ = false) {
+  std::span<std::byte const> upload(coder& by, C const& codec, std::span<std::byte const> in,
+                                    std::size_t values, code_of whose, bool /*is_other*/ = false) {
     if (whose == code_of::another) by.check(codec, in, values);
     return in;
   }
   /// The pending validation of the last upload, for its coder.
-  refusal doubted() const { return {}; }
-  bool refused_none() { return true; }
+  deferred_validation unverified() const { return {}; }
+  bool rejected_none() { return true; }
   /// Waits until the host memory of the last upload is free.
-  void end_of_sent() { executor_->synchronize(); }
+  void finish_upload() { executor_->synchronize(); }
   /// The memory in which to encode a segment for `out`.
   /// @param merges  for the sum of two segments, one possibly in `out`
-  std::span<std::byte> room(std::span<std::byte> out, bool merges = false) {
+  std::span<std::byte> output_memory(std::span<std::byte> out, bool merges = false) {
     out_ = out;
     return made_ = merges ? std::span(merged_) : out;
   }
   /// Starts the copy of the segment that the executor encodes to `out`.
   /// @param seeks_nonfinite  also find its NaN and infinity
-  /// @param sources_are      as for the work
+  /// @param validation      as for the work
   void begin(coder&, C const&, std::size_t values, bool seeks_nonfinite,
-             refusal const& /*sources_are*/) {
+             deferred_validation const& /*validation*/) {
     values_ = values;
     seeks_nonfinite_ = seeks_nonfinite;
   }
@@ -126,69 +126,69 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
         came_{place(codec.capacity(longest)), place(codec.capacity(longest))},
         other_(merges ? codec.capacity(longest) : 0),
         codes_{code(codec.capacity(longest), longest), code(codec.capacity(longest), longest)},
-        refused_(1),
+        rejected_(1),
         seen_(sizeof(std::uint32_t)) {
-    *refused_.for_host() = 0;
+    *rejected_.for_host() = 0;
     start();
   }
 
   void start() {
     executor_->wait(copied_);
     for (; first_ != next_; ++first_) wait_for(under_way(first_));  // from a failed call
-    refused_.send(*executor_, 1);
+    rejected_.send(*executor_, 1);
     number_ = 0;
-    doubted_ = {};
+    unverified_ = {};
   }
-  std::span<std::byte const> sent(coder& by, C const& codec, std::span<std::byte const> in,
-                                  std::size_t values, code_of whose, bool is_other = false) {
+  std::span<std::byte const> upload(coder& by, C const& codec, std::span<std::byte const> in,
+                                    std::size_t values, code_of whose, bool is_other = false) {
     auto const header = header_of_code<header_type>(in);
     header.require(codec.options(), values);
     std::span<std::byte const> const uploaded = copied(in.first(header.bytes), is_other);
-    doubted_ = {};
+    unverified_ = {};
     if (whose == code_of::another) {
-      doubted_ = {refused_.for_work(), ++number_};
-      by.doubt(codec, header, uploaded, doubted_);
+      unverified_ = {rejected_.for_work(), ++number_};
+      by.validate_later(codec, header, uploaded, unverified_);
     }
     return uploaded;
   }
-  refusal doubted() const { return doubted_; }
-  bool refused_none() {
-    executor_->wait(copy_refused(seen_.data()));
+  deferred_validation unverified() const { return unverified_; }
+  bool rejected_none() {
+    executor_->wait(copy_rejected(seen_.data()));
     return load<std::uint32_t>(seen_.data()) == 0;
   }
   /// @throws wire_error  the last upload is invalid
-  void end_of_sent() {
-    if (!doubted_.last) return executor_->wait(copied_);
-    executor_->wait(copy_refused(seen_.data()));
-    if (load<std::uint32_t>(seen_.data()) == doubted_.number) refuse();
+  void finish_upload() {
+    if (!unverified_.last) return executor_->wait(copied_);
+    executor_->wait(copy_rejected(seen_.data()));
+    if (load<std::uint32_t>(seen_.data()) == unverified_.number) throw_rejected();
   }
-  std::span<std::byte> room(std::span<std::byte> out, bool = false) {
+  std::span<std::byte> output_memory(std::span<std::byte> out, bool = false) {
     auto& next = under_way(next_);
     next.out = out;
     return {next.made.data(), next.made.size()};
   }
   void begin(coder& by, C const& codec, std::size_t values, bool seeks_nonfinite,
-             refusal const& sources_are) {
+             deferred_validation const& validation) {
     auto& one = under_way(next_++);
     one.values = values;
     one.seeks_nonfinite = seeks_nonfinite;
-    one.hoped = std::min({likely_, one.made.size(), one.out.size()});
+    one.speculative = std::min({likely_, one.made.size(), one.out.size()});
     if constexpr (AsyncCopy<E>)
-      one.copied = executor_->read_beside(one.out.data(), one.made.data(), one.hoped);
+      one.copied = executor_->read_beside(one.out.data(), one.made.data(), one.speculative);
     else
-      one.copied = executor_->read(one.out.data(), one.made.data(), one.hoped);
+      one.copied = executor_->read(one.out.data(), one.made.data(), one.speculative);
     if (seeks_nonfinite)
-      by.seek_nonfinite(codec, {one.made.data(), one.made.size()}, values, sources_are);
+      by.seek_nonfinite(codec, {one.made.data(), one.made.size()}, values, validation);
     auto const about = by.device_report(seeks_nonfinite, values);
-    one.told = executor_->read(one.about.data(), about.data(), about.size());
+    one.ready = executor_->read(one.about.data(), about.data(), about.size());
   }
   std::size_t end(coder&, C const& codec, std::size_t first_block, code_findings& found) {
     auto& one = under_way(first_++);
     wait_for(one);
     auto const about = load<report_type>(one.about.data());
-    if (about.is_refused) refuse();
+    if (about.is_rejected) throw_rejected();
     std::size_t const bytes = codec.bytes_of(about.made);
-    if (std::size_t const have = one.hoped; bytes > have)
+    if (std::size_t const have = one.speculative; bytes > have)
       executor_->wait(executor_->read(one.out.data() + have, one.made.data() + have, bytes - have));
     likely_ = bytes + bytes / 8;
     if (one.seeks_nonfinite)
@@ -223,10 +223,11 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     typename E::buffer made;
     typename E::staging about;  ///< the report, and per chunk the runs with NaN or infinity
     std::span<std::byte> out;
-    std::size_t values = 0, hoped = 0;  ///< `hoped`: bytes copied before the length is known
+    std::size_t values = 0,
+                speculative = 0;  ///< `speculative`: bytes copied before the length is known
     bool seeks_nonfinite = false;
     typename E::mark copied{};  ///< to `out`
-    typename E::mark told{};    ///< `about` is ready
+    typename E::mark ready{};   ///< `about` is ready
   };
 
   /// Uploads a segment. With AsyncCopy the copy overlaps reading of the previous segments.
@@ -247,13 +248,13 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   code& under_way(std::size_t number) { return codes_[number % most_under_way]; }
   void wait_for(code& one) {
     executor_->wait(one.copied);
-    executor_->wait(one.told);
+    executor_->wait(one.ready);
   }
-  typename E::mark copy_refused(std::byte* to) {
-    return executor_->read(to, reinterpret_cast<std::byte const*>(refused_.for_work()),
+  typename E::mark copy_rejected(std::byte* to) {
+    return executor_->read(to, reinterpret_cast<std::byte const*>(rejected_.for_work()),
                            sizeof(std::uint32_t));
   }
-  [[noreturn]] static void refuse() {
+  [[noreturn]] static void throw_rejected() {
     throw wire_error("plan: the device found an invalid encoded segment");
   }
 
@@ -263,12 +264,12 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   std::size_t turn_ = 0;  ///< index of the last upload
   code codes_[most_under_way];
   std::size_t first_ = 0, next_ = 0;  ///< the oldest in progress, and one past the newest
-  mirror<std::uint32_t, E> refused_;
+  mirror<std::uint32_t, E> rejected_;
   typename E::staging seen_;
-  std::uint32_t number_ = 0;   ///< number of the last upload
-  refusal doubted_ = {};       ///< validation of the last upload
-  typename E::mark copied_{};  ///< completion of the last upload
-  std::size_t likely_ = 0;     ///< expected length of the next segment
+  std::uint32_t number_ = 0;             ///< number of the last upload
+  deferred_validation unverified_ = {};  ///< validation of the last upload
+  typename E::mark copied_{};            ///< completion of the last upload
+  std::size_t likely_ = 0;               ///< expected length of the next segment
 };
 
 }  // namespace hcomp::detail

@@ -153,7 +153,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     it.stats.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
     if (!needs_fallback && sum()) return;
     codec_id_ = work_->refine();
-    if (!std::exchange(has_fallback_room_, true)) allocate();
+    if (!std::exchange(has_fallback_memory_, true)) allocate();
     start();
     sum();
   }
@@ -600,8 +600,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
 
   bool merges_codes_, fits_calls_;
-  bool has_fallback_room_ = false;  ///< memory for the fallback's messages is allocated
-  std::uint8_t codec_id_ = 0;       ///< codec_id of this call
+  bool has_fallback_memory_ = false;  ///< memory for the fallback's messages is allocated
+  std::uint8_t codec_id_ = 0;         ///< codec_id of this call
   message_memory message_memory_;
   variable_rate_work* work_;
   schedule schedule_;

@@ -25,12 +25,12 @@ namespace hcomp::detail {
 template <class T, Executor E> class growing_memory {
  public:
   /// Memory for `count` items. If it grows, its content is lost, and no pending work may use it.
-  T* room_for(std::size_t count) {
+  T* reserve(std::size_t count) {
     if (!memory_ || memory_->size() < count * sizeof(T))
       memory_.emplace((count + count / 8) * sizeof(T));
     return data();
   }
-  /// Null before the first call of room_for.
+  /// Null before the first call of reserve.
   T* data() const { return memory_ ? reinterpret_cast<T*>(memory_->data()) : nullptr; }
 
  private:
@@ -121,12 +121,11 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   lhc::peel_progress peel_cells(lhc::cell_layout const& cells, std::uint64_t const* words,
                                 std::size_t marked) {
     if (marked == 0) return {0, 0};
-    peeled_graph const peeled{
-        cells,
-        {graph_.room_for(cells.size()), open_.room_for(lhc::open_words(cells)),
-         claims_.room_for(marked), rounds_.for_work()}};
+    peeled_graph const peeled{cells,
+                              {graph_.reserve(cells.size()), open_.reserve(lhc::open_words(cells)),
+                               claims_.reserve(marked), rounds_.for_work()}};
     std::size_t const parts = peeled.parts(), shares = shares_of(marked);
-    auto* const counts = counts_.room_for(parts);
+    auto* const counts = counts_.reserve(parts);
     executor_->for_each_block(parts, open_parts{peeled});
     executor_->for_each_block(runs_of(values_), enter_runs{peeled, words, values_});
     for (std::size_t given = 0;;) {
@@ -163,7 +162,7 @@ template <class Lane, DeviceExecutor E> class device_sketch {
   /// Reads the claims, each in its round from its cell. Returns their values, in the order of all
   /// marked values, in memory that peeling no longer uses.
   float* recover(sparse::lane_numbers<Lane> const& numbers, Lane* cells_of_sum) {
-    auto* const packed = reinterpret_cast<float*>(graph_.room_for(marked_));
+    auto* const packed = reinterpret_cast<float*>(graph_.reserve(marked_));
     *used_.for_host() = {0, 0};
     used_.send(*executor_, 1);
     std::size_t begin = 0;

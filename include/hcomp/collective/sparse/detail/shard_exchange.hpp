@@ -189,40 +189,41 @@ class shard_exchange {
   }
 
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  std::size_t room_for_part(std::size_t values) const {
+  std::size_t part_capacity(std::size_t values) const {
     return rounded(work_->most_bytes_of_part(values));
   }
-  static std::size_t room_for_sums(std::size_t values) {
+  static std::size_t sums_capacity(std::size_t values) {
     return rounded(sum_message::most_bytes(values));
   }
   void start() {
-    if (shards_.empty()) make_room();
+    if (shards_.empty()) allocate_shards();
     work_->start();
   }
-  void make_room() {
+  void allocate_shards() {
     shards_.resize(layout_.ranks);
     std::size_t parts = 0, sums = 0;
     for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
       auto& s = shards_[owner];
       static_cast<sparse_shard&>(s) = layout_.of(owner);
-      if (owner != layout_.rank) parts += room_for_part(s.count);
-      sums += room_for_sums(s.count);
+      if (owner != layout_.rank) parts += part_capacity(s.count);
+      sums += sums_capacity(s.count);
     }
     parts_ = work_->allocate(parts);
-    inbox_ = work_->allocate(room_for_part(mine().count) * (shards_.size() - 1));
+    inbox_ = work_->allocate(part_capacity(mine().count) * (shards_.size() - 1));
     sums_of_all_ = work_->allocate(sums);
     parts = sums = 0;
     for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
       auto& s = shards_[owner];
-      if (owner != layout_.rank) s.part = {parts_.data() + parts, room_for_part(s.count)};
-      s.sums = {sums_of_all_.data() + sums, room_for_sums(s.count)};
+      if (owner != layout_.rank) s.part = {parts_.data() + parts, part_capacity(s.count)};
+      s.sums = {sums_of_all_.data() + sums, sums_capacity(s.count)};
       parts += s.part.size();
       sums += s.sums.size();
     }
   }
   std::span<std::byte> inbox_of(int sender) {
-    std::size_t const room = room_for_part(mine().count);
-    return {inbox_.data() + room * static_cast<std::size_t>(sender - (sender > rank())), room};
+    std::size_t const capacity = part_capacity(mine().count);
+    return {inbox_.data() + capacity * static_cast<std::size_t>(sender - (sender > rank())),
+            capacity};
   }
 
   static void note(block_fault fault, sparse_shard const& where, code_findings& found) {
