@@ -35,15 +35,15 @@ endif()
 # | HCOMP_UNTIMED_TEST     | tests                                    | -O0        | -O0          |
 # | HCOMP_UNTIMED_IN_TESTS | examples, benchmarks, our own reductions | -O1        | none         |
 #
-# A test build sets HCOMP_QUICK_BUILD. Measurements need -O3.
-option(HCOMP_QUICK_BUILD "For test runs: optimise less what nobody times, one GPU architecture" OFF)
+# A test build sets HCOMP_FAST_BUILD. Measurements need -O3.
+option(HCOMP_FAST_BUILD "For test runs: optimise less what nobody times, one GPU architecture" OFF)
 set(HCOMP_UNTIMED "")
 set(HCOMP_UNTIMED_TEST "")
 set(HCOMP_UNTIMED_IN_TESTS "")
 if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang" AND CMAKE_CXX_FLAGS_RELEASE MATCHES "-O[23]")
   set(HCOMP_UNTIMED "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O1>")
   set(HCOMP_UNTIMED_TEST "$<$<AND:$<CONFIG:Release>,$<COMPILE_LANGUAGE:CXX>>:-O0>")
-  if(HCOMP_QUICK_BUILD)
+  if(HCOMP_FAST_BUILD)
     set(HCOMP_UNTIMED_IN_TESTS ${HCOMP_UNTIMED})
     set(HCOMP_UNTIMED ${HCOMP_UNTIMED_TEST})
   endif()

@@ -25,10 +25,10 @@ double library(hcomp::cost_table const& costs, int ranks, std::size_t values,
 
 /// "35.2 KiB"
 std::string about(std::uint64_t bytes) {
-  auto const figure = static_cast<double>(bytes);
+  auto const metric = static_cast<double>(bytes);
   if (bytes < 1u << 10) return fmt::format("{} B", bytes);
-  if (bytes < 1u << 20) return fmt::format("{:.3g} KiB", figure / (1 << 10));
-  return fmt::format("{:.3g} MiB", figure / (1 << 20));
+  if (bytes < 1u << 20) return fmt::format("{:.3g} KiB", metric / (1 << 10));
+  return fmt::format("{:.3g} MiB", metric / (1 << 20));
 }
 
 std::string cost_lines(hcomp::cost_table const& costs) {

@@ -38,9 +38,9 @@ struct samples {
 /// Combines the ranks' samples of one contender. Collective.
 inline void unite(samples const& mine, bool counts_bytes, bool counts_wire, row& out) {
   auto const calls = static_cast<int>(mine.seconds.size());
-  auto const of_all = [](double figure) {
+  auto const of_all = [](double metric) {
     std::vector<double> all(static_cast<std::size_t>(example::ranks()));
-    MPI_Allgather(&figure, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, example::comm);
+    MPI_Allgather(&metric, 1, MPI_DOUBLE, all.data(), 1, MPI_DOUBLE, example::comm);
     return spread::of(all);
   };
   out.seconds = of_all(spread::of(mine.seconds).median);

@@ -222,7 +222,7 @@ TEST_CASE("spread: median, least and most") {
   CHECK(of({9, 1, 4, 5}) == std::vector{4.5, 1.0, 9.0});
 }
 
-TEST_CASE("json: every figure has its key; absent figures are null") {
+TEST_CASE("json: every figure has its key; absent results are null") {
   auto all = make_result("Open MPI 4.1.4", 1e8);
   all.rate_was_measured = all.mean = true;
   all.device = "a device";

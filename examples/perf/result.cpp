@@ -11,8 +11,8 @@ namespace perf {
 namespace {
 
 /// A missing value is null.
-template <class T> nlohmann::ordered_json json_of(std::optional<T> const& figure) {
-  return figure ? nlohmann::ordered_json(*figure) : nlohmann::ordered_json();
+template <class T> nlohmann::ordered_json json_of(std::optional<T> const& metric) {
+  return metric ? nlohmann::ordered_json(*metric) : nlohmann::ordered_json();
 }
 
 template <class Format>

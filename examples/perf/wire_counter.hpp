@@ -22,10 +22,10 @@ inline std::uint64_t bytes_sent_by(std::string const& interface) {
     auto const name = line.substr(line.find_first_not_of(' '), colon - line.find_first_not_of(' '));
     known += ' ' + name;
     if (name != interface) continue;
-    std::istringstream figures(line.substr(colon + 1));
+    std::istringstream numbers(line.substr(colon + 1));
     std::uint64_t received[8], sent = 0;
-    for (auto& figure : received) figures >> figure;
-    if (figures >> sent) return sent;
+    for (auto& metric : received) numbers >> metric;
+    if (numbers >> sent) return sent;
   }
   throw std::runtime_error("--interface " + interface + ": this node has" +
                            (known.empty() ? " none" : known));

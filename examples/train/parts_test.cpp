@@ -437,7 +437,7 @@ TEST_CASE("data: a file that is not IDX is refused with its name and its first b
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("report: figures of several seeds become mean and deviation") {
+TEST_CASE("report: results of several seeds become mean and deviation") {
   train::comparison all;
   all.ranks = 4;
   for (double const accuracy : {88.0, 90.0}) {

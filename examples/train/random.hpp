@@ -13,9 +13,9 @@ using generator = std::mt19937_64;
 
 /// Cheap to construct: for the draws of one example.
 /// Source: Steele, Lea and Flood, SplitMix, OOPSLA 2014.
-class quick_generator {
+class fast_generator {
  public:
-  explicit quick_generator(std::uint64_t seed) : state_(hcomp::mix(seed)) {}
+  explicit fast_generator(std::uint64_t seed) : state_(hcomp::mix(seed)) {}
   std::uint64_t operator()() { return hcomp::mix(state_ += 0x9e3779b97f4a7c15u); }
 
  private:

@@ -159,7 +159,7 @@ std::string table(comparison const& all) {
       "", width, accuracy_columns("%", "points"), "nats", "nats", "rank & step", "ratio", "s", "s",
       "s", "s");
   for (auto const& row : all.rows) {
-    auto const mean = [&](auto const& figure) { return row.over_seeds(figure).mean; };
+    auto const mean = [&](auto const& metric) { return row.over_seeds(metric).mean; };
     double const compute = mean([](history const& r) { return r.seconds_compute; });
     double const encode = mean([](history const& r) { return r.seconds_encode; });
     double const communicate = mean([](history const& r) { return r.seconds_communicate; });

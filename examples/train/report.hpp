@@ -22,10 +22,10 @@ struct comparison_row {
   std::string codec;
   std::vector<history> runs;
 
-  /// @param figure  function that returns the value of one history
-  template <class Figure> spread over_seeds(Figure const& figure) const {
+  /// @param metric  function that returns the value of one history
+  template <class Metric> spread over_seeds(Metric const& metric) const {
     std::vector<double> values;
-    for (auto const& run : runs) values.push_back(figure(run));
+    for (auto const& run : runs) values.push_back(metric(run));
     return spread_of(values);
   }
   static spread spread_of(std::vector<double> const& values);

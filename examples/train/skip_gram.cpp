@@ -58,7 +58,7 @@ skip_gram::lesson const& skip_gram::draw(std::span<std::uint32_t const> text,
   lesson_.words.clear();
   lesson_.neighbours.clear();
   lesson_.negatives.clear();
-  quick_generator random(seed + (places.empty() ? 0 : places[0]));
+  fast_generator random(seed + (places.empty() ? 0 : places[0]));
   for (auto const place : places) {
     std::uint32_t const reach = 1 + below(random, how_.window);
     auto const size = static_cast<std::uint32_t>(text.size());

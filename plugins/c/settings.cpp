@@ -105,7 +105,7 @@ constexpr std::array rule_keys{
     key_facts{"max", "SIZE", "all", "larger vectors are left alone; default: no limit"},
     key_facts{"ranks", "N", "all", "smaller communicators are left alone; default 2"},
     key_facts{"when", "always|faster", "all but none",
-              "faster: all-reduces are MPI's where that is quicker; default always"},
+              "faster: all-reduces are MPI's where that is faster; default always"},
     key_facts{"device", "yes|no", "all but none",
               "no: vectors in a device's memory are MPI's; default yes"},
     key_facts{"check", "N", "all but none",

@@ -180,7 +180,7 @@ static int priority = 0;
 
 static int read_total(struct mca_base_pvar_t const* variable, void* value, void* object) {
   (void)object;
-  *(unsigned long long*)value = hcomp_coll_total((enum hcomp_coll_figure)(intptr_t)variable->ctx);
+  *(unsigned long long*)value = hcomp_coll_total((enum hcomp_coll_counter)(intptr_t)variable->ctx);
   return OMPI_SUCCESS;
 }
 
@@ -209,10 +209,10 @@ static int register_variables(void) {
       MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_6, MCA_BASE_VAR_SCOPE_READONLY, &priority);
 
   static struct {
-    enum hcomp_coll_figure which;
+    enum hcomp_coll_counter which;
     int kind;
     char const *name, *words;
-  } const totals[HCOMP_COLL_FIGURES] = {
+  } const totals[HCOMP_COLL_TOTALS] = {
       {HCOMP_COLL_CALLS_TAKEN, MCA_BASE_PVAR_CLASS_COUNTER, "calls_taken",
        "Sums over the ranks that hcomp has done"},
       {HCOMP_COLL_CALLS_LEFT, MCA_BASE_PVAR_CLASS_COUNTER, "calls_left",
@@ -223,7 +223,7 @@ static int register_variables(void) {
       {HCOMP_COLL_BYTES_SENT, MCA_BASE_PVAR_CLASS_AGGREGATE, "bytes_sent",
        "What was sent for them"},
   };
-  for (int i = 0; i < HCOMP_COLL_FIGURES; ++i)
+  for (int i = 0; i < HCOMP_COLL_TOTALS; ++i)
     mca_base_component_pvar_register(component, totals[i].name, totals[i].words, OPAL_INFO_LVL_4,
                                      totals[i].kind, MCA_BASE_VAR_TYPE_UNSIGNED_LONG_LONG, NULL,
                                      MCA_BASE_VAR_BIND_NO_OBJECT,

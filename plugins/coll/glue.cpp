@@ -101,14 +101,14 @@ bool hcomp_coll_all_reduce_init(hcomp_coll_call const* call, MPI_Request* reques
 void hcomp_coll_started(MPI_Request request) { drop_in::started(request); }
 void hcomp_coll_request_freed(MPI_Request request) { drop_in::request_freed(request); }
 
-unsigned long long hcomp_coll_total(hcomp_coll_figure which) {
+unsigned long long hcomp_coll_total(hcomp_coll_counter which) {
   auto const& all = drop_in::so_far;
   switch (which) {
     case HCOMP_COLL_CALLS_TAKEN: return all.calls_taken;
     case HCOMP_COLL_CALLS_LEFT: return all.calls_left;
     case HCOMP_COLL_BYTES_PLAIN: return all.bytes_plain;
     case HCOMP_COLL_BYTES_SENT: return all.bytes_sent;
-    case HCOMP_COLL_FIGURES: break;
+    case HCOMP_COLL_TOTALS: break;
   }
   return 0;
 }

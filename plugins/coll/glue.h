@@ -48,15 +48,15 @@ bool hcomp_coll_all_reduce_init(struct hcomp_coll_call const* call, MPI_Request*
 void hcomp_coll_started(MPI_Request request);
 void hcomp_coll_request_freed(MPI_Request request);
 
-enum hcomp_coll_figure {
+enum hcomp_coll_counter {
   HCOMP_COLL_CALLS_TAKEN,
   HCOMP_COLL_CALLS_LEFT,
   HCOMP_COLL_BYTES_PLAIN,
   HCOMP_COLL_BYTES_SENT,
-  HCOMP_COLL_FIGURES
+  HCOMP_COLL_TOTALS
 };
 /// A total of this rank since the start.
-unsigned long long hcomp_coll_total(enum hcomp_coll_figure which);
+unsigned long long hcomp_coll_total(enum hcomp_coll_counter which);
 
 #ifdef __cplusplus
 }

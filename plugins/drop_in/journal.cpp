@@ -71,8 +71,8 @@ std::string indented(std::string text, std::size_t spaces) {
 // ---- JSON
 
 /// JSON has neither infinity nor NaN; both become null.
-ordered_json json_of(double figure) {
-  return std::isfinite(figure) ? ordered_json(figure) : ordered_json();
+ordered_json json_of(double metric) {
+  return std::isfinite(metric) ? ordered_json(metric) : ordered_json();
 }
 double figure_of(ordered_json const& json) {
   return json.is_null() ? infinity : json.get<double>();
@@ -326,7 +326,7 @@ std::string journal::prediction(int ranks) const {
 
   auto text = fmt::format(
       "hcomp {}: what compression would gain on {}; seconds of a call\n"
-      "  links send and receive at their rate at once, and wait for nothing; codecs as quick as "
+      "  links send and receive at their rate at once, and wait for nothing; codecs as fast as "
       "here\n",
       version_text(), plural(ranks, "rank"));
   for (auto const& [site, f] : taken) {

@@ -114,7 +114,7 @@ struct mark {
   u32 is_to_complete; /* the sender must complete the UDP checksum (from Linux's packet buffer) */
 };
 
-static __always_inline void count(u64* figure) { __sync_fetch_and_add(figure, 1); }
+static __always_inline void count(u64* metric) { __sync_fetch_and_add(metric, 1); }
 
 static __always_inline u64 mix(u64 z) {
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;

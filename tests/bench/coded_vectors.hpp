@@ -69,8 +69,8 @@ void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
   constexpr std::size_t each = sizeof(T) / sizeof(float);
   auto* const as_floats = reinterpret_cast<float const*>(s->x.data());
   auto const read = fastest_read(as_floats, nullptr, each * values);
-  auto const contest = [&](char const* figure, work const& kernel) {
-    bench::contest one{std::string(figure) + " " + s->name, level, 0, kernel,
+  auto const contest = [&](char const* metric, work const& kernel) {
+    bench::contest one{std::string(metric) + " " + s->name, level, 0, kernel,
                        [=](std::size_t first, std::size_t n, int) {
                          read(as_floats + each * first, nullptr, each * n);
                        }};

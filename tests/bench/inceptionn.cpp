@@ -68,8 +68,8 @@ struct state {
 void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::inceptionn const& codec,
          bool asked) {
   auto const read = bench::fastest_read(s->x.data(), nullptr, values);
-  auto const contest = [&](char const* figure, double limit, bench::work const& kernel) {
-    bench::contest one{figure, level, asked ? limit : 0, kernel,
+  auto const contest = [&](char const* metric, double limit, bench::work const& kernel) {
+    bench::contest one{metric, level, asked ? limit : 0, kernel,
                        [s, read](std::size_t first, std::size_t n, int) {
                          read(s->x.data() + first, nullptr, n);
                        }};

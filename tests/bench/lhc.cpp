@@ -75,8 +75,8 @@ template <class Lane> void add(double density, char const* lanes) {
   auto const reading = [s, read](std::size_t first, std::size_t n, int) {
     read(s->x.data() + first, nullptr, n);
   };
-  auto const contest = [&](std::string const& figure, bench::work const& work, double asked = 0) {
-    bench::contest one{figure + " " + lanes, level, asked, work, reading};
+  auto const contest = [&](std::string const& metric, bench::work const& work, double asked = 0) {
+    bench::contest one{metric + " " + lanes, level, asked, work, reading};
     one.extents = {slices};
     bench::add(one);
   };

@@ -53,7 +53,7 @@ inline constexpr extent in_cache{"cache", 32768, 32768, 32};
 using work = std::function<void(std::size_t first, std::size_t values, int repeat)>;
 
 struct contest {
-  std::string figure;  ///< measured operation, e.g. "merge 1:2"
+  std::string metric;  ///< measured operation, e.g. "merge 1:2"
   std::string level;   ///< SIMD level, e.g. "avx2"
   double asked;        ///< limit of time / time of the reference; 0: none
   work kernel, reference;
@@ -113,7 +113,7 @@ inline double median(std::vector<double> values) {
 }
 
 inline std::string name_of(contest const& c, extent const& e) {
-  return c.figure + "/" + c.level + "/" + e.name;
+  return c.metric + "/" + c.level + "/" + e.name;
 }
 
 }  // namespace detail
@@ -142,7 +142,7 @@ inline int run(int argc, char** argv, char const* title) {
 
   std::printf("\n%s; at most %s%s\n%-27s%-9s%6s%9s%8s%9s%11s%9s\n", title,
               hcomp::name_of(hcomp::best_simd_level()),
-              is_brief ? "; a brief build, no figures to quote" : "", "", "", "asked", "measured",
+              is_brief ? "; a brief build, no results to quote" : "", "", "", "asked", "measured",
               "least", "10^9/s", "in cache", "10^9/s");
   for (auto const& c : detail::contests()) {
     auto const& ratios = seen.ratios[detail::name_of(c, in_memory)];
@@ -154,7 +154,7 @@ inline int run(int argc, char** argv, char const* title) {
     if (!seen.ratios[name].empty())
       std::snprintf(cached, sizeof cached, "%11.2f%9.2f", detail::median(seen.ratios[name]),
                     1e-9 * detail::median(seen.speeds[name]));
-    std::printf("%-27s%-9s%6s%9.2f%8.2f%9.2f%s%s\n", c.figure.c_str(), c.level.c_str(), asked,
+    std::printf("%-27s%-9s%6s%9.2f%8.2f%9.2f%s%s\n", c.metric.c_str(), c.level.c_str(), asked,
                 ratio, *std::min_element(ratios.begin(), ratios.end()),
                 1e-9 * detail::median(seen.speeds[detail::name_of(c, in_memory)]), cached,
                 c.asked > 0 && ratio > c.asked ? "  missed" : "");

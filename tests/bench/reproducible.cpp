@@ -84,9 +84,9 @@ template <class T> void add(char const* what, int powers) {
   auto const read = bench::fastest_read(reinterpret_cast<float const*>(a->x.data()), nullptr,
                                         values * sizeof(T) / sizeof(float));
   std::size_t const of_sum = a->codec.block_bytes() / block;
-  auto const contest = [&](char const* figure, std::size_t bytes, bench::work const& kernel) {
+  auto const contest = [&](char const* metric, std::size_t bytes, bench::work const& kernel) {
     for (bool const per_byte : {false, true}) {
-      bench::contest one{std::string(figure) + " " + what, per_byte ? "per byte" : "", 2.5, kernel,
+      bench::contest one{std::string(metric) + " " + what, per_byte ? "per byte" : "", 2.5, kernel,
                          [a, read](std::size_t first, std::size_t n, int) {
                            read_values(read, a->x.data() + first, n * sizeof(T));
                          }};

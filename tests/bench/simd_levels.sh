@@ -24,9 +24,9 @@ for benchmark in error_bounded lossless reproducible; do
 done
 (($# > 0)) || set -- --benchmark_repetitions=5 --benchmark_min_time=0.05
 
-# figures <benchmark> <level> <option>...: prints the results; nothing if the processor lacks the
+# results <benchmark> <level> <option>...: prints the results; nothing if the processor lacks the
 # level
-figures() {
+results() {
   local filter="(encode|decode|merge) .*/($2|floats|doubles|fallback|)/memory" lines line
   lines=$(HCOMP_MAX_SIMD=$2 "$build/tests/bench/bench_$1" --benchmark_filter="$filter" "${@:3}")
   [[ $lines != *"; at most $2"* ]] ||
@@ -35,7 +35,7 @@ figures() {
 
 for benchmark in error_bounded lossless reproducible; do
   for level in avx512 avx2 baseline; do
-    figures $benchmark $level "$@"
+    results $benchmark $level "$@"
   done
 done | awk -F '|' '
 function widen(range, value) {

@@ -74,7 +74,7 @@ template <class C> void add_segments(std::string const& name, C const& codec) {
   using coder = hcomp::variable_rate_coder<C, hcomp::host_executor>;
   auto const s = std::make_shared<segments<C>>(codec);
   constexpr std::size_t each = segments<C>::each;
-  auto const add = [&](std::string const& figure, auto const& work) {
+  auto const add = [&](std::string const& metric, auto const& work) {
     auto const on = [&](int threads) {
       auto const executor = std::make_shared<hcomp::host_executor>(threads);
       auto const by = std::make_shared<coder>(each, *executor);
@@ -84,7 +84,7 @@ template <class C> void add_segments(std::string const& name, C const& codec) {
     };
     bench::extent const eighths{"memory", segments<C>::all, segments<C>::all / 8, 1};
     bench::add(
-        {name + ", " + figure, "threads", 0, on(2), on(1), {}, bench::wall_seconds, {eighths}});
+        {name + ", " + metric, "threads", 0, on(2), on(1), {}, bench::wall_seconds, {eighths}});
   };
   add("encode", [s](coder& by, std::size_t first) {
     by.encode(s->codec, std::span(s->x).subspan(first, each), s->of_segment(s->made, first));

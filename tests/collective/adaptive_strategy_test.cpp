@@ -58,7 +58,7 @@ struct world {
   double seconds(choice const& strategy, double link) const {
     auto costs = costs_with(link);
     auto cost = costs.of(strategy.codec);
-    for (auto const figure : detail::codec_times) cost.*figure *= load;
+    for (auto const metric : detail::codec_times) cost.*metric *= load;
     if (link == 0) costs.link = {};
     auto options = few_segments;
     options.check = false;
@@ -337,13 +337,13 @@ TEST_CASE(
   double spent = 0, plain = 0, best = 0;
   for (int change = 0; change < 20; ++change) {
     w.per_byte = std::exp(exponent(draw));
-    double quickest_plain = std::numeric_limits<double>::infinity();
+    double fastest_plain = std::numeric_limits<double>::infinity();
     for (auto const& strategy : plan.strategies())
       if (strategy.codec == "identity")
-        quickest_plain = std::min(quickest_plain, w.seconds(strategy, w.per_byte));
+        fastest_plain = std::min(fastest_plain, w.seconds(strategy, w.per_byte));
     constexpr int sums = 20;
     for (int i = 0; i < sums; ++i) spent += plan.step(w);
-    plain += sums * quickest_plain;
+    plain += sums * fastest_plain;
     best += sums * w.best(plan.strategies());
   }
   MESSAGE("seconds: ", spent, ", plain ", plain, ", best at each ", best);

@@ -30,9 +30,9 @@ std::vector<double> stats_of(codec_cost const& c) {
           c.unpack, c.narrow_one, c.narrow, c.widen_one, c.widen};
 }
 void check_possible(std::vector<double> const& stats) {
-  for (double const figure : stats) {
-    CHECK(figure >= 0);
-    CHECK(figure < 1);  // a second, per message or value
+  for (double const metric : stats) {
+    CHECK(metric >= 0);
+    CHECK(metric < 1);  // a second, per message or value
   }
 }
 

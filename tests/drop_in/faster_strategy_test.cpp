@@ -113,13 +113,13 @@ double worst_twenty(std::vector<double> const& took) {
   return worst;
 }
 
-constexpr double slow = 12.5e6, quick = 5e9;  // bytes per second
+constexpr double slow = 12.5e6, fast = 5e9;  // bytes per second
 constexpr int trial = faster_strategy::calls_of_trial;
 
 }  // namespace
 
 TEST_CASE("faster_strategy: a trial alternates, and later calls use the faster strategy") {
-  for (double const rate : {slow, quick}) {
+  for (double const rate : {slow, fast}) {
     CAPTURE(rate);
     simulation sums{.here = {.bytes_per_second = rate}};
     for (int i = 0; i < trial; ++i) {
@@ -201,7 +201,7 @@ TEST_CASE("faster_strategy: sizes that alternate with the strategies do not deci
 }
 
 TEST_CASE("faster_strategy: after the trial 20 calls never take longer than MPI's time / 0.98") {
-  for (double const rate : {1e6, slow, 125e6, 1e9, quick})
+  for (double const rate : {1e6, slow, 125e6, 1e9, fast})
     for (double const work : {1e-10, 1e-9, 2e-8})
       for (std::size_t const bytes : {std::size_t{1} << 20, std::size_t{16} << 20}) {
         CAPTURE(rate);
@@ -231,7 +231,7 @@ TEST_CASE("faster_strategy: follows a link that becomes fast and slow again") {
     CHECK(sums.used() == strategy::codec);
     sums.calls(1000);
     CHECK(sums.used() == strategy::codec);
-    sums.here.bytes_per_second = quick;
+    sums.here.bytes_per_second = fast;
     sums.calls(20 + 3 + trial);
     CHECK(sums.used() == strategy::mpi);
     sums.calls(1000);
@@ -251,7 +251,7 @@ TEST_CASE("faster_strategy: detects a faster link though the codec takes as long
 
 TEST_CASE("faster_strategy: detects a slower link though small parts take as long as before") {
   // Network buffers absorb an eighth of the vector.
-  simulation sums{.here = {.bytes_per_second = quick, .buffers = 200e3}};
+  simulation sums{.here = {.bytes_per_second = fast, .buffers = 200e3}};
   sums.calls(1000);
   REQUIRE(sums.used() == strategy::mpi);
   sums.here.bytes_per_second = slow;
@@ -347,7 +347,7 @@ TEST_CASE("faster_strategy: a disturbed probe starts no trial and delays the nex
 
 TEST_CASE("faster_strategy: ranks with different clocks and delays decide alike") {
   // call() compares the ranks in every call
-  for (double const rate : {slow, 300e6, quick}) {
+  for (double const rate : {slow, 300e6, fast}) {
     CAPTURE(rate);
     simulation sums{.here = {.bytes_per_second = rate}, .noise = 3};
     sums.calls(3000);

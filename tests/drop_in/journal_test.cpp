@@ -287,7 +287,7 @@ TEST_CASE("journal: the prediction is codec seconds plus bytes at a rate") {
   fill(all);
   CHECK(all.prediction(4) ==
         "hcomp " + version + R"(: what compression would gain on 4 ranks; seconds of a call
-  links send and receive at their rate at once, and wait for nothing; codecs as quick as here
+  links send and receive at their rate at once, and wait for nothing; codecs as fast as here
 
   MPI_Allreduce of 1048576 float values on 4 ranks, from train+0x1234
   by rule 'float: thc bits=4 feedback=yes min=1MiB'

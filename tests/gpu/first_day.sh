@@ -57,7 +57,7 @@ compile() {
 
 prepare() {
   local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu tests/bench/gpu/sums.cu"
-  bench+=" tests/bench/gpu/host.cpp tests/bench/gpu/figures.cpp"
+  bench+=" tests/bench/gpu/host.cpp tests/bench/gpu/stats.cpp"
   shift
   mkdir -p "$folder"
   folder=$(cd "$folder" && pwd)

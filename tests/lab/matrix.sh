@@ -45,13 +45,13 @@ run bash -c 'cmake --preset release -S "$1" && cmake --build "$2" -j "$(nproc)" 
   exit 1
 }
 
-figures=()
+reports=()
 report() {
-  ((${#figures[@]} == 0)) ||
-    "$top/examples/support/plot.py" "${figures[@]}" -o "$results/lab.html"
+  ((${#reports[@]} == 0)) ||
+    "$top/examples/support/plot.py" "${reports[@]}" -o "$results/lab.html"
 }
 when_interrupted() {
-  [[ ! -s ${file-} ]] || figures+=("$file")
+  [[ ! -s ${file-} ]] || reports+=("$file")
   report
 }
 
@@ -71,7 +71,7 @@ for rate in "${rates[@]}"; do
             -b 64K -e 4M -f 8 -n 5 --seconds 4 \
             --codec identity,fp16,zfp:8,sign,thc,automatic --algorithm ring,sampled \
             --rate "$rate" --interface eth0 --label "${label#, }" --check --json "$file" "$@"
-          figures+=("$file")
+          reports+=("$file")
           file=
         done
         "$lab" down

@@ -6,7 +6,7 @@ from pathlib import Path
 from statistics import median
 
 
-def figures_of(report):
+def stats_of_report(report):
     """Reads the shadow mode's report: seconds of a call by MPI and by the rule."""
     sites = json.loads(report.read_text())["sites"]
     calls, own, plain = (sum(one["later"][key] for one in sites) for key in ("calls", "own", "plain"))
@@ -19,7 +19,7 @@ def figures_of(report):
 def row(network, mpi, rule, folder):
     """Returns the medians over all runs."""
     folder = Path(folder)
-    said = [figures_of(one) for one in folder.glob("report*.json")]
+    said = [stats_of_report(one) for one in folder.glob("report*.json")]
     seconds = [[float(word) for word in (folder / name).read_text().split()] for name in ("off", "on")]
     print(json.dumps([network, mpi, rule, *map(median, zip(*said)), *map(median, seconds)]))
 

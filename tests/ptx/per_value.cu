@@ -57,8 +57,8 @@ bool check(work_table const& found, work_table const& said) {
 
 /// Null without the machine.
 auto* take_stats() {
-  static auto* const found = reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(
-      dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_FIGURES));
+  static auto* const found =
+      reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_STATS));
   return found;
 }
 

@@ -284,8 +284,8 @@ __global__ void look_up(std::uint32_t const* x, std::uint32_t* out) {
   *out = mine[x[0]] + mine[x[1]];
 }
 template <class F> hcomp::ptx::stats stats_of(F const& launch) {
-  auto* const take = reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(
-      dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_FIGURES));
+  auto* const take =
+      reinterpret_cast<decltype(&hcomp_ptx_take_stats)>(dlsym(RTLD_DEFAULT, HCOMP_PTX_TAKE_STATS));
   hcomp::ptx::stats found;
   take(&found);
   launch();

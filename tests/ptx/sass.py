@@ -23,7 +23,7 @@ ARCHITECTURE = "sm_90"
 
 
 @dataclass
-class Figures:
+class Stats:
     """Counts of one kernel."""
 
     registers: int = 0
@@ -101,7 +101,7 @@ class Walk:
     leaves or joins. Loads that never happen in one pass are therefore not added.
     """
 
-    found: Figures = field(default_factory=Figures)
+    found: Stats = field(default_factory=Stats)
     of_lane: set[str] = field(default_factory=lambda: {"lane"})
     pending: set[str] = field(default_factory=set)
     loads: int = 0
@@ -135,9 +135,9 @@ def loaded_bytes(operation: str) -> int:
     return next((sizes[part] for part in parts[1:] if part in sizes), 4)
 
 
-def measure(sass: Iterable[str]) -> dict[str, Figures]:
+def measure(sass: Iterable[str]) -> dict[str, Stats]:
     """Returns counts by the linker's names, without registers."""
-    found: dict[str, Figures] = {}
+    found: dict[str, Stats] = {}
     walk: Walk | None = None
     for line in sass:
         if line.startswith(".text."):
@@ -207,23 +207,23 @@ def functor(demangled: str) -> str:
     return match[1] if match else inside
 
 
-def named(found: dict[str, Figures], demangled: dict[str, str]) -> dict[str, Figures]:
+def named(found: dict[str, Stats], demangled: dict[str, str]) -> dict[str, Stats]:
     """Returns counts by the names of kernels/README.md; other kernels by their functors."""
     short = {name: functor(demangled[name]) for name in found}
-    return {WORK.get(short[name], short[name]): figures for name, figures in found.items()}
+    return {WORK.get(short[name], short[name]): stats for name, stats in found.items()}
 
 
-def is_on_page(name: str, figures: Figures) -> bool:
-    return name in WORK.values() or figures.local > 0
+def is_on_page(name: str, stats: Stats) -> bool:
+    return name in WORK.values() or stats.local > 0
 
 
-def row(name: str, it: Figures) -> str:
+def row(name: str, it: Stats) -> str:
     remark = "" if it.reaches_what_is_asked() else f" fewer than {ASKED_LOADS} loads and {ASKED_BYTES} bytes"
     text = name if name in WORK.values() else f"`{name}`"
     return f"| {text} | {it.registers} | {it.loads} | {it.bytes} | {it.local} |{remark} |"
 
 
-def table(found: dict[str, Figures]) -> list[str]:
+def table(found: dict[str, Stats]) -> list[str]:
     others = sorted(name for name in found if name not in WORK.values())
     names = [name for name in (*WORK.values(), *others) if name in found and is_on_page(name, found[name])]
     return [HEAD, RULE] + [row(name, found[name]) for name in names]
@@ -240,15 +240,15 @@ def rows_of(page: str) -> list[str]:
     return lines[first:end]
 
 
-def read_table(page: str) -> dict[str, Figures]:
-    found: dict[str, Figures] = {}
+def read_table(page: str) -> dict[str, Stats]:
+    found: dict[str, Stats] = {}
     for line in rows_of(page)[2:]:
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        found[cells[0].strip("`")] = Figures(*(int(cell) for cell in cells[1:5]))
+        found[cells[0].strip("`")] = Stats(*(int(cell) for cell in cells[1:5]))
     return found
 
 
-def mistakes(found: dict[str, Figures], said: dict[str, Figures]) -> Iterator[str]:
+def mistakes(found: dict[str, Stats], said: dict[str, Stats]) -> Iterator[str]:
     """Returns errors: counts worse than the page's, and counts so much better that the page is out
     of date."""
 
@@ -291,14 +291,14 @@ def said_by(*command: str | Path, given: str | None = None) -> str:
     return ran.stdout
 
 
-def compiled(program: Path, ptxas: Path, nvdisasm: Path) -> dict[str, Figures]:
+def compiled(program: Path, ptxas: Path, nvdisasm: Path) -> dict[str, Stats]:
     with tempfile.TemporaryDirectory() as folder:
         ptx, cubin = Path(folder, "kernels.ptx"), Path(folder, "kernels.cubin")
         ptx.write_bytes(ptx_of(program.read_bytes()))
         counts = registers(said_by(ptxas, "-v", f"-arch={ARCHITECTURE}", ptx, "-o", cubin))
         found = measure(said_by(nvdisasm, "-c", cubin).splitlines())
-    for name, figures in found.items():
-        figures.registers = counts[name]
+    for name, stats in found.items():
+        stats.registers = counts[name]
     plain = said_by("c++filt", given="\n".join(found)).splitlines()
     return named(found, dict(zip(found, plain)))
 

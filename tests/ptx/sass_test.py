@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unittest
 
-from sass import Figures, functor, loaded_bytes, measure, mistakes, named, parse, ptx_of, read_table, registers, table
+from sass import Stats, functor, loaded_bytes, measure, mistakes, named, parse, ptx_of, read_table, registers, table
 
 LANE = "S2R R0, SR_TID.X"
 ADDRESS = "IMAD.WIDE R2, R0, 0x4, R2"
@@ -15,12 +15,12 @@ def sass(*lines: str) -> list[str]:
     return [".text.k:"] + [line if line.startswith(".") else f"        /*0000*/    {line} ;" for line in lines]
 
 
-def figures(*lines: str) -> Figures:
+def stats(*lines: str) -> Stats:
     return measure(sass(LANE, ADDRESS, *lines))["k"]
 
 
 def loads(*lines: str) -> tuple[int, int]:
-    found = figures(*lines)
+    found = stats(*lines)
     return found.loads, found.bytes
 
 
@@ -84,39 +84,39 @@ class Loads(unittest.TestCase):
 
 class Local(unittest.TestCase):
     def test_a_spill_is_found(self) -> None:
-        self.assertEqual(figures("STL.64 [R1+0x8], R4", "@P0 LDL.LU R4, [R1+0x8]", "STS [R9], R4").local, 2)
+        self.assertEqual(stats("STL.64 [R1+0x8], R4", "@P0 LDL.LU R4, [R1+0x8]", "STS [R9], R4").local, 2)
 
     def test_no_spill_no_accesses(self) -> None:
-        self.assertEqual(figures(*FOUR, NEEDS_FIRST).local, 0)
+        self.assertEqual(stats(*FOUR, NEEDS_FIRST).local, 0)
 
 
 class Page(unittest.TestCase):
-    good = Figures(40, 4, 16, 0)
+    good = Stats(40, 4, 16, 0)
 
-    def wrong(self, now: Figures) -> list[str]:
+    def wrong(self, now: Stats) -> list[str]:
         return list(mistakes({"sign encode": now}, {"sign encode": self.good}))
 
     def test_as_it_stands(self) -> None:
-        self.assertEqual(self.wrong(Figures(40, 4, 16, 0)), [])
-        self.assertEqual(self.wrong(Figures(37, 4, 16, 0)), [])
+        self.assertEqual(self.wrong(Stats(40, 4, 16, 0)), [])
+        self.assertEqual(self.wrong(Stats(37, 4, 16, 0)), [])
 
     def test_each_figure_that_is_worse(self) -> None:
-        for now in (Figures(41, 4, 16, 0), Figures(40, 3, 16, 0), Figures(40, 4, 8, 0), Figures(40, 4, 16, 1)):
+        for now in (Stats(41, 4, 16, 0), Stats(40, 3, 16, 0), Stats(40, 4, 8, 0), Stats(40, 4, 16, 1)):
             self.assertEqual(len(self.wrong(now)), 1, now)
             self.assertNotIn("out of date", self.wrong(now)[0])
 
     def test_what_is_better_is_out_of_date(self) -> None:
-        self.assertIn("out of date", self.wrong(Figures(32, 4, 16, 0))[0])
-        self.assertIn("out of date", self.wrong(Figures(40, 4, 32, 0))[0])
+        self.assertIn("out of date", self.wrong(Stats(32, 4, 16, 0))[0])
+        self.assertIn("out of date", self.wrong(Stats(40, 4, 32, 0))[0])
 
     def test_other_rows(self) -> None:
-        spills, other = Figures(40, 1, 4, 2), Figures(40, 1, 4, 0)
+        spills, other = Stats(40, 1, 4, 2), Stats(40, 1, 4, 0)
         self.assertEqual(list(mistakes({"a_functor": other}, {})), [])
         self.assertEqual(list(mistakes({"a_functor": spills}, {})), ["a_functor: not on the page, 2 local accesses"])
         self.assertEqual(len(list(mistakes({}, {"sign encode": self.good}))), 1)
 
     def test_a_table_is_read_as_it_was_written(self) -> None:
-        found = {"sign encode": self.good, "sign decode": Figures(32, 1, 4, 0), "a_functor<int>": Figures(8, 0, 0, 3)}
+        found = {"sign encode": self.good, "sign decode": Stats(32, 1, 4, 0), "a_functor<int>": Stats(8, 0, 0, 3)}
         page = "\n".join(["Text", "", *table(found), "", "| other | table |"])
         self.assertEqual(read_table(page), found)
         self.assertIn("| sign decode | 32 | 1 | 4 | 0 | fewer than 4 loads and 16 bytes |", page)
@@ -129,7 +129,7 @@ class Names(unittest.TestCase):
         merge = "void hcomp::gpu::run_blocks<hcomp::merge_blocks<hcomp::sign<float> > >(unsigned long, hcomp::x)"
         other = "void hcomp::gpu::run_blocks<hcomp::detail::mark_runs>(unsigned long, hcomp::detail::mark_runs)"
         self.assertEqual(functor(other), "mark_runs")
-        found = named({"a": Figures(), "b": Figures()}, {"a": merge, "b": other})
+        found = named({"a": Stats(), "b": Stats()}, {"a": merge, "b": other})
         self.assertEqual(list(found), ["sign merge", "mark_runs"])
 
     def test_registers_of_each_kernel(self) -> None:

@@ -16,17 +16,17 @@ namespace {
 
 using hcomp::codec_cost;
 
-struct figure {
+struct metric {
   char const* name;
   double codec_cost::*seconds;
 };
 constexpr std::array stats{
-    figure{"encode", &codec_cost::encode},   figure{"merge", &codec_cost::merge},
-    figure{"decode", &codec_cost::decode},   figure{"call", &codec_cost::call},
-    figure{"pack", &codec_cost::pack},       figure{"unpack", &codec_cost::unpack},
-    figure{"measure", &codec_cost::measure}, figure{"narrow_one", &codec_cost::narrow_one},
-    figure{"narrow", &codec_cost::narrow},   figure{"widen_one", &codec_cost::widen_one},
-    figure{"widen", &codec_cost::widen}};
+    metric{"encode", &codec_cost::encode},   metric{"merge", &codec_cost::merge},
+    metric{"decode", &codec_cost::decode},   metric{"call", &codec_cost::call},
+    metric{"pack", &codec_cost::pack},       metric{"unpack", &codec_cost::unpack},
+    metric{"measure", &codec_cost::measure}, metric{"narrow_one", &codec_cost::narrow_one},
+    metric{"narrow", &codec_cost::narrow},   metric{"widen_one", &codec_cost::widen_one},
+    metric{"widen", &codec_cost::widen}};
 
 }  // namespace
 
@@ -56,7 +56,7 @@ hcomp::cost_table read_costs(std::string const& file) try {
   for (auto const& [codec, seconds] : table.items()) {
     codec_cost cost;
     hcomp::builtin_codecs<float>::with(codec, [&]<class C>() { cost = hcomp::size_of(C{}); });
-    for (auto const& [name, figure] : stats) cost.*figure = seconds.at(name).get<double>();
+    for (auto const& [name, metric] : stats) cost.*metric = seconds.at(name).get<double>();
     costs.codecs.push_back({codec, cost});
   }
   return costs;

@@ -38,7 +38,7 @@ options parse(int argc, char const* const* argv) {
   app.add_option("--measure", o.measure,
                  "Do not simulate, but measure what codecs take here and write such a file")
       ->excludes(costs);
-  app.add_option("--json", o.json, "Write all figures to this file");
+  app.add_option("--json", o.json, "Write all results to this file");
   app.add_option("--within", o.within,
                  "Fail if a time is more per cent off the formula; 0: never fail for that")
       ->check(CLI::NonNegativeNumber);

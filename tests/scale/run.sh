@@ -35,7 +35,7 @@ for hosts in "${ranks[@]}"; do
   "$program/scale" --measure "$results/scale/costs-$hosts.json" --ranks "$hosts"
 done
 
-figures=()
+reports=()
 for gbit in "${gbits[@]}"; do
   echo "links of $gbit Gbit/s"
   for hosts in "${ranks[@]}"; do
@@ -45,7 +45,7 @@ for gbit in "${gbits[@]}"; do
     file=$results/scale/${gbit}gbit-$hosts
     "${one[@]}" --codec identity,sign --algorithm ring,torus,direct,sampled --json "$file.json"
     "${one[@]}" --codec thc --hop-bits 8 --algorithm torus --json "$file-thc.json"
-    figures+=("$file.json" "$file-thc.json")
+    reports+=("$file.json" "$file-thc.json")
   done
 done
-"$top/examples/support/plot.py" "${figures[@]}" -o "$results/scale.svg"
+"$top/examples/support/plot.py" "${reports[@]}" -o "$results/scale.svg"

@@ -25,15 +25,15 @@ cat >"$clone/bin/mpirun" <<'MPIRUN'
 [[ $4 == --json ]] || exit 2
 case ${*: -1} in
   --help) exit ;;
-  --fails) echo figures >"$5" && exit 3 ;;
+  --fails) echo reports >"$5" && exit 3 ;;
   --waits)
-    trap 'echo "figures so far" >"$5"; exit 143' TERM
+    trap 'echo "reports so far" >"$5"; exit 143' TERM
     sleep 1234 &
     echo begun >"$BEGUN"
     wait
     ;;
 esac
-echo figures >"$5"
+echo reports >"$5"
 MPIRUN
 cat >"$clone/examples/support/plot.py" <<'PLOT'
 #!/usr/bin/env bash
@@ -44,20 +44,20 @@ chmod +x "$clone"/bin/* "$clone/examples/support/plot.py"
 export PATH=$clone/bin:$PATH BEGUN=$clone/begun
 
 fail() { echo "FAILED: $*" >&2 && exit 1; }
-figures=$clone/results/train.json picture=$clone/results/train.svg
+reports=$clone/results/train.json picture=$clone/results/train.svg
 job() { bash "$clone/examples/run.sh" "$@" >/dev/null; }
 status=0
 job --seed 2 2>"$clone/refused" || status=$?
 [[ $status == 2 && ! -e $clone/is_set_up ]] || fail "a wrong option ended with $status"
 grep -q "train has no option '--seed'; it has: --fails --seeds --waits" "$clone/refused"
 job --seeds 2 || fail "it ended with $?"
-cmp "$figures" "$picture" || fail "the results are not drawn"
+cmp "$reports" "$picture" || fail "the results are not drawn"
 rm "$picture"
 job --help || fail "--help ended with $?"
 [[ ! -e $picture ]] || fail "--help draws the results of an earlier run"
 status=0
 job --fails || status=$?
 [[ $status == 3 ]] || fail "train ended with 3, run.sh with $status"
-cmp "$figures" "$picture" || fail "the results of a run that failed are not drawn"
+cmp "$reports" "$picture" || fail "the results of a run that failed are not drawn"
 "$top/tests/support/interrupted.sh" "$1" "$2" "$BEGUN" bash "$clone/examples/run.sh" --waits
 grep -q "so far" "$picture" || fail "the results so far are not drawn"

@@ -24,12 +24,12 @@ cat >"$clone/build/examples/perf/hcomp_perf" <<PERF
 #!/usr/bin/env bash
 file=\${*: -1}
 if [[ \$file == *1gbit* ]]; then
-  trap 'echo figures >"\$file"; exit 143' TERM
+  trap 'echo results >"\$file"; exit 143' TERM
   sleep 1234 &
   echo begun >"$clone/begun"
   wait
 fi
-echo figures >"\$file"
+echo results >"\$file"
 PERF
 mkdir -p "$clone/examples/support"
 cat >"$clone/examples/support/plot.py" <<'PLOT'

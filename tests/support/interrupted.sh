@@ -44,8 +44,8 @@ wait "$command" || ended=$?
 [[ $status == 1 ]] || grep -q "interrupted" "$file.output" || fail "it does not say so"
 if [[ $file == *.json ]]; then
   [[ $status == 1 ]] || grep -q "^# interrupted: these are the results so far" "$file.output" ||
-    fail "it shows no figures"
+    fail "it shows no results"
   grep -q '"complete": false' "$file" || fail "$file does not say so"
-  grep -q '"seconds"' "$file" || fail "$file has no figures"
+  grep -q '"seconds"' "$file" || fail "$file has no results"
 fi
 await is_quiet || fail "processes are left: $(running)"

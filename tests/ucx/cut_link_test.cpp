@@ -28,7 +28,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-options const impatient{.timeout = 2s};
+options const short_timeout{.timeout = 2s};
 /// timeout 2 s, half a second for answers, the rest for a busy machine
 double const allowed_seconds = 8;
 
@@ -56,7 +56,7 @@ TEST_CASE("ucx fault: a link cut; both sides give up within the timeout") {
         2,
         [&](member& self) {
           plug_in(self, joined);
-          transport ring(self.rank, self.size, self.exchange(), impatient);
+          transport ring(self.rank, self.size, self.exchange(), short_timeout);
           auto const out = pattern(bytes, 1);
           std::vector<std::byte> in(bytes);
           for (double const start = now(); now() - start < hang_seconds; self.step())
@@ -86,7 +86,7 @@ TEST_CASE("ucx fault: a link cut before the constructor connects; it ends within
           }
           self.meet();  // the director cuts the cable
           while (!self.may_go()) usleep(100);
-          transport t(self.rank, self.size, self.exchange(), impatient);
+          transport t(self.rank, self.size, self.exchange(), short_timeout);
         },
         [](director& fate) {
           fate.await_meetings(2);
@@ -111,7 +111,7 @@ TEST_CASE("ucx campaign: a link cut at any moment; every survivor names the rank
         it.size,
         [&](member& self) {
           plug_in(self, joined);
-          it.run(self, impatient);
+          it.run(self, short_timeout);
         },
         [&](director& fate) {
           it.await(fate, /*before=*/1);

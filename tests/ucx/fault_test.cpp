@@ -24,11 +24,11 @@ using namespace std::chrono_literals;
 namespace {
 
 /// For faults that UCX itself detects: the timeout must not be the end of the wait.
-options const patient{.timeout = 60s};
+options const long_timeout{.timeout = 60s};
 double const noticed_seconds = 30;
 
 /// For faults that only the timeout ends. Upper bounds leave room for busy machines.
-options const impatient{.timeout = 2s};
+options const short_timeout{.timeout = 2s};
 double const allowed_seconds = 8;
 
 void check_gave_up(outcome const& rank, int culprit, double limit) {
@@ -58,7 +58,7 @@ TEST_CASE("ucx fault: a rank killed while another only waits for its message") {
   auto const ranks = run_ranks(
       2,
       [](member& self) {
-        transport t(self.rank, self.size, self.exchange(), patient);
+        transport t(self.rank, self.size, self.exchange(), long_timeout);
         std::vector<std::byte> out(8), in(8);
         shift(t, 1, out, in);
         self.step();
@@ -82,7 +82,7 @@ TEST_CASE("ucx fault: a rank killed in the middle of a long message, receiving o
     auto const ranks = run_ranks(
         2,
         [](member& self) {
-          transport t(self.rank, self.size, self.exchange(), patient);
+          transport t(self.rank, self.size, self.exchange(), long_timeout);
           std::vector<std::byte> long_message(std::size_t{256} << 20);
           std::vector<std::byte> out(8), in(8);
           shift(t, 1, out, in);
@@ -111,7 +111,7 @@ TEST_CASE("ucx fault: no rank waits for the rest of a message from a killed rank
     auto const ranks = run_ranks(
         2,
         [](member& self) {
-          transport t(self.rank, self.size, self.exchange(), patient);
+          transport t(self.rank, self.size, self.exchange(), long_timeout);
           // too short for the rendezvous protocol, together more than the sockets' buffers hold
           std::vector<std::vector<std::byte>> messages(8, std::vector<std::byte>(7 << 20));
           std::vector<transport::request> under_way;
@@ -142,7 +142,7 @@ TEST_CASE("ucx fault: a rank killed before any message to it") {
     auto const ranks = run_ranks(
         2,
         [&](member& self) {
-          transport t(self.rank, self.size, self.exchange(), patient);
+          transport t(self.rank, self.size, self.exchange(), long_timeout);
           self.step();
           if (self.rank == 1) usleep(useconds_t(hang_seconds) * 1'000'000);
           usleep(200'000);
@@ -165,7 +165,7 @@ TEST_CASE("ucx fault: a rank of a ring killed; every survivor names it") {
       CAPTURE(size);
       CAPTURE(bytes);
       auto const ranks = run_ranks(
-          size, [&](member& self) { go_around(self, patient, bytes); },
+          size, [&](member& self) { go_around(self, long_timeout, bytes); },
           [](director& fate) {
             fate.await_steps(2, 10);
             fate.lose(2, SIGKILL);
@@ -179,7 +179,7 @@ TEST_CASE("ucx fault: a rank stopped, which UCX does not detect; the timeout end
   for (std::size_t bytes : {std::size_t{64}, std::size_t{3'000'000}}) {
     CAPTURE(bytes);
     auto const ranks = run_ranks(
-        2, [&](member& self) { go_around(self, impatient, bytes); },
+        2, [&](member& self) { go_around(self, short_timeout, bytes); },
         [](director& fate) {
           fate.await_steps(1, 10);
           fate.lose(1, SIGSTOP);
@@ -193,7 +193,7 @@ TEST_CASE("ucx fault: a rank stopped, which UCX does not detect; the timeout end
 
 TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
   auto const ranks = run_ranks(
-      5, [](member& self) { go_around(self, impatient, 1000); },
+      5, [](member& self) { go_around(self, short_timeout, 1000); },
       [](director& fate) {
         fate.await_steps(3, 10);
         fate.lose(3, SIGSTOP);
@@ -208,7 +208,7 @@ TEST_CASE("ucx fault: without keepalive the timeout still ends the wait") {
         3,
         [&](member& self) {
           setenv("HCOMP_UCX_TLS", transports, 1);
-          options how = impatient;
+          options how = short_timeout;
           how.failures = peer_failure::ignore;
           go_around(self, how, 1000);
         },
@@ -225,7 +225,7 @@ TEST_CASE("ucx fault: a rank killed while the others are in their destructors") 
   auto const ranks = run_ranks(
       4,
       [](member& self) {
-        transport ring(self.rank, self.size, self.exchange(), patient);
+        transport ring(self.rank, self.size, self.exchange(), long_timeout);
         std::vector<std::byte> out(1000), in(1000);
         shift(ring, 1, out, in);
         self.step();
@@ -253,7 +253,7 @@ TEST_CASE("ucx fault: a rank that was busy while other ranks gave up names the d
       auto const ranks = run_ranks(
           3,
           [&](member& self) {
-            transport t(self.rank, self.size, self.exchange(), patient);
+            transport t(self.rank, self.size, self.exchange(), long_timeout);
             std::vector<std::byte> out(bytes), in(bytes);
             shift(t, 1, out, in);
             self.step();
@@ -287,7 +287,7 @@ TEST_CASE("ucx fault: ranks wait, within the timeout, for one that is late after
             if (self.rank == 1) usleep(too_late ? 5'000'000 : 700'000);
             return all;
           },
-          impatient);
+          short_timeout);
     });
     for (int rank : {0, 2, 3})
       if (too_late) {
@@ -309,7 +309,7 @@ TEST_CASE("ucx fault: a rank killed while many exchanges are pending; each of th
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
-          transport ring(self.rank, self.size, self.exchange(), patient);
+          transport ring(self.rank, self.size, self.exchange(), long_timeout);
           concurrent_transport over(ring, mode);
           int const next = (self.rank + 1) % self.size,
                     before = (self.rank + self.size - 1) % self.size;
@@ -348,7 +348,7 @@ TEST_CASE(
     auto const ranks = run_ranks(
         4,
         [&](member& self) {
-          transport inner(self.rank, self.size, self.exchange(), patient);
+          transport inner(self.rank, self.size, self.exchange(), long_timeout);
           concurrent_transport over(inner, mode);
           host_executor executor;
           std::vector<any_plan<float>> plans;
@@ -392,7 +392,7 @@ TEST_CASE(
 TEST_CASE(
     "ucx fault: a rank that sends too much; all ranks name it, even those that wait for another") {
   auto const ranks = run_ranks(4, [](member& self) {
-    transport t(self.rank, self.size, self.exchange(), patient);
+    transport t(self.rank, self.size, self.exchange(), long_timeout);
     std::vector<std::byte> out(self.rank == 1 ? 16 : 8), in(8);
     for (tag_t round = 1; round < 10'000; ++round) shift(t, round, out, in);
   });
@@ -405,7 +405,7 @@ TEST_CASE("ucx fault: a rank that revokes ends every wait at once, with its text
   for (bool pending : {false, true}) {  // does the rank have an operation pending itself?
     CAPTURE(pending);
     auto const ranks = run_ranks(6, [&](member& self) {
-      transport t(self.rank, self.size, self.exchange(), patient);
+      transport t(self.rank, self.size, self.exchange(), long_timeout);
       std::vector<std::byte> in(8);
       if (self.rank == 4) {
         usleep(50'000);
@@ -427,7 +427,7 @@ TEST_CASE("ucx fault: a rank that revokes ends every wait at once, with its text
 
 TEST_CASE("ucx fault: a rank of a ring killed, when no rank has a connection to all ranks") {
   auto const ranks = run_ranks(
-      7, [&](member& self) { go_around(self, patient, 64); },
+      7, [&](member& self) { go_around(self, long_timeout, 64); },
       [](director& fate) {
         fate.await_steps(3, 1);
         fate.lose(3, SIGKILL);
@@ -444,7 +444,7 @@ TEST_CASE(
   auto const ranks = run_ranks(
       2,
       [](member& self) {
-        transport t(self.rank, self.size, self.exchange(), patient);
+        transport t(self.rank, self.size, self.exchange(), long_timeout);
         std::vector<std::byte> out(8), in(8);
         shift(t, 1, out, in);
         self.step();

@@ -52,7 +52,7 @@ class worker_processes {
     std::atomic<int> ms;  ///< duration
   };
 
-  explicit worker_processes(std::string const& aggregator) : all_(make_board()) {
+  explicit worker_processes(std::string const& aggregator) : all_(map_shared()) {
     for (int rank = 0; rank < count; ++rank)
       workers_.emplace_back([&] {
         work(aggregator, rank);
@@ -63,7 +63,7 @@ class worker_processes {
   worker_processes& operator=(worker_processes const&) = delete;
   ~worker_processes() {
     workers_.clear();
-    ::munmap(&all_, sizeof(board));
+    ::munmap(&all_, sizeof(shared_state));
   }
 
   /// The terms of the workers' job.
@@ -117,16 +117,16 @@ class worker_processes {
  private:
   static constexpr int round_limit = 400;  ///< rounds
   /// Memory shared by the processes.
-  struct board {
+  struct shared_state {
     std::atomic<int> end = round_limit;          ///< number of rounds; the test lowers it
     std::array<std::atomic<int>, count> rounds;  ///< completed by each worker
     std::array<std::array<round_result, round_limit>, count> results;
   };
-  static board& make_board() {
-    void* const memory =
-        ::mmap(nullptr, sizeof(board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  static shared_state& map_shared() {
+    void* const memory = ::mmap(nullptr, sizeof(shared_state), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     REQUIRE(memory != MAP_FAILED);
-    return *new (memory) board{};
+    return *new (memory) shared_state{};
   }
 
   void work(std::string const& aggregator, int rank) {
@@ -163,7 +163,7 @@ class worker_processes {
     mean.leave();
   }
 
-  board& all_;
+  shared_state& all_;
   std::vector<child_process> workers_;
 };
 

@@ -61,10 +61,10 @@ std::optional<node_cost> measure_nodes(any_transport& transport,
   unite_records(transport, options.tag, cost, [](node_cost& a, node_cost const& b) {
     a.inside = std::max(a.inside, b.inside);
     a.call = std::max(a.call, b.call);
-    for (auto const figure :
+    for (auto const metric :
          {&link_cost::seconds_per_message, &link_cost::seconds_per_byte,
           &link_cost::seconds_between_messages, &link_cost::seconds_of_rendezvous})
-      a.between.*figure = std::max(a.between.*figure, b.between.*figure);
+      a.between.*metric = std::max(a.between.*metric, b.between.*metric);
     a.between.eager_bytes = std::max(a.between.eager_bytes, b.between.eager_bytes);
   });
   return cost;

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
   app.add_option("--codecs", o.codecs, "to choose among; with the first the plan is compared")
       ->capture_default_str();
   app.add_option("--rate-file", o.rate_file,
-                 "in which stands, at any time, how quick the links are");
+                 "in which stands, at any time, how fast the links are");
   CLI11_PARSE(app, argc, argv);
   MPI_Init(&argc, &argv);
   try {

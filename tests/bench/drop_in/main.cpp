@@ -221,7 +221,7 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   by_faster->add_option("--rate-file", of_faster.rate_file,
-                        "in which stands, at any time, how quick the links are");
+                        "in which stands, at any time, how fast the links are");
   CLI11_PARSE(app, argc, argv);
 
   MPI_Init(&argc, &argv);

@@ -90,10 +90,10 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(0.0, 1.0));
   app.add_flag("--only-plans", only_plans, "leave out what one would take instead, and whole sums");
   app.add_flag("--uncompared", uncompared, "do not compare with what the host makes");
-  app.add_option("--json", json, "a file for the figures");
-  app.add_option("--label", label, "of a variant, kept with the figures");
+  app.add_option("--json", json, "a file for the results");
+  app.add_option("--label", label, "of a variant, kept with the results");
   app.add_option("--report", reported,
-                 "print the figures of such files as a table, and do no more");
+                 "print the results of such files as a table, and do no more");
   app.add_option("--page", page, "with the counts of ptx.per_value, for --report");
   CLI11_PARSE(app, argc, argv);
   if (!reported.empty()) {

@@ -62,7 +62,7 @@ class table {
     std::fflush(stdout);
     found_.works.push_back({work, took, bytes, is_as_on_host});
   }
-  void add(sum_figure const& sum) {
+  void add(reduction_stats const& sum) {
     std::printf("%-44s %10.3f %10.3f %10.3f %8.2f\n", sum.codec.c_str(), 1e3 * sum.seconds,
                 1e3 * sum.bus_seconds, 1e3 * sum.host_seconds, sum.of_limit());
     std::fflush(stdout);

@@ -13,7 +13,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-json json_of(figure const& one, double copy_rate) {
+json json_of(metric const& one, double copy_rate) {
   json out{{"work", one.work},
            {"seconds", one.seconds},
            {"bytes", one.bytes},
@@ -63,7 +63,7 @@ struct column {
   std::size_t values;
   double copy_rate;
   std::map<std::string, double> of_copy;
-  std::vector<sum_figure> sums;
+  std::vector<reduction_stats> sums;
 };
 struct row {
   double bytes_per_value = 0;

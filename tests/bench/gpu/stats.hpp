@@ -23,7 +23,7 @@ inline std::uint64_t print_of(std::span<std::byte const> bytes) {
   return hcomp::fingerprint(hcomp::serial_group{}, bytes.data(), bytes.size());
 }
 
-struct figure {
+struct metric {
   std::string work;
   double seconds;
   double bytes;                       ///< bytes that must move: values once, encoded vectors once
@@ -31,7 +31,7 @@ struct figure {
 };
 
 /// An all-reduce of ranks that share the device.
-struct sum_figure {
+struct reduction_stats {
   std::string codec;
   double seconds;
   double bus_seconds;   ///< of the bus, for all ranks' messages
@@ -44,8 +44,8 @@ struct sum_figure {
 struct size_stats {
   std::size_t values;
   double copy_rate;  ///< bytes per second of a device copy, read and written
-  std::vector<figure> works;
-  std::vector<sum_figure> sums;
+  std::vector<metric> works;
+  std::vector<reduction_stats> sums;
 };
 
 struct device_stats {

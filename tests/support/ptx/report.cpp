@@ -105,10 +105,10 @@ bool report::finish() const {
     launched_kernels += f.launches > 0;
     if (!options::get().stats) continue;
     std::fprintf(stderr, "| %s |", demangled(name).c_str());
-    for (std::uint64_t const figure :
+    for (std::uint64_t const metric :
          {f.launches, f.threads, f.instructions, f.issued, f.loaded_bytes, f.loaded_sectors,
           f.stored_bytes, f.stored_sectors, f.shared, f.local, f.barriers, f.warp_steps})
-      std::fprintf(stderr, " %llu |", static_cast<unsigned long long>(figure));
+      std::fprintf(stderr, " %llu |", static_cast<unsigned long long>(metric));
     std::fprintf(stderr, " %.2f |\n", f.seconds);
   }
   if (launches > 0)

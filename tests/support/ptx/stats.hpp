@@ -35,7 +35,7 @@ struct stats {
 }  // namespace hcomp::ptx
 
 /// Name of the next function, for dlsym. It exists only on the machine.
-#define HCOMP_PTX_TAKE_FIGURES "hcomp_ptx_take_figures"
+#define HCOMP_PTX_TAKE_STATS "hcomp_ptx_take_stats"
 
 /// Writes the statistics of all kernels since the last call to `found`. Counts sectors and bytes
 /// from the first call on.

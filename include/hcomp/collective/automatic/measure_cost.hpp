@@ -194,7 +194,7 @@ codec_probe probe_of(E& executor, T& transport, measure_options const& options) 
 }
 template <Transport T> void agree_on_slowest(T& transport, tag_t tag, codec_cost& cost) {
   unite_records(transport, tag, cost, [](codec_cost& a, codec_cost const& b) {
-    for (auto const figure : codec_times) a.*figure = std::max(a.*figure, b.*figure);
+    for (auto const metric : codec_times) a.*metric = std::max(a.*metric, b.*metric);
     a.block_bytes = std::max(a.block_bytes, b.block_bytes);
   });
 }

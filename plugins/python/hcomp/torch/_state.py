@@ -36,7 +36,7 @@ class HookReport:
 
 
 @dataclass
-class _Figures:
+class _Stats:
     """Data of a report; values, busy, error and dominance are of one step."""
 
     steps: int = 0
@@ -103,7 +103,7 @@ class SumState:
         self._names = set(names)
         self._callback = callback
         self._lost: dict[str, Tensor] = {}  #: from a checkpoint, until the first use of the name
-        self._now = _Figures()
+        self._now = _Stats()
         self._working = 0  #: reductions in progress
         self._lock = threading.Lock()  #: protects both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)

@@ -411,10 +411,10 @@ template <class T> struct fallback_coder {
   /// Combined note of all workers.
   template <class Group>
   HCOMP_HD static note note_of(Group group, fallback_findings const& findings, bool is_beyond) {
-    using figure = short_double;
+    using metric = short_double;
     return largest_of(
-        group, {figure::above(findings.error), figure::above(findings.lost),
-                figure::above(findings.rounding), figure::above(findings.largest), is_beyond});
+        group, {metric::above(findings.error), metric::above(findings.lost),
+                metric::above(findings.rounding), metric::above(findings.largest), is_beyond});
   }
   /// Maximum over all workers, field by field.
   template <class Group> HCOMP_HD static note largest_of(Group group, note const& mine) {

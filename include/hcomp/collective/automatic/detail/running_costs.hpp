@@ -257,7 +257,7 @@ class running_costs {
     return low;
   }
   codec_cost loaded(codec_cost cost) const {
-    for (auto const figure : codec_times) cost.*figure *= load_;
+    for (auto const metric : codec_times) cost.*metric *= load_;
     return cost;
   }
 
