@@ -60,23 +60,23 @@ template <class C, class T> class op_contender final : public contender<T> {
       : sum_(hcomp::fit(codec, static_cast<std::uint32_t>(example::ranks()))) {
     this->bytes_to_send = 2.0 * (example::ranks() - 1) / example::ranks() *
                           static_cast<double>(hcomp::layout_of(sum_.codec(), values).bytes());
-    code_.resize(hcomp::code_bytes(sum_.codec(), values));
+    encoded_.resize(hcomp::encoded_bytes(sum_.codec(), values));
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     int const rank = example::rank();
     hcomp::report stats;
     hcomp::detail::stopwatch watch;
     hcomp::encode(
-        sum_.codec(), std::span<T const>(x), std::span(code_),
+        sum_.codec(), std::span<T const>(x), std::span(encoded_),
         {.key = call.key(),
          .rank = rank,
          .statistics = hcomp::mpi::measure(sum_.codec(), std::span<T const>(x), example::comm)});
     watch.add_to(stats.seconds_encode);
-    hcomp::mpi::require(MPI_Allreduce(MPI_IN_PLACE, code_.data(), sum_.count(x.size()), sum_.type(),
-                                      sum_.handle(), example::comm),
+    hcomp::mpi::require(MPI_Allreduce(MPI_IN_PLACE, encoded_.data(), sum_.count(x.size()),
+                                      sum_.type(), sum_.handle(), example::comm),
                         "MPI_Allreduce");
     watch.add_to(stats.seconds_communicate);
-    hcomp::decode(sum_.codec(), std::span<std::byte const>(code_), x,
+    hcomp::decode(sum_.codec(), std::span<std::byte const>(encoded_), x,
                   {.key = call.key(), .op = call.op});
     watch.add_to(stats.seconds_decode);
     return stats;
@@ -84,7 +84,7 @@ template <class C, class T> class op_contender final : public contender<T> {
 
  private:
   hcomp::mpi::op<C> sum_;
-  std::vector<std::byte> code_;
+  std::vector<std::byte> encoded_;
 };
 
 /// Adds the MPI library's all-reduce, and its algorithms of --mpi-algorithm.

@@ -24,16 +24,17 @@ int main(int argc, char** argv) {
     hcomp::mpi::op sum{hcomp::fit(hcomp::thc<>({.bits = 4}), ranks)};
     auto const statistics = hcomp::mpi::measure(sum.codec(), x, MPI_COMM_WORLD);
     hcomp::draw_key const key{.seed = 42, .step = 0};  // a new step for every all-reduce
-    auto code = hcomp::encode(sum.codec(), x, {.key = key, .rank = rank, .statistics = statistics});
-    MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
+    auto encoded =
+        hcomp::encode(sum.codec(), x, {.key = key, .rank = rank, .statistics = statistics});
+    MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(x.size()), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);
-    hcomp::decode(sum.codec(), code, x, {.key = key, .op = hcomp::reduce_op::mean});
+    hcomp::decode(sum.codec(), encoded, x, {.key = key, .op = hcomp::reduce_op::mean});
 
     double mean = 0;
     for (float const value : x) mean += value / static_cast<double>(x.size());
     if (rank == 0)
       std::printf("%u ranks, %.1f kB instead of %.1f kB, mean %.2f (exact: %.2f)\n", ranks,
-                  1e-3 * static_cast<double>(code.size()), 4e-3 * static_cast<double>(x.size()),
+                  1e-3 * static_cast<double>(encoded.size()), 4e-3 * static_cast<double>(x.size()),
                   mean, 1 - 2.0 / ranks);
   }
   MPI_Finalize();

@@ -43,12 +43,12 @@ int main(int argc, char** argv) {
 
     if (hcomp::mpi::reaches_device()) {
       hcomp::mpi::op sum{plan.codec(), executor};
-      hcomp::encoded_vector code(gradient.size(), sum.codec(), executor);
-      code.encode(gradient, {.key = {.seed = 43}, .rank = transport.rank()});
+      hcomp::encoded_vector encoded(gradient.size(), sum.codec(), executor);
+      encoded.encode(gradient, {.key = {.seed = 43}, .rank = transport.rank()});
       executor.synchronize();  // MPI does not wait for streams
-      MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(gradient.size()), sum.type(), sum.handle(),
-                    MPI_COMM_WORLD);
-      code.decode(gradient, {.key = {.seed = 43}});
+      MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(gradient.size()), sum.type(),
+                    sum.handle(), MPI_COMM_WORLD);
+      encoded.decode(gradient, {.key = {.seed = 43}});
       executor.synchronize();
     }
   }

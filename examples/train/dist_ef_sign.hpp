@@ -29,7 +29,7 @@ class scaled_signs {
 
   /// Bytes of a message in memory: hcomp pads encoded vectors to full blocks.
   static std::size_t bytes(std::size_t values) {
-    return scales(values) * sizeof(float) + hcomp::code_bytes(hcomp::sign<float>{}, values);
+    return scales(values) * sizeof(float) + hcomp::encoded_bytes(hcomp::sign<float>{}, values);
   }
   /// Bytes of a message on the wire, without the padding.
   static std::size_t bytes_sent(std::size_t values) {

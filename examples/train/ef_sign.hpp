@@ -34,7 +34,7 @@ class ef_sign : public synchronizer {
         decoded_(values),
         messages_(static_cast<std::size_t>(transport.size()),
                   std::vector<std::byte>(sizeof(float) +
-                                         hcomp::code_bytes(hcomp::sign<float>{}, values))) {}
+                                         hcomp::encoded_bytes(hcomp::sign<float>{}, values))) {}
 
   hcomp::report operator()(std::span<float> update, std::uint64_t step, float) override {
     hcomp::report stats;

@@ -37,12 +37,12 @@ module inceptionn_classifier #(
   wire [15:0] payload = total_length - HEADER_LENGTH[15:0];
   wire [31:0] type_and_service = {data[103:96], data[111:104], data[119:112], data[127:120]};
   wire right_setting = next_setting[3:0] != 4'd0 && next_setting[3:0] != 4'd15;
-  wire to_code = type_and_service == {24'h080045, TYPE_OF_SERVICE} &&
+  wire to_encoded = type_and_service == {24'h080045, TYPE_OF_SERVICE} &&
                  total_length > HEADER_LENGTH[15:0] && payload[1:0] == 2'd0 && right_setting;
 
   wire in_header = beat != HEADER_BEATS[3:0];
   assign whole = in_header || !coded;
-  assign cut = in_header && last && (beat == '0 ? to_code : coded);
+  assign cut = in_header && last && (beat == '0 ? to_encoded : coded);
 
   always_ff @(posedge clk) begin
     if (rst) begin
@@ -56,7 +56,7 @@ module inceptionn_classifier #(
       if (setting_write) next_setting <= setting;
       if (valid && ready) begin
         if (beat == '0) begin
-          coded <= to_code;
+          coded <= to_encoded;
           values <= payload[15:2];
           {as_drawn, bound_exponent} <= next_setting;
         end

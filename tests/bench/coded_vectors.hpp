@@ -35,7 +35,7 @@ template <class C> struct coded_vectors {
   std::span<T const> of_x(std::size_t first) const { return std::span(x).subspan(first, slice); }
   std::span<T> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The encoded vector that begins with value `first`, with capacity for any length.
-  std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
+  std::span<std::byte> encoded(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const slice_bytes = codec.capacity(slice);
     return std::span(from).subspan(first / slice * slice_bytes, slice_bytes);
   }
@@ -49,9 +49,9 @@ template <class C> struct coded_vectors {
     out.assign(slice_bytes, std::byte{1});
     std::size_t alone = 0, sum = 0;
     for (std::size_t first = 0; first < extent; first += slice) {
-      alone += codec.encode(of_x(first), code(mine, first));
-      codec.encode(std::span<T const>(other).subspan(first, slice), code(others, first));
-      sum += codec.merge(code(mine, first), code(others, first), code(out, first));
+      alone += codec.encode(of_x(first), encoded(mine, first));
+      codec.encode(std::span<T const>(other).subspan(first, slice), encoded(others, first));
+      sum += codec.merge(encoded(mine, first), encoded(others, first), encoded(out, first));
     }
     double const all = static_cast<double>(extent * sizeof(T));
     if (extent != values) return;
@@ -79,19 +79,21 @@ void add_coding(std::shared_ptr<coded_vectors<C>> const& s, C const& codec,
     add(one);
   };
   contest("encode", [s, codec](std::size_t first, std::size_t, int) {
-    codec.encode(s->of_x(first), s->code(s->out, first));
+    codec.encode(s->of_x(first), s->encoded(s->out, first));
     benchmark::ClobberMemory();
   });
   contest("decode", [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode(s->code(s->mine, first), s->of_y(first));
+    codec.decode(s->encoded(s->mine, first), s->of_y(first));
     benchmark::ClobberMemory();
   });
   contest("merge", [s, codec](std::size_t first, std::size_t, int) {
-    codec.merge(s->code(s->mine, first), s->code(s->others, first), s->code(s->out, first));
+    codec.merge(s->encoded(s->mine, first), s->encoded(s->others, first),
+                s->encoded(s->out, first));
     benchmark::ClobberMemory();
   });
   contest("hop", [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode_add_encode(s->code(s->others, first), s->of_x(first), s->code(s->out, first));
+    codec.decode_add_encode(s->encoded(s->others, first), s->of_x(first),
+                            s->encoded(s->out, first));
     benchmark::ClobberMemory();
   });
 }

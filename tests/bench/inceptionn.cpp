@@ -36,7 +36,7 @@ constexpr bench::extent in_memory{"memory", values, std::size_t{1} << 19, 1};
 struct state {
   std::vector<float> x = std::vector<float>(values), y = x;
   std::size_t slice = 0;  ///< values of one encoded vector
-  std::vector<std::byte> codes, out;
+  std::vector<std::byte> encodings, out;
 
   explicit state(double sigma) {
     for (std::size_t i = 0; i < values; ++i) {
@@ -49,7 +49,7 @@ struct state {
   std::span<float> of_x(std::size_t first) { return std::span(x).subspan(first, slice); }
   std::span<float> of_y(std::size_t first) { return std::span(y).subspan(first, slice); }
   /// The encoded vector that begins with value `first`, with capacity for any length.
-  std::span<std::byte> code(std::vector<std::byte>& from, std::size_t first) const {
+  std::span<std::byte> encoded(std::vector<std::byte>& from, std::size_t first) const {
     std::size_t const slice_bytes = hcomp::inceptionn::capacity(slice);
     return std::span(from).subspan(first / slice * slice_bytes, slice_bytes);
   }
@@ -58,10 +58,10 @@ struct state {
     if (wanted == slice) return;
     slice = wanted;
     std::size_t const bytes = values / slice * hcomp::inceptionn::capacity(slice);
-    codes.resize(bytes);
+    encodings.resize(bytes);
     out.assign(bytes, std::byte{1});
     for (std::size_t first = 0; first < extent; first += slice)
-      hcomp::inceptionn().encode(of_x(first), code(codes, first));
+      hcomp::inceptionn().encode(of_x(first), encoded(encodings, first));
   }
 };
 
@@ -78,21 +78,22 @@ void add(std::shared_ptr<state> const& s, std::string const& level, hcomp::incep
     bench::add(one);
   };
   contest("encode", 2, [s, codec](std::size_t first, std::size_t, int) {
-    codec.encode(s->of_x(first), s->code(s->out, first));
+    codec.encode(s->of_x(first), s->encoded(s->out, first));
     benchmark::ClobberMemory();
   });
   // both roundings decode alike
   if (codec.options().rounding == hcomp::inceptionn_rounding::nearest) return;
   contest("decode", 2, [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode(s->code(s->codes, first), s->of_y(first));
+    codec.decode(s->encoded(s->encodings, first), s->of_y(first));
     benchmark::ClobberMemory();
   });
   contest("decode-add", 0, [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode_add(s->code(s->codes, first), s->of_y(first));
+    codec.decode_add(s->encoded(s->encodings, first), s->of_y(first));
     benchmark::ClobberMemory();
   });
   contest("decode-add-encode", 1 / 0.35, [s, codec](std::size_t first, std::size_t, int) {
-    codec.decode_add_encode(s->code(s->codes, first), s->of_x(first), s->code(s->out, first));
+    codec.decode_add_encode(s->encoded(s->encodings, first), s->of_x(first),
+                            s->encoded(s->out, first));
     benchmark::ClobberMemory();
   });
 }

@@ -28,7 +28,7 @@ struct setup {
   hcomp::encoded_layout layout = hcomp::layout_of(hcomp::sign<>{}, values);
   std::vector<std::uint32_t> weights = std::vector<std::uint32_t>(ranks, 1);
   std::vector<kernels::sampling::node> tree = kernels::sampling::tree_of(weights);
-  std::vector<std::byte> code = std::vector<std::byte>(layout.bytes());
+  std::vector<std::byte> encoded = std::vector<std::byte>(layout.bytes());
   std::vector<std::byte> messages =
       std::vector<std::byte>(layout.bytes() + layout.blocks() * ranks + 64);
   std::vector<std::uint32_t> counts = std::vector<std::uint32_t>(layout.blocks() * ranks);
@@ -47,14 +47,16 @@ struct setup {
   kernels::owners owners() const {
     return {tree.data(), kernels::sampling::lots_of({}, ranks), ranks, key};
   }
-  kernels::pack_owned_bits packing() { return {layout, owners(), 0, code.data(), counts.data()}; }
+  kernels::pack_owned_bits packing() {
+    return {layout, owners(), 0, encoded.data(), counts.data()};
+  }
   kernels::unpack_owned_bits unpacking() {
     return {layout,
             owners(),
             hcomp::make_header(hcomp::sign<>::codec_id, 0, false, {key, 0, 1, 0}),
             messages.data(),
             starts.data(),
-            code.data()};
+            encoded.data()};
   }
 };
 

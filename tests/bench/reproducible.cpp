@@ -55,23 +55,25 @@ template <class T> struct arrays {
   explicit arrays(int powers)
       : x(numbers<T>(values, powers, 1)),
         y(values),
-        mine(code_of(x, 0)),
-        others(code_of(numbers<T>(values, powers, 2), 1)) {}
+        mine(encoded_by(x, 0)),
+        others(encoded_by(numbers<T>(values, powers, 2), 1)) {}
 
   hcomp::reproducible<T> codec;
   std::vector<T> x, y;
   hcomp::host_buffer mine, others;  // aligned to 64 bytes, as in plans
 
-  std::byte* code(std::size_t first) { return mine.data() + first / block * codec.block_bytes(); }
-  hcomp::host_buffer code_of(std::vector<T> const& of, int rank) const {
-    auto const code = hcomp::encode(codec, std::span<T const>(of), {.rank = rank});
-    hcomp::host_buffer aligned(code.size());
-    std::copy(code.begin(), code.end(), aligned.data());
+  std::byte* encoded(std::size_t first) {
+    return mine.data() + first / block * codec.block_bytes();
+  }
+  hcomp::host_buffer encoded_by(std::vector<T> const& of, int rank) const {
+    auto const encoded = hcomp::encode(codec, std::span<T const>(of), {.rank = rank});
+    hcomp::host_buffer aligned(encoded.size());
+    std::copy(encoded.begin(), encoded.end(), aligned.data());
     return aligned;
   }
   /// Calls f(value, block) for every block.
   template <class F> void for_blocks(std::size_t first, std::size_t count, F const& f) {
-    for (std::size_t at = first; at < first + count; at += block) f(at, code(at));
+    for (std::size_t at = first; at < first + count; at += block) f(at, encoded(at));
   }
 };
 
@@ -100,27 +102,27 @@ template <class T> void add(char const* what, int powers) {
     }
   };
   contest("encode", sizeof(T) + of_sum, [a](std::size_t first, std::size_t n, int) {
-    a->for_blocks(first, n, [&](std::size_t at, std::byte* code) {
+    a->for_blocks(first, n, [&](std::size_t at, std::byte* encoded) {
       T const* const x = a->x.data() + at;
       a->codec.encode_block(
-          hcomp::simd_group{}, x, block, code,
+          hcomp::simd_group{}, x, block, encoded,
           {.key = hcomp::philox_key({}), .index = static_cast<std::uint32_t>(at / block)});
     });
     benchmark::ClobberMemory();
   });
   contest("merge", 3 * of_sum, [a](std::size_t first, std::size_t n, int) {
-    a->for_blocks(first, n, [&](std::size_t at, std::byte* code) {
-      auto header = hcomp::load<hcomp::block_header>(code);
+    a->for_blocks(first, n, [&](std::size_t at, std::byte* encoded) {
+      auto header = hcomp::load<hcomp::block_header>(encoded);
       header.weight = 1;
-      hcomp::store(code, 0, header);
-      a->codec.merge_block(hcomp::simd_group{}, code,
+      hcomp::store(encoded, 0, header);
+      a->codec.merge_block(hcomp::simd_group{}, encoded,
                            a->others.data() + at / block * a->codec.block_bytes());
     });
     benchmark::ClobberMemory();
   });
   contest("decode", sizeof(T) + of_sum, [a](std::size_t first, std::size_t n, int) {
-    a->for_blocks(first, n, [&](std::size_t at, std::byte* code) {
-      a->codec.decode_block(hcomp::simd_group{}, code, block, a->y.data() + at,
+    a->for_blocks(first, n, [&](std::size_t at, std::byte* encoded) {
+      a->codec.decode_block(hcomp::simd_group{}, encoded, block, a->y.data() + at,
                             hcomp::reduce_op::sum);
     });
     benchmark::ClobberMemory();
@@ -137,11 +139,11 @@ template <class T> void errors(char const* what, int powers) {
   std::vector<std::byte> sum;
   for (int rank = 0; rank < summands; ++rank) {
     auto const x = numbers<T>(count, powers, 100 + static_cast<unsigned>(rank));
-    auto const code = hcomp::encode(codec, std::span<T const>(x), {.rank = rank});
-    if (rank == 0) sum = code;
+    auto const encoded = hcomp::encode(codec, std::span<T const>(x), {.rank = rank});
+    if (rank == 0) sum = encoded;
     for (std::size_t b = 0; rank > 0 && b < count / block; ++b)
       codec.merge_block(hcomp::simd_group{}, sum.data() + b * codec.block_bytes(),
-                        code.data() + b * codec.block_bytes());
+                        encoded.data() + b * codec.block_bytes());
     for (std::size_t i = 0; i < count; ++i) {
       plain[i] += x[i];
       largest[i] = std::max(largest[i], std::fabs(x[i]));

@@ -31,13 +31,13 @@ constexpr int block_words = hcomp::sign<>::words_of(block);
 struct arrays {
   hcomp::host_buffer x_bytes{values * 4}, c_bytes{values * 4};
   hcomp::host_buffer mine_bytes{values / 8}, fresh_bytes{values / 8}, other_bytes{values / 8};
-  hcomp::host_buffer code_bytes{hcomp::layout_of(hcomp::sign<>{}, values).bytes()};
+  hcomp::host_buffer encoded_bytes{hcomp::layout_of(hcomp::sign<>{}, values).bytes()};
   float* x = reinterpret_cast<float*>(x_bytes.data());
   float* c = reinterpret_cast<float*>(c_bytes.data());
   std::byte* mine = mine_bytes.data();
   std::byte* fresh = fresh_bytes.data();
   std::byte* other = other_bytes.data();
-  std::byte* code = code_bytes.data();
+  std::byte* encoded = encoded_bytes.data();
 
   arrays() {
     for (std::size_t i = 0; i < values; ++i) {
@@ -52,7 +52,7 @@ struct arrays {
     auto const layout = hcomp::layout_of(hcomp::sign<>{}, values);
     for (std::size_t b = 0; b < layout.blocks(); ++b)
       hcomp::sign<>{}.encode_block(hcomp::simd_group{}, x + b * block, layout.values_in(b),
-                                   code + layout.offset(b),
+                                   encoded + layout.offset(b),
                                    {0, 0, 1, static_cast<std::uint32_t>(b)});
   }
 };
@@ -128,7 +128,8 @@ void add_unpacking(arrays const& a, strategy how) {
   sign_at_level const codec{{1e-3f}, how};
   using view = hcomp::global_compensation<>::kernel_view;
   hcomp::decode_with_feedback<sign_at_level, view> const decode{
-      {codec, hcomp::layout_of(codec, values), 0, a.code, a.x, hcomp::reduce_op::mean}, {a.x, a.c}};
+      {codec, hcomp::layout_of(codec, values), 0, a.encoded, a.x, hcomp::reduce_op::mean},
+      {a.x, a.c}};
   bench::add(
       {"unpack, update c", how.name, 1.5,
        [decode](std::size_t first, std::size_t n, int) {

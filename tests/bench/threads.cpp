@@ -41,11 +41,11 @@ struct arrays {
     encode(other, 1);
     mine = fresh;
   }
-  void encode(std::vector<std::byte>& code, std::uint32_t rank) {
+  void encode(std::vector<std::byte>& encoded, std::uint32_t rank) {
     for (std::size_t i = 0; i < values; ++i)
       x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(2 * i + rank))) * 0x1p-31f;
     hcomp::encode_blocks<codec, float const*> const work{
-        {}, layout, x.data(), code.data(), {1, rank, 1, 0}};
+        {}, layout, x.data(), encoded.data(), {1, rank, 1, 0}};
     for (std::size_t b = 0; b < layout.blocks(); ++b) work(hcomp::simd_group{}, b);
   }
 };
@@ -57,13 +57,13 @@ template <class C> struct segments {
   C codec;
   std::vector<float> x = std::vector<float>(all), y = x;
   std::size_t stride = (C::capacity(each) + 63) / 64 * 64;
-  std::vector<std::byte> codes = std::vector<std::byte>(all / each * stride), made = codes;
+  std::vector<std::byte> encodings = std::vector<std::byte>(all / each * stride), made = encodings;
 
   explicit segments(C const& of) : codec(of) {
     for (std::size_t i = 0; i < all; ++i)
       x[i] = static_cast<float>(static_cast<std::int32_t>(hcomp::mix(i))) * 0x1p-36f;
     for (std::size_t first = 0; first < all; first += each)
-      codec.encode(std::span(x).subspan(first, each), of_segment(codes, first));
+      codec.encode(std::span(x).subspan(first, each), of_segment(encodings, first));
   }
   std::span<std::byte> of_segment(std::vector<std::byte>& from, std::size_t first) const {
     return std::span(from).subspan(first / each * stride, stride);
@@ -91,14 +91,14 @@ template <class C> void add_segments(std::string const& name, C const& codec) {
     benchmark::DoNotOptimize(by.bytes(s->codec));
   });
   add("hop", [s](coder& by, std::size_t first) {
-    auto const in = s->of_segment(s->codes, first);
+    auto const in = s->of_segment(s->encodings, first);
     by.check(s->codec, in, each);
     by.decode_add_encode(s->codec, in, std::span(s->x).subspan(first, each),
                          s->of_segment(s->made, first));
     benchmark::DoNotOptimize(by.bytes(s->codec));
   });
   add("decode", [s](coder& by, std::size_t first) {
-    auto const in = s->of_segment(s->codes, first);
+    auto const in = s->of_segment(s->encodings, first);
     by.check(s->codec, in, each);
     by.decode(s->codec, in, std::span(s->y).subspan(first, each));
   });

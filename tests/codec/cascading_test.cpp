@@ -68,7 +68,7 @@ TEST_CASE(
     "sign: the squared norm of the mean stays the dimension, however many workers are merged") {
   constexpr std::size_t dimension = 16;
   hcomp::sign<float> const codec;
-  laws::code sum;
+  laws::encoded_block sum;
   for (std::uint32_t m = 0; m < 50; ++m) {
     auto const mine =
         laws::encode(codec, data::uniform(dimension, -1, 1, {.seed = m}), {.rank = m});

@@ -15,7 +15,7 @@
 #include <hcomp/core/random.hpp>
 #include <limits>
 #include <stdexcept>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/error_bounded.hpp>
 #include <support/exact_sum.hpp>
 #include <support/few_cases.hpp>
@@ -32,7 +32,7 @@ namespace {
 
 using codec_type = hcomp::error_bounded<double>;
 using doubles = std::vector<double>;
-using bytes = hcomp::testing::code_bytes;
+using bytes = hcomp::testing::encoded_bytes;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 

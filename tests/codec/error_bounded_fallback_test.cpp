@@ -18,7 +18,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/error_bounded.hpp>
 #include <type_traits>
 #include <vector>
@@ -32,7 +32,7 @@ using hcomp::testing::refused_when_damaged;
 namespace {
 
 using floats = std::vector<float>;
-using bytes = hcomp::testing::code_bytes;
+using bytes = hcomp::testing::encoded_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
@@ -350,7 +350,7 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: sums by vectors are one behind the o
       CAPTURE(blocks);
       std::vector<T> x, values;
       std::vector<summed_block<T>> others;
-      std::vector<fallback_payload> of_code, of_sums;
+      std::vector<fallback_payload> of_encoded, of_sums;
       bytes modes, payload;
       fallback_findings found;
       std::uint64_t largest = 0;
@@ -363,7 +363,7 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: sums by vectors are one behind the o
         a.set(grid, own.data(), found);
         b.set(grid, other.data(), of_b);
         others.emplace_back(grid, b, nullptr, of_b);
-        of_code.push_back(others.back().as_payload());
+        of_encoded.push_back(others.back().as_payload());
         summed_block<T> const sum(grid, a, &b, found);
         found = sum.found;
         a.add(grid, b, of_b);
@@ -376,7 +376,7 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: sums by vectors are one behind the o
       }
       bytes out(payload.size() + 64), out_modes(blocks);
       fallback_sums to{out_modes.data(), out.data()};
-      REQUIRE(kernels.sum({grid, x.data(), nullptr, of_code.data()}, blocks, to) == blocks);
+      REQUIRE(kernels.sum({grid, x.data(), nullptr, of_encoded.data()}, blocks, to) == blocks);
       CHECK(to.payload == out.data() + payload.size());
       CHECK(out_modes == modes);
       CHECK(std::equal(payload.begin(), payload.end(), out.begin()));
@@ -460,7 +460,7 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: vectors leave what they cannot do to
     x[block_values + 16] = static_cast<T>(0.3 * grid.step);
     x[block_values + 17] = value;
     bytes const in(64);
-    fallback_payload const of_code[] = {
+    fallback_payload const of_encoded[] = {
         {in.data(), {}}, {in.data(), {most_vector_bits + 1}}, {in.data(), {}}};
     for (auto const sum : {best_fallback_kernels<T>().sum, sum_blocks_avx2<T>})
       for (std::size_t const blocks : {1, 2, 3}) {
@@ -471,7 +471,7 @@ TEST_CASE_TEMPLATE("error_bounded_fallback: vectors leave what they cannot do to
         CHECK(to.modes == modes + 1);
         CHECK(to.found.error == 0);
         std::vector<T> const zeros(x.size());
-        CHECK(sum({grid, zeros.data(), nullptr, of_code}, blocks, to) == 1);
+        CHECK(sum({grid, zeros.data(), nullptr, of_encoded}, blocks, to) == 1);
       }
   }
 }

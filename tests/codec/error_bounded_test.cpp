@@ -18,8 +18,8 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <support/codes.hpp>
 #include <support/data.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/error_bounded.hpp>
 #include <vector>
 
@@ -33,7 +33,7 @@ using hcomp::testing::refused_when_damaged;
 namespace {
 
 using floats = std::vector<float>;
-using bytes = hcomp::testing::code_bytes;
+using bytes = hcomp::testing::encoded_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
@@ -159,17 +159,17 @@ TEST_CASE("error_bounded: sums are the same bytes in any order") {
   for (std::size_t const n : sizes) {
     CAPTURE(n);
     error_bounded const codec({.bound = 1e-3, .ranks = 6});
-    std::vector<bytes> codes;
+    std::vector<bytes> encodings;
     for (std::uint64_t r = 0; r < 6; ++r)
-      codes.push_back(encoded(codec, of_all_forms(n, r, false)));
+      encodings.push_back(encoded(codec, of_all_forms(n, r, false)));
     // a rank that cancels another
     auto opposite = of_all_forms(n, 4, false);
     for (auto& value : opposite) value = -value;
-    codes[5] = encoded(codec, opposite);
-    bytes expected = codes[0];
-    for (std::size_t r = 1; r < 6; ++r) expected = merged(codec, expected, codes[r]);
+    encodings[5] = encoded(codec, opposite);
+    bytes expected = encodings[0];
+    for (std::size_t r = 1; r < 6; ++r) expected = merged(codec, expected, encodings[r]);
     for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-      auto left = codes;
+      auto left = encodings;
       for (std::uint64_t i = 0; left.size() > 1; ++i) {
         auto const take = [&] {
           std::size_t const at = hcomp::mix(seed * 100 + i + left.size()) % left.size();

@@ -31,14 +31,14 @@ floats decoded(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   codec.decode(in, x);
   return x;
 }
-bytes to_code(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
+bytes to_encoded(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   bytes out(hcomp::inceptionn::capacity(n));
-  out.resize(codec.to_code(in, n, out));
+  out.resize(codec.to_encoded(in, n, out));
   return out;
 }
-bytes from_code(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
+bytes from_encoded(inceptionn_bursts const& codec, bytes const& in, std::size_t n) {
   bytes out(inceptionn_bursts::capacity(n));
-  out.resize(codec.from_code(in, n, out));
+  out.resize(codec.from_encoded(in, n, out));
   return out;
 }
 
@@ -62,7 +62,7 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
   auto const nearest = hcomp::inceptionn_rounding::nearest;
   struct {
     inceptionn_options options;
-    bytes code;
+    bytes expected;
     floats values;
   } const known[] = {
       {{},
@@ -85,8 +85,8 @@ TEST_CASE("inceptionn bursts: these values are these bytes") {
     CAPTURE(hcomp::detail::inceptionn::text_of(one.options));
     at_every_level([&](simd_level level) {
       inceptionn_bursts const codec(one.options, level);
-      CHECK(inceptionn::encoded(codec, eleven) == one.code);
-      CHECK(same(decoded(codec, one.code, eleven.size()), one.values));
+      CHECK(inceptionn::encoded(codec, eleven) == one.expected);
+      CHECK(same(decoded(codec, one.expected, eleven.size()), one.values));
     });
   }
 }
@@ -115,17 +115,17 @@ TEST_CASE("inceptionn bursts: what is in the code, byte for byte, and back") {
       options.prescale = n % 2 == 0 ? 3 : 0;
       auto const x = inceptionn::mixed(n, {.seed = 21 + n});
       hcomp::inceptionn const codec(options);
-      auto const code = inceptionn::encoded(codec, x);
+      auto const expected = inceptionn::encoded(codec, x);
       floats values(n);
-      codec.decode(code, values);
+      codec.decode(expected, values);
       inceptionn_bursts const reference(options, simd_level::baseline);
       auto const bursts = inceptionn::encoded(reference, x);
       at_every_level([&](simd_level level) {
         inceptionn_bursts const hardware(options, level);
         CHECK(inceptionn::encoded(hardware, x) == bursts);
         CHECK(same(decoded(hardware, bursts, n), values));
-        CHECK(to_code(hardware, bursts, n) == code);
-        auto const back = from_code(hardware, code, n);
+        CHECK(to_encoded(hardware, bursts, n) == expected);
+        auto const back = from_encoded(hardware, expected, n);
         CHECK(same(decoded(hardware, back, n), values));
         // one value alone may be stored as a float, which has no tag
         if (options.variant == inceptionn_variant::within_bound || n % 1024 != 1)
@@ -141,16 +141,16 @@ TEST_CASE("inceptionn bursts: of chunks that the code stores as floats nothing i
     CAPTURE(hcomp::detail::inceptionn::text_of(options));
     hcomp::inceptionn const codec(options);
     inceptionn_bursts const hardware(options);
-    auto const code = inceptionn::encoded(codec, x);
-    CHECK(code.size() == hcomp::inceptionn::capacity(x.size()));
+    auto const expected = inceptionn::encoded(codec, x);
+    CHECK(expected.size() == hcomp::inceptionn::capacity(x.size()));
     auto const bursts = inceptionn::encoded(hardware, x);
     floats values(x.size());
-    codec.decode(code, values);
+    codec.decode(expected, values);
     CHECK(same(decoded(hardware, bursts, x.size()), values));
-    CHECK(to_code(hardware, bursts, x.size()) == code);
-    CHECK(same(decoded(hardware, from_code(hardware, code, x.size()), x.size()), values));
+    CHECK(to_encoded(hardware, bursts, x.size()) == expected);
+    CHECK(same(decoded(hardware, from_encoded(hardware, expected, x.size()), x.size()), values));
     if (options.variant == inceptionn_variant::within_bound)
-      CHECK(from_code(hardware, code, x.size()) == bursts);
+      CHECK(from_encoded(hardware, expected, x.size()) == bursts);
   }
 }
 
@@ -193,12 +193,12 @@ TEST_CASE(
   auto const good = inceptionn::encoded(codec, inceptionn::mixed(203, {.seed = 22}));
   int refused = 0, accepted = 0;
   floats y(203);
-  bytes code(hcomp::inceptionn::capacity(y.size()));
+  bytes expected(hcomp::inceptionn::capacity(y.size()));
   for (std::uint64_t turn = 0; turn < 5'000; ++turn) {
     auto const in = inceptionn::damaged(good, hcomp::mix(turn + 30'001));
     y.assign(y.size(), 5.0f);
     try {
-      codec.to_code(in, y.size(), code);
+      codec.to_encoded(in, y.size(), expected);
       codec.decode(in, y);
       ++accepted;
     } catch (hcomp::wire_error const&) {

@@ -441,17 +441,17 @@ TEST_CASE("inceptionn: what adds up and is no code all the same is refused") {
 }
 
 TEST_CASE("inceptionn: of damaged, cut and random bytes nothing comes but an error or values") {
-  std::vector<std::vector<std::byte>> codes;
+  std::vector<std::vector<std::byte>> encodings;
   std::vector<hcomp::inceptionn> codecs;
   for (auto const& options : all_settings({10})) {
     codecs.emplace_back(options);
-    codes.push_back(inceptionn::encoded(codecs.back(), inceptionn::mixed(1100, {.seed = 18})));
+    encodings.push_back(inceptionn::encoded(codecs.back(), inceptionn::mixed(1100, {.seed = 18})));
   }
   int refused = 0, accepted = 0;
   floats const untouched(1100, 5.0f);
   for (std::uint64_t turn = 0; turn < 20'000; ++turn) {
-    auto const which = turn % codes.size();
-    auto const bytes = inceptionn::damaged(codes[which], hcomp::mix(turn + 1));
+    auto const which = turn % encodings.size();
+    auto const bytes = inceptionn::damaged(encodings[which], hcomp::mix(turn + 1));
     floats y = untouched;
     try {
       codecs[which].decode(bytes, y);

@@ -28,11 +28,11 @@ struct chunk_case {
   std::string name;
   hcomp::detail::inceptionn::cpu_coder coder;
   floats x, addend;
-  std::vector<std::byte> code = {};  ///< of the host
+  std::vector<std::byte> encoded = {};  ///< of the host
   floats decoded = {}, sum = {};
   std::size_t shift = 0;  ///< from an aligned address
 
-  std::vector<std::byte> found_code = {};
+  std::vector<std::byte> found_encoding = {};
   std::size_t found_bytes = 0;
   floats found = {}, found_sum = {}, found_mean = {}, found_in_words = {};
   unsigned nonfinite = 0;
@@ -44,15 +44,15 @@ constexpr std::byte guard{0x5a};
 
 /// Damaged versions of a chunk; the first is not. All as long as their first byte says.
 std::vector<std::vector<std::byte>> versions_of(chunk_case const& one) {
-  std::vector<std::vector<std::byte>> all{one.code};
+  std::vector<std::vector<std::byte>> all{one.encoded};
   for (std::size_t const byte : {std::size_t{0}, (one.x.size() + 3) / 4 - 1})
     for (int const bit : {1, 2, 64, 128}) {
-      all.push_back(one.code);
-      if (byte < one.code.size()) all.back()[byte] ^= static_cast<std::byte>(bit);
+      all.push_back(one.encoded);
+      if (byte < one.encoded.size()) all.back()[byte] ^= static_cast<std::byte>(bit);
     }
-  for (std::size_t const bytes : {std::size_t{0}, one.code.size() / 2, one.code.size() - 1})
-    all.emplace_back(one.code.begin(), one.code.begin() + static_cast<std::ptrdiff_t>(bytes));
-  all.push_back(one.code);
+  for (std::size_t const bytes : {std::size_t{0}, one.encoded.size() / 2, one.encoded.size() - 1})
+    all.emplace_back(one.encoded.begin(), one.encoded.begin() + static_cast<std::ptrdiff_t>(bytes));
+  all.push_back(one.encoded);
   all.back().push_back(std::byte{1});
   return all;
 }
@@ -69,13 +69,14 @@ std::vector<chunk_case> all_cases() {
                    .x = x,
                    .addend = inceptionn::mixed(x.size(), {.seed = 77}),
                    .shift = cases.size() % 3};
-    one.code.resize(hcomp::detail::inceptionn::chunk_capacity);
-    one.code.resize(coder.encode(x.data(), x.size(), one.code.data(), one.code.size()));
+    one.encoded.resize(hcomp::detail::inceptionn::chunk_capacity);
+    one.encoded.resize(coder.encode(x.data(), x.size(), one.encoded.data(), one.encoded.size()));
     one.decoded.resize(x.size());
-    coder.decode(one.code.data(), one.code.size(), 0, x.size(), nullptr, one.decoded.data());
+    coder.decode(one.encoded.data(), one.encoded.size(), 0, x.size(), nullptr, one.decoded.data());
     one.sum.resize(x.size());
-    coder.decode(one.code.data(), one.code.size(), 0, x.size(), one.addend.data(), one.sum.data());
-    one.found_code.assign(x.size() * sizeof(float) + 1, guard);
+    coder.decode(one.encoded.data(), one.encoded.size(), 0, x.size(), one.addend.data(),
+                 one.sum.data());
+    one.found_encoding.assign(x.size() * sizeof(float) + 1, guard);
     one.found.assign(x.size() + 8, 7.0f);
     one.found_sum = one.found_mean = one.found_in_words = one.found;
     one.valid.resize(versions_of(one).size());
@@ -124,29 +125,29 @@ template <class Group> void work(Group group, std::vector<chunk_case>& cases) {
     group.sync();
     hcomp::detail::inceptionn::worker_values<Group> mine;
     mine.read(group, x.data() + one.shift, n);
-    auto const made = mine.put_tags(group, rule, n, one.found_code.data());
+    auto const made = mine.put_tags(group, rule, n, one.found_encoding.data());
     std::size_t const bytes = made.bytes;
-    mine.put_payloads(group, rule, made, one.found_code.data());
+    mine.put_payloads(group, rule, made, one.found_encoding.data());
     unsigned const nonfinite = mine.nonfinite(group);
     auto const largest = hcomp::detail::largest_in(
         group, hcomp::detail::largest_magnitude(group, x.data() + one.shift, n), 31);
-    mine.decode(group, rule, one.code.data(), one.code.size(), n);
+    mine.decode(group, rule, one.encoded.data(), one.encoded.size(), n);
     mine.write(group, one.found.data() + one.shift, n);
     mine.divide(3);
     mine.write(group, one.found_mean.data() + one.shift, n);
-    mine.decode(group, rule, one.code.data(), one.code.size(), n);
+    mine.decode(group, rule, one.encoded.data(), one.encoded.size(), n);
     mine.add(group, addend.data() + one.shift, n);
     mine.write(group, one.found_sum.data() + one.shift, n);
     // a copy in words, at any place in them, with some that may be read behind it
     static std::vector<std::uint32_t> words;
     static std::byte* copy;
     if (group.worker() == 0) {
-      words.assign(one.code.size() / 4 + 4, 0xffffffffu);
-      copy = reinterpret_cast<std::byte*>(words.data()) + one.code.size() % 4;
-      std::copy(one.code.begin(), one.code.end(), copy);
+      words.assign(one.encoded.size() / 4 + 4, 0xffffffffu);
+      copy = reinterpret_cast<std::byte*>(words.data()) + one.encoded.size() % 4;
+      std::copy(one.encoded.begin(), one.encoded.end(), copy);
     }
     group.sync();
-    mine.decode_words(group, rule, copy, one.code.size(), n);
+    mine.decode_words(group, rule, copy, one.encoded.size(), n);
     mine.write(group, one.found_in_words.data() + one.shift, n);
     std::size_t i = 0;
     for (auto const& version : versions_of(one)) {
@@ -180,10 +181,10 @@ template <class F> void check_workers(F const& run) {
   for (auto const& one : cases) {
     CAPTURE(one.name);
     std::size_t const n = one.x.size();
-    CHECK(one.found_bytes == one.code.size());
-    CHECK(std::equal(one.code.begin(), one.code.end(), one.found_code.begin()));
-    CHECK(one.found_code.back() == guard);
-    plain += one.code.size() == n * sizeof(float);
+    CHECK(one.found_bytes == one.encoded.size());
+    CHECK(std::equal(one.encoded.begin(), one.encoded.end(), one.found_encoding.begin()));
+    CHECK(one.found_encoding.back() == guard);
+    plain += one.encoded.size() == n * sizeof(float);
     CHECK(same(inner(one.found, one.shift, n), one.decoded));
     CHECK(same(inner(one.found_in_words, one.shift, n), one.decoded));
     CHECK(same(inner(one.found_sum, one.shift, n), one.sum));

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <hcomp/codec/lossless_integers/lossless_integers.hpp>
 #include <hcomp/core/random.hpp>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/integers.hpp>
-#include <support/lossless_codes.hpp>
+#include <support/lossless_encodings.hpp>
 #include <vector>
 
 using hcomp::lossless_integers;
@@ -78,8 +78,8 @@ TEST_CASE("lossless_integers: codes of unsigned integers are read as those of si
 TEST_CASE_TEMPLATE("lossless_integers: damaged codes are refused or read within their bytes", T,
                    std::int32_t, std::int64_t) {
   lossless_integers<T> const codec;
-  check_refusals_of_codes(codec, form_bytes, {0, 3, 4},
-                          [](int kind) { return integers_of_kind<T>(kind, 1500, 3); });
+  check_rejected_encodings(codec, form_bytes, {0, 3, 4},
+                           [](int kind) { return integers_of_kind<T>(kind, 1500, 3); });
   auto const refuses = [&](unsigned form) {
     return refuses_form(codec, integers_of_kind<T>(0, 64, 3), static_cast<std::uint8_t>(form));
   };
@@ -91,7 +91,7 @@ TEST_CASE_TEMPLATE("lossless_integers: damaged codes are refused or read within 
 
 TEST_CASE_TEMPLATE("lossless_integers: the format is this", T, std::int32_t, std::int64_t) {
   lossless_integers<T> const codec;
-  auto const all = fingerprint_of_codes(
+  auto const all = fingerprint_of_encodings(
       codec, kinds_of_integers, [](int kind) { return integers_of_kind<T>(kind, 1500, 9); });
   CHECK(all == (sizeof(T) == 4 ? 15680789677756403040u : 1523713503313474485u));
 }

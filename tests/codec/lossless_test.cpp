@@ -16,10 +16,10 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
 #include <limits>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/error_bounded.hpp>
 #include <support/lossless.hpp>
-#include <support/lossless_codes.hpp>
+#include <support/lossless_encodings.hpp>
 #include <vector>
 
 using hcomp::lossless;
@@ -76,8 +76,8 @@ TEST_CASE("lossless: what is alike is there once") {
 TEST_CASE_TEMPLATE("lossless: damaged codes are refused or read within their bytes", T, float,
                    double) {
   lossless<T> const codec;
-  check_refusals_of_codes(codec, form_bytes, {0, 4, 9},
-                          [](int kind) { return values_of_kind<T>(kind, 1500, 3); });
+  check_rejected_encodings(codec, form_bytes, {0, 4, 9},
+                           [](int kind) { return values_of_kind<T>(kind, 1500, 3); });
   auto const refuses = [&](unsigned form) {
     return refuses_form(codec, values_of_kind<T>(0, 64, 3), static_cast<std::uint16_t>(form));
   };
@@ -110,7 +110,7 @@ TEST_CASE_TEMPLATE("lossless: whole chunks are checked at once as block by block
     }
   }
   CHECK(accepted == sound.size());
-  code_bytes const too_short(blocks * sizeof(form) - 1);  // sanitizers see a byte more
+  encoded_bytes const too_short(blocks * sizeof(form) - 1);  // sanitizers see a byte more
   CHECK(!coder.is_chunk(hcomp::simd_group{}, too_short.data(), too_short.size(), n));
 }
 
@@ -122,7 +122,7 @@ using namespace hcomp::detail::lossless;
 /// A block as any group makes it: its form, and its payload.
 template <class T> struct made_block {
   block_form<T> form{};
-  code_bytes payload{};  ///< and 64 bytes
+  encoded_bytes payload{};  ///< and 64 bytes
 
   explicit made_block(value_block<T> const& v) {
     auto const front = v.look(block_values);
@@ -195,7 +195,7 @@ void check_blocks(block_kernels<T> const& kernels, std::vector<T> const& x,
   for (auto const* const expected : {&first, &both}) {
     T const* const of = expected == &first ? x.data() : sum.x;
     block_form<T> form;
-    code_bytes out(expected->payload.size());
+    encoded_bytes out(expected->payload.size());
     auto const* const end =
         kernels.put(of, 1, expected == &both, reinterpret_cast<std::byte*>(&form), out.data());
     CHECK(form.bits == expected->form.bits);
@@ -270,7 +270,7 @@ TEST_CASE_TEMPLATE("lossless: blocks by vectors are one behind the other", T, fl
   using form = block_form<T>;
   std::vector<T> x;
   std::vector<form> forms;
-  code_bytes payloads;
+  encoded_bytes payloads;
   for (std::size_t k = 0; k < most_blocks; ++k) {
     auto const one = values_of_kind<T>(static_cast<int>(k) % kinds_of_values, block_values, k);
     made_block<T> const made(block_of(one));
@@ -280,7 +280,7 @@ TEST_CASE_TEMPLATE("lossless: blocks by vectors are one behind the other", T, fl
     std::size_t const blocks = k + 1, bytes = payloads.size();
     for (auto const& kernels : all_block_kernels<T>()) {
       std::vector<form> put_forms(blocks);
-      code_bytes put(bytes + 64);
+      encoded_bytes put(bytes + 64);
       auto const* const end = kernels.put(
           x.data(), blocks, false, reinterpret_cast<std::byte*>(put_forms.data()), put.data());
       CHECK(end == put.data() + bytes);
@@ -316,7 +316,7 @@ TEST_CASE_TEMPLATE("lossless: blocks by vectors are the same where steps are lon
 
 TEST_CASE_TEMPLATE("lossless: the format is this", T, float, double) {
   lossless<T> const codec;
-  auto const all = fingerprint_of_codes(codec, kinds_of_values,
-                                        [](int kind) { return values_of_kind<T>(kind, 1500, 9); });
+  auto const all = fingerprint_of_encodings(
+      codec, kinds_of_values, [](int kind) { return values_of_kind<T>(kind, 1500, 9); });
   CHECK(all == (sizeof(T) == 4 ? 6832980651685656169u : 9673596639032915846u));
 }

@@ -93,20 +93,21 @@ TEST_CASE("native lanes: every merge tree gives the same bytes, also where sums 
   for_each_kind([]<class C>() {
     CAPTURE(std::string(C::name));
     C const codec;
-    std::vector<laws::code> blocks;
+    std::vector<laws::encoded_block> blocks;
     std::vector<typename C::value_type> total(100);
     for (std::uint32_t r = 0; r < 4; ++r) {
       auto const x = random_lanes<C>(100, 10 + r);
       blocks.push_back(laws::encode(codec, x, {.key = 1, .rank = r}));
       for (std::size_t i = 0; i < 100; ++i) total[i] = merged_lane<C>(total[i], x[i]);
     }
-    laws::code first;
+    laws::encoded_block first;
     int trees = 0;
-    laws::for_each_tree(codec, blocks, [&](laws::code const& whole, std::string const& tree) {
-      CAPTURE(tree);
-      if (trees++ == 0) first = whole;
-      REQUIRE(laws::same_bytes(whole, first));
-    });
+    laws::for_each_tree(codec, blocks,
+                        [&](laws::encoded_block const& whole, std::string const& tree) {
+                          CAPTURE(tree);
+                          if (trees++ == 0) first = whole;
+                          REQUIRE(laws::same_bytes(whole, first));
+                        });
     CHECK(trees == 15);
     CHECK(laws::decoded<typename C::value_type>(codec, first, 100) == total);
   });

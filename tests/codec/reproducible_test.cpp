@@ -23,7 +23,7 @@
 
 using hcomp::reproducible;
 using hcomp::testing::exact_sum;
-using laws::code;
+using laws::encoded_block;
 namespace binned = hcomp::detail::binned;
 
 namespace {
@@ -83,9 +83,9 @@ template <class T> double bound(summands<T> const& x, T sum) {
 
 /// Blocks of one summand per column, of ranks in the order given. SIMD encodes half of them.
 template <class T>
-std::vector<code> blocks_of(std::vector<summands<T>> const& columns,
-                            std::vector<std::size_t> const& order) {
-  std::vector<code> blocks;
+std::vector<encoded_block> blocks_of(std::vector<summands<T>> const& columns,
+                                     std::vector<std::size_t> const& order) {
+  std::vector<encoded_block> blocks;
   for (std::size_t const i : order) {
     std::vector<T> x;
     for (auto const& column : columns) x.push_back(column[i]);
@@ -97,7 +97,8 @@ std::vector<code> blocks_of(std::vector<summands<T>> const& columns,
   return blocks;
 }
 /// Merges along a random tree.
-template <class T> code sum_of(std::vector<code> blocks, std::mt19937_64& random) {
+template <class T>
+encoded_block sum_of(std::vector<encoded_block> blocks, std::mt19937_64& random) {
   while (blocks.size() > 1) {
     std::swap(blocks[random() % blocks.size()], blocks.back());
     auto const last = std::move(blocks.back());
@@ -252,7 +253,7 @@ TEST_CASE_TEMPLATE("reproducible: only a final result that is too large overflow
              large = laws::encode(codec, std::vector<T>{largest}, {.rank = 1});
   auto const both = laws::merged(codec, small, large);
   CHECK(laws::same_bytes(both, laws::merged(codec, large, small)));
-  for (code const& block : {both, large}) {
+  for (encoded_block const& block : {both, large}) {
     CHECK(!(codec.largest_decoded(block.data(), 1, hcomp::reduce_op::sum) < largest));
     CHECK(codec.stays_finite(hcomp::serial_group{}, block.data(), 1, hcomp::reduce_op::sum));
   }
@@ -305,7 +306,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set gives the same bytes", T
     for (auto const level : {simd_level::baseline, simd_level::avx2, simd_level::avx512}) {
       if (level > hcomp::best_simd_level()) continue;
       CAPTURE(static_cast<int>(level));
-      code block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
+      encoded_block block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
       block.resize(mine.size());
       hcomp::run_at(level, hcomp::detail::encode_bins<T, T const*>{x.data(), n, block.data() + at});
       REQUIRE(laws::same_bytes(block, mine));
@@ -348,7 +349,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes all bit patterns a
     std::size_t const at = mine.size() - binned::tiles_bytes<T>(n);
     // results of the maximal number of summands, with different and with equal exponents
     std::uint32_t const many = codec.max_summands() / 2 - 1;
-    code both = laws::encode(codec, x, {.rank = 1, .weight = many});
+    encoded_block both = laws::encode(codec, x, {.rank = 1, .weight = many});
     for (std::uint32_t rank = 2; rank < 4; ++rank) {
       std::vector<T> y;
       for (T const value : x)
@@ -360,7 +361,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes all bit patterns a
       if (level > hcomp::best_simd_level()) continue;
       CAPTURE(static_cast<int>(level));
       // from a pointer, and from a span
-      code block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
+      encoded_block block(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(at));
       block.resize(mine.size());
       std::uint32_t const place = hcomp::load<std::uint32_t>(mine.data() + 32);
       REQUIRE(hcomp::run_at(level, hcomp::detail::encode_bins<T, T const*>{
@@ -397,7 +398,7 @@ TEST_CASE_TEMPLATE("reproducible: every instruction set takes all bit patterns a
 }
 
 TEST_CASE("reproducible: words have the documented layout") {
-  auto const word = [](code const& block, std::size_t w) {
+  auto const word = [](encoded_block const& block, std::size_t w) {
     return hcomp::load<std::uint32_t>(block.data() + 64, w);
   };
   // -3 * 2^-149 has the lowest place: 12 units of the lowest bin, four times that in its word

@@ -9,7 +9,7 @@
 #include <vector>
 
 using hcomp::sign_count;
-using laws::code;
+using laws::encoded_block;
 
 TEST_CASE("sign_count: counts like a loop over the ranks, for every number of ranks up to 40") {
   constexpr std::size_t n = 130;
@@ -20,7 +20,7 @@ TEST_CASE("sign_count: counts like a loop over the ranks, for every number of ra
     x.push_back(data::uniform(n, -1, 1, {.seed = ranks}));
     for (std::size_t i = 0; i < n; ++i) count[i] += x.back()[i] >= 0 ? 1 : -1;
     auto const codec = sign_count<float>{0.5f}.fitted(ranks);
-    code sum;
+    encoded_block sum;
     for (std::uint32_t r = 0; r < ranks; ++r) {
       auto const mine = laws::encode(codec, x[r], {.rank = r});
       sum = r == 0 ? mine : laws::merged(codec, sum, mine);
@@ -40,7 +40,7 @@ TEST_CASE("sign_count: workers in warps decode every count as one worker does") 
       CAPTURE(planes);
       CAPTURE(n);
       auto const codec = sign_count<float>{0.3f}.fitted((1u << planes) - 1);
-      code sum;
+      encoded_block sum;
       for (std::uint32_t r = 0; r < static_cast<std::uint32_t>(planes); ++r) {
         auto const x = data::uniform(n, -1, 1, {.seed = r + 1});
         auto const mine = laws::encode(codec, x, {.rank = r, .weight = 1u << r});

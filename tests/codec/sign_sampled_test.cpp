@@ -12,7 +12,7 @@
 #include <support/laws.hpp>
 #include <vector>
 
-using laws::code;
+using laws::encoded_block;
 
 namespace {
 
@@ -48,8 +48,8 @@ lanes_type reduced(weights_type const& weights, std::size_t n, std::uint64_t key
 }
 
 /// Codec `sign` merged along the balanced tree of ranks [low, high), block `index`.
-code along_tree(weights_type const& weights, std::size_t n, std::uint64_t key, std::uint32_t index,
-                std::uint32_t low, std::uint32_t high) {
+encoded_block along_tree(weights_type const& weights, std::size_t n, std::uint64_t key,
+                         std::uint32_t index, std::uint32_t low, std::uint32_t high) {
   hcomp::sign<float> const codec;
   if (high - low == 1) {
     auto const x = values_of(low, n);

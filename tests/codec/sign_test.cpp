@@ -14,7 +14,7 @@
 #include <support/laws.hpp>
 #include <vector>
 
-using laws::code;
+using laws::encoded_block;
 
 namespace {
 
@@ -23,34 +23,35 @@ constexpr codec_type codec;
 constexpr int block_words = codec_type::block_values / 64;
 
 /// One full block of a rank whose value at lane j of every word has the sign of bit j.
-code block_of_word(std::uint64_t bits, std::uint32_t rank, std::uint32_t weight = 1) {
+encoded_block block_of_word(std::uint64_t bits, std::uint32_t rank, std::uint32_t weight = 1) {
   std::vector<float> x(codec_type::block_values);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = bits >> (i % 64) & 1 ? 0.5f : -2.0f;
   return laws::encode(codec, x, {.key = 1, .rank = rank, .weight = weight}, hcomp::simd_group{});
 }
-code at_index(code block, std::uint32_t index) {
+encoded_block at_index(encoded_block block, std::uint32_t index) {
   auto header = laws::header_of(block);
   header.index = index;
   hcomp::store(block.data(), 0, header);
   return block;
 }
-std::uint64_t word_of(code const& block, int w) {
+std::uint64_t word_of(encoded_block const& block, int w) {
   return hcomp::load<std::uint64_t>(block.data() + hcomp::block_header_bytes,
                                     static_cast<std::size_t>(w));
 }
-code merged(code acc, code const& in) {
+encoded_block merged(encoded_block acc, encoded_block const& in) {
   codec.merge_block(hcomp::simd_group{}, acc.data(), in.data());
   return acc;
 }
 
 /// Merges in the ring's order, and along the balanced tree.
-code around_ring(std::vector<code> const& blocks, std::size_t first = 0) {
-  code sum = blocks[first];
+encoded_block around_ring(std::vector<encoded_block> const& blocks, std::size_t first = 0) {
+  encoded_block sum = blocks[first];
   for (std::size_t hop = 1; hop < blocks.size(); ++hop)
     sum = merged(blocks[(first + hop) % blocks.size()], sum);
   return sum;
 }
-code along_tree(std::vector<code> const& blocks, std::size_t low, std::size_t high) {
+encoded_block along_tree(std::vector<encoded_block> const& blocks, std::size_t low,
+                         std::size_t high) {
   if (high - low == 1) return blocks[low];
   std::size_t const middle = low + (high - low) / 2;
   return merged(along_tree(blocks, low, middle), along_tree(blocks, middle, high));
@@ -61,7 +62,7 @@ template <class F>
 void for_each_word_of_sum(std::vector<std::uint64_t> const& bits,
                           std::vector<std::uint32_t> const& weights, int words, bool ring,
                           F const& f) {
-  std::vector<code> blocks;
+  std::vector<encoded_block> blocks;
   std::uint32_t whole = 0;
   for (std::size_t m = 0; m < bits.size(); ++m) {
     blocks.push_back(block_of_word(bits[m], static_cast<std::uint32_t>(m), weights[m]));
@@ -168,13 +169,13 @@ TEST_CASE("sign: bits of neighbouring lanes and words are drawn independently") 
 TEST_CASE("sign: ranks that each merge in a different order would get different results") {
   for (std::size_t const ranks : {3u, 5u, 8u}) {
     CAPTURE(ranks);
-    std::vector<code> blocks;
+    std::vector<encoded_block> blocks;
     auto const bits = bits_of_workers(ranks);
     for (std::size_t m = 0; m < ranks; ++m)
       blocks.push_back(block_of_word(bits[m], static_cast<std::uint32_t>(m)));
     std::set<std::uint64_t> results;  // fingerprints: g++ 12 -O3 misreads comparisons of bytes
     for (std::size_t first = 0; first < ranks; ++first) {
-      code const sum = around_ring(blocks, first);
+      encoded_block const sum = around_ring(blocks, first);
       results.insert(hcomp::fingerprint(hcomp::serial_group{}, sum.data(), sum.size()));
     }
     CHECK(results.size() == ranks);
@@ -187,7 +188,7 @@ TEST_CASE("sign: a coordinate without gradient swings by one step and does not d
   hcomp::sign<float> const scaled{step};
   float x = 0, compensation[3] = {0, 0, 0};
   for (std::uint64_t round = 0; round < 100; ++round) {
-    code sum;
+    encoded_block sum;
     for (std::uint32_t m = 0; m < 3; ++m) {
       auto const mine = laws::encode(scaled, {compensation[m]}, {.key = round, .rank = m});
       sum = m == 0 ? mine : laws::merged(scaled, mine, sum);
@@ -206,11 +207,11 @@ TEST_CASE("sign: unused lanes of the last word are 0 in every block and every su
                                 64 * ranks - 1, 64 * ranks + 1}) {
       CAPTURE(ranks);
       CAPTURE(d);
-      code sum;
+      encoded_block sum;
       for (std::uint32_t m = 0; m < ranks; ++m) {
         auto const mine = laws::encode(codec, data::uniform(d, -1, 1, {.seed = m}), {.rank = m});
         sum = m == 0 ? mine : laws::merged(codec, mine, sum);
-        for (code const& block : {mine, sum}) {
+        for (encoded_block const& block : {mine, sum}) {
           REQUIRE(block.size() == codec.block_bytes(static_cast<int>(d)));
           std::uint64_t const last = word_of(block, static_cast<int>((d - 1) / 64));
           if (d % 64 != 0) REQUIRE((last >> d % 64) == 0);
@@ -234,8 +235,8 @@ TEST_CASE("sign: takes 1 bit per value, and 2 % of header at most") {
   CHECK(codec.block_bytes() == 32768 / 8 + 32);
   CHECK(codec.block_bytes(1) == 8 + 32);
   CHECK(codec.block_bytes(0) == 32);
-  CHECK(hcomp::code_bytes(codec, 32768) == 4128);
-  CHECK(hcomp::code_bytes(codec, 32769) == 2 * 4128);
+  CHECK(hcomp::encoded_bytes(codec, 32768) == 4128);
+  CHECK(hcomp::encoded_bytes(codec, 32769) == 2 * 4128);
 }
 
 TEST_CASE("sign: a part of a block decodes to the same values as in the whole block") {

@@ -30,7 +30,7 @@ static_assert(hcomp::HopRounding<thc<>> && hcomp::HopRounding<uniform_thc<double
 
 namespace {
 
-using code = std::vector<std::byte>;
+using byte_vector = std::vector<std::byte>;
 constexpr int full = thc<>::block_values;
 
 /// b = 4 and g = 15 with `hop_bits` bits per hop; every number of bits has room for 4,096 ranks.
@@ -45,22 +45,23 @@ int shift_of(thc<> const& codec, std::uint32_t weight) {
 std::size_t lanes_at(thc<> const& codec, int n) {
   return codec.block_bytes(n) - 2 * static_cast<std::size_t>(codec.coordinates(n));
 }
-int lane(thc<> const& codec, code const& block, int n, std::size_t i) {
+int lane(thc<> const& codec, byte_vector const& block, int n, std::size_t i) {
   return hcomp::load<std::int16_t>(block.data() + lanes_at(codec, n), i);
 }
 /// A block with the lanes sum_of(i).
-template <class F> code block_of(thc<> const& codec, int n, block_header header, F const& sum_of) {
+template <class F>
+byte_vector block_of(thc<> const& codec, int n, block_header header, F const& sum_of) {
   REQUIRE(codec.lane_bytes() == 2);
   header.codec = thc<>::codec_id;
   header.values = static_cast<std::uint16_t>(n);
-  code block(codec.block_bytes(n));
+  byte_vector block(codec.block_bytes(n));
   hcomp::store(block.data(), 0, header);
   for (std::size_t i = 0; i < static_cast<std::size_t>(codec.coordinates(n)); ++i)
     hcomp::store(block.data() + lanes_at(codec, n), i, static_cast<std::int16_t>(sum_of(i)));
   return block;
 }
 /// Random sums of the weight. A few are below 0 or above the largest, as rounding can make them.
-code any_block(thc<> const& codec, int n, block_header const& header) {
+byte_vector any_block(thc<> const& codec, int n, block_header const& header) {
   int const largest = static_cast<int>(header.weight) * 15;
   return block_of(codec, n, header, [&](std::size_t i) {
     auto const drawn = static_cast<int>(hcomp::mix(i + 77) % static_cast<unsigned>(largest + 9));
@@ -68,17 +69,19 @@ code any_block(thc<> const& codec, int n, block_header const& header) {
   });
 }
 
-template <class Group> code narrowed(thc<> const& codec, code const& block, Group group) {
-  code narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
+template <class Group>
+byte_vector narrowed(thc<> const& codec, byte_vector const& block, Group group) {
+  byte_vector narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
   codec.narrow_block(group, block.data(), narrow.data());
   return narrow;
 }
-template <class Group> code widened(thc<> const& codec, code const& narrow, int n, Group group) {
-  code block(codec.block_bytes(n), std::byte{0xa5});
+template <class Group>
+byte_vector widened(thc<> const& codec, byte_vector const& narrow, int n, Group group) {
+  byte_vector block(codec.block_bytes(n), std::byte{0xa5});
   codec.widen_block(group, narrow.data(), block.data());
   return block;
 }
-template <class Group> code rounded(thc<> const& codec, code block, Group group) {
+template <class Group> byte_vector rounded(thc<> const& codec, byte_vector block, Group group) {
   codec.round_block(group, block.data());
   return block;
 }
@@ -199,7 +202,7 @@ TEST_CASE("thc hops: every group gives the same bytes, and a second pass changes
         CHECK(rounded(codec, block, simd_group{}) == wide);
         if (n > 1000 || bits % 2 == 0) continue;
         auto const by_many = [&](auto const& share) {
-          code a(narrow.size()), b(block.size()), c = block;
+          byte_vector a(narrow.size()), b(block.size()), c = block;
           share([&](auto group) { codec.narrow_block(group, block.data(), a.data()); });
           share([&](auto group) { codec.widen_block(group, narrow.data(), b.data()); });
           share([&](auto group) { codec.round_block(group, c.data()); });
@@ -349,14 +352,14 @@ TEST_CASE(
   hcomp::detail::seal(serial_group{}, sealed.data(), sealed.size());
   auto broken = sealed;
   broken.back() ^= std::byte{1};
-  auto const round = [&](code b) {
+  auto const round = [&](byte_vector b) {
     hcomp::round_blocks<thc<>>{codec, b.data(), b.size()}(simd_group{}, 0);
     return b;
   };
-  auto const is_intact = [](code const& b) {
+  auto const is_intact = [](byte_vector const& b) {
     return hcomp::detail::is_intact(serial_group{}, b.data(), b.size());
   };
-  auto const header = [](code const& b) { return hcomp::load<block_header>(b.data()); };
+  auto const header = [](byte_vector const& b) { return hcomp::load<block_header>(b.data()); };
   CHECK(round(block) == rounded(codec, block, serial_group{}));
   CHECK(is_intact(round(sealed)));
   CHECK((header(round(sealed)).flags & hcomp::block_is_damaged) == 0);

@@ -48,7 +48,7 @@ static_assert(hcomp::HomomorphicSum<uniform_thc<double>> && hcomp::Calibrated<un
 namespace {
 
 using vector = std::vector<float>;
-using code = std::vector<std::byte>;
+using byte_vector = std::vector<std::byte>;
 constexpr double p = 1.0 / 32;
 constexpr int full = thc<>::block_values;
 
@@ -105,24 +105,24 @@ vector mean_of(std::vector<vector> const& all) {
 }
 
 template <class C, class T>
-code encode(C const& codec, std::vector<T> const& x, block_origin const& origin) {
+byte_vector encode(C const& codec, std::vector<T> const& x, block_origin const& origin) {
   int const n = static_cast<int>(x.size());
-  code block(codec.block_bytes(n));
+  byte_vector block(codec.block_bytes(n));
   codec.encode_block(simd_group{}, x.data(), n, block.data(), origin);
   return block;
 }
 template <class Out = float, class C>
-std::vector<Out> decode(C const& codec, code const& block, std::size_t n,
+std::vector<Out> decode(C const& codec, byte_vector const& block, std::size_t n,
                         reduce_op r = reduce_op::mean) {
   std::vector<Out> x(n);
   codec.decode_block(simd_group{}, block.data(), static_cast<int>(n), x.data(), r);
   return x;
 }
-template <class C> code merged(C const& codec, code acc, code const& in) {
+template <class C> byte_vector merged(C const& codec, byte_vector acc, byte_vector const& in) {
   codec.merge_block(simd_group{}, acc.data(), in.data());
   return acc;
 }
-block_header header_of(code const& block) { return hcomp::load<block_header>(block.data()); }
+block_header header_of(byte_vector const& block) { return hcomp::load<block_header>(block.data()); }
 
 /// The statistics of one block after agreement.
 template <class C>
@@ -137,10 +137,10 @@ std::vector<std::uint32_t> agreed(C const& codec, std::vector<vector> const& blo
 }
 /// The sum of the first `summed` ranks, one block.
 template <class C>
-code sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t key,
-            std::uint32_t index = 0, std::size_t summed = 1000) {
+byte_vector sum_of(C const& codec, std::vector<vector> const& blocks, std::uint64_t key,
+                   std::uint32_t index = 0, std::size_t summed = 1000) {
   auto const words = agreed(codec, blocks);
-  code sum;
+  byte_vector sum;
   for (std::uint32_t w = 0; w < std::min(summed, blocks.size()); ++w) {
     auto const one = encode(codec, blocks[w], {key, w, 1, index, words.data()});
     sum = w == 0 ? one : merged(codec, sum, one);
@@ -568,7 +568,7 @@ TEST_CASE("thc: the decoded sum is the sum of the decoded parts") {  // C6
   auto const all = vectors_of_ranks(normal, 5, 5000, 11);
   auto const words = agreed(codec, all);
   std::vector<std::uint32_t> const weights{1, 2, 1, 3, 1};
-  code sum;
+  byte_vector sum;
   std::vector<double> expected(5000);
   for (std::uint32_t w = 0; w < 5; ++w) {
     auto const one = encode(codec, all[w], {9, w, weights[w], 3, words.data()});
@@ -588,17 +588,17 @@ TEST_CASE("thc: every order of merging gives the same bytes") {  // C6
   thc<> const codec;
   auto const all = vectors_of_ranks(normal, 5, 1000, 12);
   auto const words = agreed(codec, all);
-  std::vector<code> blocks;
+  std::vector<byte_vector> blocks;
   for (std::uint32_t w = 0; w < 5; ++w)
     blocks.push_back(encode(codec, all[w], {9, w, 1 + w % 2, 3, words.data()}));
   std::vector<std::size_t> order(5);
   std::iota(order.begin(), order.end(), 0);
-  code first;
+  byte_vector first;
   do {
-    code const left = merged(codec, blocks[order[0]], blocks[order[1]]);
-    code const right =
+    byte_vector const left = merged(codec, blocks[order[0]], blocks[order[1]]);
+    byte_vector const right =
         merged(codec, merged(codec, blocks[order[2]], blocks[order[3]]), blocks[order[4]]);
-    code const one = merged(codec, left, right), other = merged(codec, right, left);
+    byte_vector const one = merged(codec, left, right), other = merged(codec, right, left);
     if (first.empty()) first = one;
     REQUIRE(std::memcmp(one.data(), first.data(), first.size()) == 0);
     REQUIRE(std::memcmp(other.data(), first.data(), first.size()) == 0);
@@ -629,7 +629,7 @@ TEST_CASE("thc: ranks use different random numbers for rounding") {
   auto const a = encode(codec, x, {.key = 3, .rank = 0});
   auto const b = encode(codec, x, {.key = 3, .rank = 1});
   auto const c = encode(codec, x, {.key = 3, .rank = 0, .index = 1});
-  auto const differ = [&](code const& one, code const& other) {
+  auto const differ = [&](byte_vector const& one, byte_vector const& other) {
     int count = 0;
     for (std::size_t i = block_header_bytes; i < one.size(); ++i) count += one[i] != other[i];
     return count;
@@ -692,7 +692,7 @@ TEST_CASE("thc: settings that cannot fit are refused with the numbers") {  // C1
 TEST_CASE("thc: one summand too many marks the block") {  // C11
   thc<> const codec(paper());
   auto const x = normal(100, 1);
-  code sum = encode(codec, x, {.rank = 0});
+  byte_vector sum = encode(codec, x, {.rank = 0});
   for (std::uint32_t w = 1; w < 8; ++w) sum = merged(codec, sum, encode(codec, x, {.rank = w}));
   CHECK(header_of(sum).flags == 0);
   CHECK(header_of(sum).weight == 8);
@@ -809,7 +809,7 @@ TEST_CASE("thc: NaN and infinity count as 0, set the flag, and affect no other v
         CHECK(header_of(expected).flags == 0);
         x[at] = special;
         for (bool const serial : {false, true}) {
-          code block(expected.size());
+          byte_vector block(expected.size());
           if (serial)
             codec.encode_block(serial_group{}, x.data(), static_cast<int>(n), block.data(),
                                {.key = 5});
@@ -911,7 +911,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
   T const* const source = x.data();
   block_origin const mine{.key = 6, .rank = 8, .weight = 2, .index = 7};
   std::vector<std::uint32_t> words(codec.statistics_in(n)), own(words);
-  code block(codec.block_bytes(n)), sum, acc;
+  byte_vector block(codec.block_bytes(n)), sum, acc;
   std::vector<T> y(count), result(count);
   std::vector<std::uint8_t> indices(static_cast<std::size_t>(codec.coordinates(n))), z(indices);
   codec.measure_block(serial_group{}, source, n, words.data());
@@ -928,7 +928,7 @@ void same_bytes_in_every_group(thc<T> const& codec, int n, bool workers_too, boo
   codec.decode_block(serial_group{}, sum.data(), n, y.data(), reduce_op::mean);
 
   auto const check = [&](auto const& share) {  // share(f): calls f(group) in every worker
-    code other(block.size());
+    byte_vector other(block.size());
     share([&](auto group) { codec.measure_block(group, source, n, own.data()); });
     REQUIRE(own == words);
     share([&](auto group) { codec.encode_block(group, source, n, other.data(), origin); });
@@ -1015,7 +1015,7 @@ TEST_CASE("thc: every SIMD level gives the bits of the reference") {
       hcomp::compensated<float> const source{x.data(), c.data()};
 
       vector coordinates(size), centered(size), y(x.size());
-      code lanes(2 * all), expected(lanes);
+      byte_vector lanes(2 * all), expected(lanes);
       rotate(serial_group{}, coordinates.data(), source, range, scale, place);
       round_to_levels(serial_group{}, coordinates.data(), source, range, limit, cells, place,
                       {level_sink::lanes_16, expected.data(), 3});
@@ -1117,7 +1117,8 @@ TEST_CASE("thc: levels of any table are sent as indices, sums in the bits that t
         auto const block = encode(codec, x, {.key = 3, .weight = weight});
         int const wanted = weight == 1 ? bits : std::bit_width(granularity * weight);
         std::size_t const lanes = 5120;  // 4096 and 1024: the last transform is padded
-        code narrow(block_header_bytes + 2 * 4 + lanes / 8 * static_cast<std::size_t>(wanted)),
+        byte_vector narrow(block_header_bytes + 2 * 4 +
+                           lanes / 8 * static_cast<std::size_t>(wanted)),
             same(narrow.size()), back(block.size());
         REQUIRE(codec.narrow_bytes(hcomp::load<block_header>(block.data())) == narrow.size());
         codec.narrow_block(serial_group{}, block.data(), narrow.data());
@@ -1146,7 +1147,7 @@ TEST_CASE("thc: golden bytes of narrow messages") {
   auto const golden = [](auto const& codec, std::size_t n, std::uint32_t weight) {
     vector const x = data::whole_numbers(n, 3);
     auto const block = encode(codec, x, {.key = 99, .rank = 5, .weight = weight, .index = 11});
-    code narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
+    byte_vector narrow(codec.narrow_bytes(hcomp::load<block_header>(block.data())));
     codec.narrow_block(serial_group{}, block.data(), narrow.data());
     return hcomp::fingerprint(serial_group{}, narrow.data(), narrow.size());
   };

@@ -17,11 +17,11 @@
 #include <support/laws.hpp>
 #include <vector>
 
-using laws::code;
+using laws::encoded_block;
 
 namespace {
 
-std::uint64_t fingerprint(code const& bytes) {
+std::uint64_t fingerprint(encoded_block const& bytes) {
   return hcomp::fingerprint(hcomp::serial_group{}, bytes.data(), bytes.size());
 }
 
@@ -46,7 +46,7 @@ template <class C> pinned pin() {
   auto const codec = laws::with_headroom<C>(6);
   std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
   hcomp::draw_key const key{.seed = 11, .step = 22, .tensor = 33};
-  code sum, first;
+  encoded_block sum, first;
   for (int rank = 0; rank < 3; ++rank) {
     auto const x = ramp<T>(n, 1 + 100 * rank);
     auto const statistics = hcomp::measure(codec, std::span<T const>(x));
@@ -116,7 +116,7 @@ TEST_CASE("wire format 1: flags, faults and codec tags have these numbers") {
 TEST_CASE("wire format 1: payloads of signs lie as documented") {
   std::vector<float> x(70, -1.0f);
   x[0] = x[63] = x[65] = 1;
-  auto const word = [](code const& block, std::size_t w) {
+  auto const word = [](encoded_block const& block, std::size_t w) {
     return hcomp::load<std::uint64_t>(block.data() + hcomp::block_header_bytes, w);
   };
   auto const signs = laws::encode(hcomp::sign<float>{}, x, {});
@@ -139,7 +139,7 @@ TEST_CASE("wire format 1: narrow messages of sign counts are the lower planes of
   auto const header = laws::header_of(block);
   REQUIRE(block.size() == 32 + 3 * 16);
   REQUIRE(codec.narrow_bytes(header) == 32 + 2 * 16);
-  code narrow(codec.narrow_bytes(header));
+  encoded_block narrow(codec.narrow_bytes(header));
   codec.narrow_block(hcomp::serial_group{}, block.data(), narrow.data());
   CHECK(std::equal(narrow.begin(), narrow.end(), block.begin()));
   CHECK(fingerprint(narrow) == 0x5bf0bbc55f67433b);

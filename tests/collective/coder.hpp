@@ -18,7 +18,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <support/guarded_executor.hpp>
 #include <support/worker_executor.hpp>
 #include <support/worker_group.hpp>
@@ -44,7 +44,7 @@ struct workers_executor {
   void synchronize() {}
 };
 
-inline bool begins(code_bytes const& code, code_bytes const& expected) {
+inline bool begins(encoded_bytes const& code, encoded_bytes const& expected) {
   return code.size() >= expected.size() &&
          std::equal(expected.begin(), expected.end(), code.begin());
 }
@@ -67,7 +67,7 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   auto const expected = encoded(codec, x), other = encoded(codec, second);
   variable_rate_coder<C, E> coder(n, executor);
   workers::array<T, E> const on_device(executor, x, n % 3), y(executor, vector(n, T{7}), n % 2);
-  workers::array<std::byte, E> const code(executor, code_bytes(C::capacity(n), std::byte{0xee}));
+  workers::array<std::byte, E> const code(executor, encoded_bytes(C::capacity(n), std::byte{0xee}));
 
   for (int turn = 0; turn < 2; ++turn) {  // the second finds what the first has left
     coder.encode(codec, on_device.span(), code.span());
@@ -90,14 +90,14 @@ void check_coder(E& executor, C const& codec, values_of<C> const& x, values_of<C
   coder.decode_add(codec, added.span(), on_device.span(), y.span());
   CHECK(same_values(y.host(), decoded));
 
-  code_bytes sum(C::capacity(n));
+  encoded_bytes sum(C::capacity(n));
   sum.resize(codec.decode_add_encode(other, x, sum));
   coder.decode_add_encode(codec, added.span(), on_device.span(), code.span());
   REQUIRE(coder.bytes(codec) == sum.size());
   CHECK(begins(code.host(), sum));
   if constexpr (MergingVariableRate<C>) {  // of two ranks and of one, so that headers are added
     workers::array<std::byte, E> const two(executor, sum);
-    code_bytes three(C::capacity(n));
+    encoded_bytes three(C::capacity(n));
     three.resize(codec.merge(sum, other, three));
     coder.merge(codec, two.span(), added.span(), n, code.span());
     REQUIRE(coder.bytes(codec) == three.size());
@@ -152,7 +152,7 @@ void check_damage(E& executor, C const& codec, values_of<C> const& x) {
   CAPTURE(n);
   auto const whole = encoded(codec, x);
   int complaints = 0;
-  auto const compare = [&](code_bytes const& in, std::size_t values) {
+  auto const compare = [&](encoded_bytes const& in, std::size_t values) {
     auto const expected = complaint_of([&] { codec.check(in, values); });
     complaints += !expected.empty();
     variable_rate_coder<C, E> coder(values, executor);
@@ -189,7 +189,7 @@ template <VariableRate C> void check_refusals(C const& codec) {
   guarded_executor executor;
   variable_rate_coder<C, guarded_executor> coder(100, executor);
   workers::array<typename C::value_type, guarded_executor> const x(executor, values_of<C>(101));
-  workers::array<std::byte, guarded_executor> const code(executor, code_bytes(1000));
+  workers::array<std::byte, guarded_executor> const code(executor, encoded_bytes(1000));
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span(), code.span()),
                        "variable_rate_coder::encode: 101 values, made for 100",
                        std::invalid_argument);

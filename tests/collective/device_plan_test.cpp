@@ -12,7 +12,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/thc/thc.hpp>
-#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/narrow_encoding.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -262,7 +262,7 @@ TEST_CASE("plan on devices: a narrow block whose length differs from its slot is
   auto const wide = encode(codec, std::span(x), {.weight = 6});
   host_executor host;
   std::vector<std::byte> message(layout.bytes());
-  message.resize(detail::narrow_code<sign_count<>, host_executor>(layout, 3).narrow(
+  message.resize(detail::narrow_encoding<sign_count<>, host_executor>(layout, 3).narrow(
       codec, host, layout.all(), wide.data(), message.data(), 6));
   auto const damage_second = [&](auto const& change) {
     auto damaged = message;
@@ -273,7 +273,7 @@ TEST_CASE("plan on devices: a narrow block whose length differs from its slot is
     guarded_buffer const device_values(damaged.size()), out(wide.size());
     std::vector<std::byte> made(wide.size());
     executor.write(device_values.data(), damaged.data(), damaged.size());
-    detail::narrow_code<sign_count<>, guarded_executor>(layout, 3).widen(
+    detail::narrow_encoding<sign_count<>, guarded_executor>(layout, 3).widen(
         codec, executor, layout.all(), {device_values.data(), damaged.size()}, damaged.data(),
         out.data());
     executor.wait(executor.read(made.data(), out.data(), made.size()));

@@ -28,7 +28,7 @@ namespace {
 /// Results of `encode` and `decode` of `x`, in host memory and on an executor.
 struct round_trip {
   std::vector<std::uint32_t> statistics;
-  std::vector<std::byte> code;
+  std::vector<std::byte> encoded;
   std::vector<float> x;
   std::uint64_t weight = 0;
 
@@ -48,8 +48,8 @@ std::vector<float> larger(std::vector<float> x) {
 template <class C> round_trip in_host_memory(C const& codec, std::vector<float> const& x) {
   round_trip it{
       measure(codec, std::span<float const>(larger(x))), {}, std::vector<float>(x.size())};
-  it.code = encode(codec, std::span(x), options_of(it.statistics));
-  it.weight = decode(codec, std::span<std::byte const>(it.code), std::span(it.x),
+  it.encoded = encode(codec, std::span(x), options_of(it.statistics));
+  it.weight = decode(codec, std::span<std::byte const>(it.encoded), std::span(it.x),
                      {.key = {.seed = 3, .step = 4}});
   return it;
 }
@@ -67,7 +67,7 @@ round_trip in_guarded_memory(C const& codec, std::vector<float> const& x,
   round_trip it{vector.measure(measured.span()), std::vector<std::byte>(vector.size()), {}};
   vector.encode(from.span(), options_of(it.statistics));
   it.weight = vector.decode(to.span(), {.key = {.seed = 3, .step = 4}});
-  executor.wait(executor.read(it.code.data(), vector.data(), vector.size()));
+  executor.wait(executor.read(it.encoded.data(), vector.data(), vector.size()));
   it.x = to.host();
   return it;
 }
@@ -78,7 +78,7 @@ template <class C> round_trip by_threads(C const& codec, std::vector<float> cons
   round_trip it{vector.measure(larger(x)), {}, std::vector<float>(x.size())};
   vector.encode(x, options_of(it.statistics));
   it.weight = vector.decode(it.x, {.key = {.seed = 3, .step = 4}});
-  it.code.assign(vector.data(), vector.data() + vector.size());
+  it.encoded.assign(vector.data(), vector.data() + vector.size());
   return it;
 }
 
@@ -114,18 +114,18 @@ TEST_CASE(
   auto const both = [&](encode_options const& how, decode_options const& wanted, std::size_t flip) {
     device_vector<float> const from(x, executor);
     vector.encode(from.span(), how);
-    auto code = encode(codec, std::span<float const>(x), how);
-    code[flip] ^= std::byte{1};
-    executor.wait(executor.write(vector.data() + flip, code.data() + flip, 1));
+    auto encoded = encode(codec, std::span<float const>(x), how);
+    encoded[flip] ^= std::byte{1};
+    executor.wait(executor.write(vector.data() + flip, encoded.data() + flip, 1));
     auto unused = before;
     auto const on_device = outcome_of([&] { vector.decode(to.span(), wanted); });
     auto const on_host = outcome_of(
-        [&] { decode(codec, std::span<std::byte const>(code), std::span(unused), wanted); });
+        [&] { decode(codec, std::span<std::byte const>(encoded), std::span(unused), wanted); });
     CHECK(on_device == on_host);
     CHECK(first_difference(to.host(), before) == nowhere);
     return on_device.what;
   };
-  std::size_t const padding = code_bytes(codec, values) - 1, second = codec.block_bytes() + 99;
+  std::size_t const padding = encoded_bytes(codec, values) - 1, second = codec.block_bytes() + 99;
   CHECK(both({.checksum = true}, {}, second) == "wire_error");
   CHECK(both({}, {.weight = 3}, padding) == "wire_error");
   CHECK(both({}, {.key = {.step = 1}}, padding) == "wire_error");
@@ -146,13 +146,13 @@ TEST_CASE("encoded vector: sums that overflow are reported as by decode; x is un
     auto const statistics = measure(codec, std::span<float const>(x));
     encode_options const how{.weight = 3, .statistics = statistics};
     vector.encode(from.span(), how);
-    auto const code = encode(codec, std::span<float const>(x), how);
+    auto const encoded = encode(codec, std::span<float const>(x), how);
     for (auto const result : {reduce_op::sum, reduce_op::mean}) {
       CAPTURE(large);
       auto unused = before;
       auto const on_device = outcome_of([&] { vector.decode(to.span(), {.op = result}); });
       auto const on_host = outcome_of([&] {
-        decode(codec, std::span<std::byte const>(code), std::span(unused), {.op = result});
+        decode(codec, std::span<std::byte const>(encoded), std::span(unused), {.op = result});
       });
       CHECK(on_device == on_host);
       bool const overflows = large > 2e38f && result == reduce_op::sum;

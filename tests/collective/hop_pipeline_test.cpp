@@ -26,14 +26,14 @@ namespace {
 /// Blocks are integers. Records the operations of a walk, and throws on forbidden ones.
 class integer_handler final : public detail::segment_handler {
  public:
-  integer_handler(std::vector<std::uint64_t>& code, std::vector<hop> const& hops, bool adds)
-      : code_(code), hops_(hops), adds_(adds), in_(hops.size()) {
-    for (auto& hop : in_) hop.resize(code.size());
+  integer_handler(std::vector<std::uint64_t>& encoded, std::vector<hop> const& hops, bool adds)
+      : encoded_(encoded), hops_(hops), adds_(adds), in_(hops.size()) {
+    for (auto& hop : in_) hop.resize(encoded.size());
   }
 
   std::span<std::byte const> leave(std::size_t, block_range segment) override {
     ++left;
-    return std::as_bytes(part(code_, segment));
+    return std::as_bytes(part(encoded_, segment));
   }
   std::span<std::byte> inbox(std::size_t h, block_range segment) override {
     return std::as_writable_bytes(part(in_[h], segment));
@@ -46,7 +46,7 @@ class integer_handler final : public detail::segment_handler {
     if (segment != expected_) throw std::runtime_error("another segment was expected");
     if (bytes != segment.count * sizeof(std::uint64_t)) throw std::runtime_error("other bytes");
     for (std::size_t b = segment.first; b < segment.end(); ++b)
-      code_[b] = (adds_ && hops_[h].adds ? code_[b] : 0) + in_[h][b];
+      encoded_[b] = (adds_ && hops_[h].adds ? encoded_[b] : 0) + in_[h][b];
     ++arrived;
   }
   void passed_on(block_range segment) override {
@@ -61,7 +61,7 @@ class integer_handler final : public detail::segment_handler {
     return std::span(all).subspan(segment.first, segment.count);
   }
 
-  std::vector<std::uint64_t>& code_;
+  std::vector<std::uint64_t>& encoded_;
   std::vector<hop> const& hops_;
   bool adds_;
   std::vector<std::vector<std::uint64_t>> in_;
@@ -138,20 +138,21 @@ TEST_CASE("hop_pipeline: both walks of every schedule compute the sum, for all s
             };
             detail::hop_pipeline reduce(plan.reduce, transport, 0, cut),
                 gather(plan.gather, transport, 0, cut);
-            std::vector<std::uint64_t> code(blocks);
+            std::vector<std::uint64_t> encoded(blocks);
             // the second call reuses the lists of requests
             for (std::uint64_t step = 1; step <= 2; ++step) {
               std::uint64_t sum = 0;
               for (int r = 0; r < ranks; ++r) sum += step << 6 * r;
-              std::fill(code.begin(), code.end(), step << 6 * inner.rank());
+              std::fill(encoded.begin(), encoded.end(), step << 6 * inner.rank());
               report stats;
-              integer_handler adding(code, plan.reduce, true), keeping(code, plan.gather, false);
+              integer_handler adding(encoded, plan.reduce, true),
+                  keeping(encoded, plan.gather, false);
               reduce.walk(adding, &stats);
               if (!plan.reduces_all) gather.walk(keeping, &stats);
               std::size_t segments = 0;
               for (hop const& h : plan.reduce) segments += cut(h.receive).size();
               auto& bad = wrong[static_cast<std::size_t>(inner.rank())];
-              bad += std::any_of(code.begin(), code.end(), [&](auto b) { return b != sum; });
+              bad += std::any_of(encoded.begin(), encoded.end(), [&](auto b) { return b != sum; });
               bad += adding.arrived != static_cast<int>(segments);
               bad += adding.expected != adding.arrived || adding.passed != adding.arrived;
               bad += watched.faults() > 0;

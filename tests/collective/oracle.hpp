@@ -19,7 +19,7 @@ namespace hcomp::testing {
 template <class C> class oracle {
  public:
   using value_type = typename C::value_type;
-  using code = std::vector<std::byte>;
+  using byte_vector = std::vector<std::byte>;
 
   /// @param weights  of the ranks; empty: all 1
   oracle(C const& codec, std::vector<std::vector<value_type>> const& x, call_options const& call,
@@ -30,14 +30,14 @@ template <class C> class oracle {
   std::vector<value_type> sum(algorithm const& how) {
     int const ranks = static_cast<int>(x_.size());
     encode(how.sharers(ranks));
-    code total(layout_.bytes());
+    byte_vector total(layout_.bytes());
     auto const shape = how.fitted(ranks);
     for (int chunk = 0; chunk < ranks; ++chunk) {
       block_range const blocks = chunk_of(chunk);
-      code const part = how.kind == algorithm_kind::sampled ? tree(blocks, 0, ranks)
-                        : how.kind == algorithm_kind::recursive_doubling
-                            ? cube(blocks)
-                            : chunk_sum(shape, blocks, chunk);
+      byte_vector const part = how.kind == algorithm_kind::sampled ? tree(blocks, 0, ranks)
+                               : how.kind == algorithm_kind::recursive_doubling
+                                   ? cube(blocks)
+                                   : chunk_sum(shape, blocks, chunk);
       std::copy_n(part.data() + layout_.offset(blocks.first), layout_.bytes(blocks),
                   total.data() + layout_.offset(blocks.first));
     }
@@ -50,15 +50,15 @@ template <class C> class oracle {
  private:
   void encode(int sharers) {
     layout_ = layout_of(codec_, x_[0].size(), sharers);
-    codes_.clear();
+    encoded_.clear();
     auto const statistics = agreed_statistics();
     for (std::size_t rank = 0; rank < x_.size(); ++rank) {
       block_origin const origin{philox_key(call_.key()), static_cast<std::uint32_t>(rank),
                                 weights_.empty() ? 1 : weights_[rank], 0,
                                 statistics.empty() ? nullptr : statistics.data()};
-      codes_.emplace_back(layout_.bytes());
+      encoded_.emplace_back(layout_.bytes());
       encode_blocks<C, value_type const*> const work{codec_, layout_, x_[rank].data(),
-                                                     codes_.back().data(), origin};
+                                                     encoded_.back().data(), origin};
       for (std::size_t b = 0; b < layout_.blocks(); ++b) work(serial_group{}, b);
     }
   }
@@ -77,31 +77,31 @@ template <class C> class oracle {
 
   block_range chunk_of(int chunk) const {
     auto const at = [&](int c) {
-      return layout_.blocks() * static_cast<std::size_t>(c) / codes_.size();
+      return layout_.blocks() * static_cast<std::size_t>(c) / encoded_.size();
     };
     return {at(chunk), at(chunk + 1) - at(chunk)};
   }
 
-  code chunk_sum(algorithm const& how, block_range blocks, int chunk) const {
-    int const ranks = static_cast<int>(codes_.size());
-    std::vector<code> parts;
+  byte_vector chunk_sum(algorithm const& how, block_range blocks, int chunk) const {
+    int const ranks = static_cast<int>(encoded_.size());
+    std::vector<byte_vector> parts;
     if (how.kind == algorithm_kind::ring) {
       // chunk q starts at rank q, and ranks q + 1, q + 2, ... add to it
-      for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk + h, ranks)]);
+      for (int h = 0; h < ranks; ++h) parts.push_back(encoded_[at(chunk + h, ranks)]);
     } else if (how.kind == algorithm_kind::direct) {
       // rank q adds up chunk q; it receives from q - 1, q - 2, ...
-      for (int h = 0; h < ranks; ++h) parts.push_back(codes_[at(chunk - h + ranks, ranks)]);
+      for (int h = 0; h < ranks; ++h) parts.push_back(encoded_[at(chunk - h + ranks, ranks)]);
     } else if (how.kind == algorithm_kind::aggregator) {
       // rank 0 receives from 1, 2, ...
-      for (int r = 0; r < ranks; ++r) parts.push_back(codes_[at(r, ranks)]);
+      for (int r = 0; r < ranks; ++r) parts.push_back(encoded_[at(r, ranks)]);
     } else {
       // chunk p * rows + i: in every row from column p on, then the row results from row i on
       int const part = chunk / how.rows, first_row = chunk % how.rows;
       for (int r = 0; r < how.rows; ++r) {
         int const row = (first_row + r) % how.rows;
-        std::vector<code> in_row;
+        std::vector<byte_vector> in_row;
         for (int c = 0; c < how.columns; ++c)
-          in_row.push_back(codes_[at(row * how.columns + (part + c) % how.columns, ranks)]);
+          in_row.push_back(encoded_[at(row * how.columns + (part + c) % how.columns, ranks)]);
         parts.push_back(folded(blocks, in_row));
       }
     }
@@ -109,21 +109,21 @@ template <class C> class oracle {
   }
   static std::size_t at(int rank, int ranks) { return static_cast<std::size_t>(rank % ranks); }
 
-  code folded(block_range blocks, std::vector<code> const& parts) const {
-    code sum = parts.front();
+  byte_vector folded(block_range blocks, std::vector<byte_vector> const& parts) const {
+    byte_vector sum = parts.front();
     for (std::size_t i = 1; i < parts.size(); ++i) sum = merged(blocks, parts[i], sum);
     return sum;
   }
   /// The balanced tree over ranks [low, high).
-  code tree(block_range blocks, int low, int high) const {
-    if (high - low == 1) return codes_[static_cast<std::size_t>(low)];
+  byte_vector tree(block_range blocks, int low, int high) const {
+    if (high - low == 1) return encoded_[static_cast<std::size_t>(low)];
     int const middle = low + (high - low) / 2;
     return merged(blocks, tree(blocks, low, middle), tree(blocks, middle, high));
   }
   /// The first ranks pair up until a power of two is left; then neighbours pair up, then pairs of
   /// them, ...
-  code cube(block_range blocks) const {
-    std::vector<code> parts = codes_;
+  byte_vector cube(block_range blocks) const {
+    std::vector<byte_vector> parts = encoded_;
     std::size_t power = 1;
     while (2 * power <= parts.size()) power *= 2;
     for (std::size_t i = 0; parts.size() > power; ++i) {
@@ -137,7 +137,7 @@ template <class C> class oracle {
       }
     return parts.front();
   }
-  code merged(block_range blocks, code acc, code const& in) const {
+  byte_vector merged(block_range blocks, byte_vector acc, byte_vector const& in) const {
     merge_blocks<C> const work{codec_, acc.data() + layout_.offset(blocks.first),
                                in.data() + layout_.offset(blocks.first), layout_.block_bytes};
     for (std::size_t i = 0; i < blocks.count; ++i) work(serial_group{}, i);
@@ -149,7 +149,7 @@ template <class C> class oracle {
   call_options call_;
   std::vector<std::uint32_t> weights_;
   encoded_layout layout_;
-  std::vector<code> codes_;
+  std::vector<byte_vector> encoded_;
 };
 
 }  // namespace hcomp::testing

@@ -49,13 +49,13 @@ template <class T> std::vector<T> by_hand(vectors<T> const& x) {
   reproducible<T> const codec;
   std::vector<std::byte> sum;
   for (std::size_t k = 0; k < x.size(); ++k) {
-    auto const code = encode(codec, std::span<T const>(x[k]), {.rank = static_cast<int>(k)});
+    auto const encoded = encode(codec, std::span<T const>(x[k]), {.rank = static_cast<int>(k)});
     if (k == 0)
-      sum = code;
+      sum = encoded;
     else
       for (std::size_t b = 0; b < block_count(codec, x[k].size()); ++b)
         codec.merge_block(serial_group{}, sum.data() + b * codec.block_bytes(),
-                          code.data() + b * codec.block_bytes());
+                          encoded.data() + b * codec.block_bytes());
   }
   std::vector<T> result(x[0].size());
   decode(codec, sum, std::span<T>(result));

@@ -194,15 +194,15 @@ TEST_CASE("sampled: workers in warps compute the bits of one worker") {
     auto const cells = detail::sampling::cells_of(weights);
     auto const layout = layout_of(sign<>{}, n);
     detail::owners const owners{tree.data(), detail::sampling::lots_of(cells, ranks), ranks, 77};
-    std::vector<std::byte> code(layout.bytes());
-    for (std::size_t i = 0; i < code.size(); ++i) code[i] = static_cast<std::byte>(mix(i));
+    std::vector<std::byte> encoded(layout.bytes());
+    for (std::size_t i = 0; i < encoded.size(); ++i) encoded[i] = static_cast<std::byte>(mix(i));
     std::size_t const rank = ranks / 2, b = 1;
 
-    auto by_one = code, by_many = code;
+    auto by_one = encoded, by_many = encoded;
     std::vector<std::uint32_t> one_counts(2 * ranks), many_counts(2 * ranks);
     detail::pack_owned_bits pack{layout, owners, rank, by_one.data(), one_counts.data()};
     pack(serial_group{}, b);
-    pack.code = by_many.data();
+    pack.encoded = by_many.data();
     pack.counts = many_counts.data();
     workers::run_in_warps<64>(pack.scratch_bytes(), [&](auto group) { pack(group, b); });
     CHECK(one_counts == many_counts);
@@ -227,8 +227,8 @@ TEST_CASE("sampled: workers in warps compute the bits of one worker") {
     detail::unpack_owned_bits unpack{layout,          owners,        block_header{},
                                      messages.data(), starts.data(), by_one.data()};
     unpack(serial_group{}, b);
-    by_many = code;
-    unpack.code = by_many.data();
+    by_many = encoded;
+    unpack.encoded = by_many.data();
     workers::run_in_warps<64>(unpack.scratch_bytes(), [&](auto group) { unpack(group, b); });
     CHECK(std::equal(by_one.begin() + static_cast<std::ptrdiff_t>(layout.offset(b)), by_one.end(),
                      by_many.begin() + static_cast<std::ptrdiff_t>(layout.offset(b))));

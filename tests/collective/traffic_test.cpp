@@ -89,13 +89,13 @@ TEST_CASE(
         auto const p = static_cast<std::uint64_t>(ranks);
         auto const layout = layout_of(codec, values, ranks);
         auto const steps = static_cast<std::uint64_t>(std::bit_width(p - 1));  // ceil(log2 P)
-        auto const codes = 2 * (p - 1) * layout.bytes() +
-                           p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
+        auto const encoded = 2 * (p - 1) * layout.bytes() +
+                             p * steps * statistics_words(codec, layout) * sizeof(std::uint32_t);
         auto const records = p * steps * sizeof(detail::sealed<detail::call_summary>);
         plan_options options{.algorithm = algorithm::from(how), .narrow = false};
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes + records);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == encoded + records);
         options.check = false;
-        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == codes);
+        CHECK(bytes_of<plan_of<C>>(codec, ranks, options, values) == encoded);
       }
   });
 }

@@ -223,9 +223,9 @@ int check_damage(C const& codec, vectors const& x, std::vector<place_in> const& 
     return outcomes_on(3, [&](in_process& inner) {
       int left = inner.rank() == 1 ? message : -1;
       tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
-        bool const has_code = bytes.size() >= block_header_bytes &&
-                              load<std::uint16_t>(bytes.data()) == block_header{}.magic;
-        if (has_code && left-- == 0) bytes[byte(bytes) % bytes.size()] ^= std::byte{4};
+        bool const has_encoded = bytes.size() >= block_header_bytes &&
+                                 load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+        if (has_encoded && left-- == 0) bytes[byte(bytes) % bytes.size()] ^= std::byte{4};
       });
       auto mine = x[static_cast<std::size_t>(inner.rank())];
       if (on_device) {
@@ -295,9 +295,9 @@ TEST_CASE(
             return outcomes_on(3, [&](in_process& inner) {
               int left = inner.rank() == 1 ? message : -1;
               tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
-                bool const has_code = bytes.size() > block_header_bytes &&
-                                      load<std::uint16_t>(bytes.data()) == block_header{}.magic;
-                if (has_code && left-- == 0) bytes[byte % bytes.size()] ^= std::byte{4};
+                bool const has_encoded = bytes.size() > block_header_bytes &&
+                                         load<std::uint16_t>(bytes.data()) == block_header{}.magic;
+                if (has_encoded && left-- == 0) bytes[byte % bytes.size()] ^= std::byte{4};
               });
               auto& mine = after[static_cast<std::size_t>(inner.rank())];
               auto const twice = [&](auto& sum, std::span<float> first, std::span<float> second) {
@@ -341,11 +341,11 @@ TEST_CASE("variable rate on devices: impossible sums are reported as on CPUs, on
     for (std::size_t i = 0; i < mine.size(); i += 32) mine[i] = 1e9f;  // its block is words
   // bit 26 of the second word: not a float, and more steps than possible
   auto const word = [](std::span<std::byte const> message) {
-    auto const code = message.subspan(block_header_bytes);
+    auto const encoded = message.subspan(block_header_bytes);
     if (load<block_header>(message.data()).codec == error_bounded_fallback<>::codec_id)
       return block_header_bytes + 8;  // of the bound
-    std::size_t const values = std::min<std::size_t>(error_bounded<>::peek(code).values, 4096);
-    std::size_t const chunk = load<std::uint32_t>(code.data() + 56);
+    std::size_t const values = std::min<std::size_t>(error_bounded<>::peek(encoded).values, 4096);
+    std::size_t const chunk = load<std::uint32_t>(encoded.data() + 56);
     return block_header_bytes + chunk + 4 + (values + 31) / 32 + 7;
   };
   CHECK(check_damage(bounded, x, {word}) >= 4);  // every strategy adds the first message

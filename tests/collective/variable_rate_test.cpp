@@ -102,10 +102,10 @@ bool all_are(vectors const& all, std::vector<float> const& expected) {
 
 /// The values that a receiver decodes from x.
 std::vector<float> received(inceptionn const& codec, std::vector<float> const& x) {
-  std::vector<std::byte> code(codec.capacity(x.size()));
-  code.resize(codec.encode(x, code));
+  std::vector<std::byte> encoded(codec.capacity(x.size()));
+  encoded.resize(codec.encode(x, encoded));
   std::vector<float> y(x.size());
-  codec.decode(code, y);
+  codec.decode(encoded, y);
   return y;
 }
 std::vector<float> plus(std::vector<float> a, std::vector<float> const& b) {

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/cost/costs.hpp>
-#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/narrow_encoding.hpp>
 #include <hcomp/collective/engine/detail/sampled_bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/feedback.hpp>

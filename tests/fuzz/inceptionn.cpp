@@ -29,8 +29,9 @@ void values(inceptionn const& codec, inceptionn const& reference, floats const& 
   floats const z = decoded(codec, encoded(codec, y), x.size());
   require(same(y, z), "encoding again changes nothing");
   inceptionn_bursts const hardware(codec.options());
-  bytes const bursts = written(hardware.capacity(x.size()),
-                               [&](bytes& out) { return hardware.from_code(code, x.size(), out); });
+  bytes const bursts = written(hardware.capacity(x.size()), [&](bytes& out) {
+    return hardware.from_encoded(code, x.size(), out);
+  });
   require(same(decoded(hardware, bursts, x.size()), y), "bursts hold what the code holds");
 }
 
@@ -67,7 +68,7 @@ void code(input in, simd_level level) {
                              [&](bytes& out) { return codec.decode_add_encode(in, ones, out); });
   require(next == encoded(reference, sums), "a hop encodes the sums");
   bytes bursts(inceptionn_bursts::capacity(n));
-  bursts.resize(inceptionn_bursts(info.options).from_code(in, n, bursts));
+  bursts.resize(inceptionn_bursts(info.options).from_encoded(in, n, bursts));
   inceptionn_bursts::check(bursts, n);
   values(codec, reference, x);
 }
@@ -85,7 +86,7 @@ void bursts(input in, inceptionn_options const& options, simd_level level) {
     return;
   }
   bytes const code =
-      written(codec.capacity(n), [&](bytes& out) { return hardware.to_code(in, n, out); });
+      written(codec.capacity(n), [&](bytes& out) { return hardware.to_encoded(in, n, out); });
   require(same(decoded(reference, code, n), x), "the code holds what the bursts hold");
   values(codec, reference, x);
 }

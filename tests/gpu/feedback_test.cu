@@ -53,7 +53,7 @@ template <class F, class C, class E, class Last>
 progress steps(E& executor, C const& codec, std::vector<std::byte> const& saved,
                std::uint64_t first, Last const& last) {
   auto const layout = layout_of(codec, values);
-  typename E::buffer memory(values * sizeof(float)), code(layout.bytes());
+  typename E::buffer memory(values * sizeof(float)), encoded(layout.bytes());
   auto* const x = reinterpret_cast<float*>(memory.data());
   F state(values);
   if (!saved.empty()) state.restore(saved);
@@ -65,10 +65,10 @@ progress steps(E& executor, C const& codec, std::vector<std::byte> const& saved,
     using View = std::remove_const_t<decltype(view)>;
     executor.for_each_block(
         layout.blocks(),
-        encode_with_feedback<C, View>{codec, layout, view, code.data(), {number, 0, 1, 0}});
+        encode_with_feedback<C, View>{codec, layout, view, encoded.data(), {number, 0, 1, 0}});
     executor.for_each_block(
         layout.blocks(),
-        decode_with_feedback<C, View>{decode_blocks<C>{codec, layout, 0, code.data(), x}, view});
+        decode_with_feedback<C, View>{decode_blocks<C>{codec, layout, 0, encoded.data(), x}, view});
     feedback.commit();
     executor.synchronize();
     copy(executor, result.x.data(), x);

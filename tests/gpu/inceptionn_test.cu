@@ -229,12 +229,12 @@ template <class C> void check_coder(C const& codec, std::vector<typename C::valu
   using T = typename C::value_type;
   std::size_t const n = x.size();
   auto const normal = inceptionn::normal(n, 0.05, {.seed = 5});
-  auto const code_of = [&](std::vector<T> const& values) {
+  auto const encoded_by = [&](std::vector<T> const& values) {
     bytes code(codec.capacity(n));
     code.resize(codec.encode(values, code));
     return code;
   };
-  auto const expected = code_of(x), other = code_of({normal.begin(), normal.end()});
+  auto const expected = encoded_by(x), other = encoded_by({normal.begin(), normal.end()});
   auto const same_bits_as = [](std::vector<T> const& found, std::vector<T> const& values) {
     return std::equal(found.begin(), found.end(), values.begin(), values.end(), [](T one, T two) {
       return std::memcmp(&one, &two, sizeof(T)) == 0 || (one != one && two != two);

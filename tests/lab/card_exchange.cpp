@@ -130,10 +130,10 @@ floats input_of(int rank, int hosts, std::size_t values) {
 floats through(floats const& x, int bound_exponent) {
   if (bound_exponent == 0) return x;
   hcomp::inceptionn_bursts const codec({.bound_exponent = bound_exponent});
-  std::vector<std::byte> code(codec.capacity(x.size()));
-  code.resize(codec.encode(x, code));
+  std::vector<std::byte> encoded(codec.capacity(x.size()));
+  encoded.resize(codec.encode(x, encoded));
   floats y(x.size());
-  codec.decode(code, y);
+  codec.decode(encoded, y);
   return y;
 }
 void add(std::span<float> sum, std::span<float const> x) {

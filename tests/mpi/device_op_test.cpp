@@ -39,16 +39,16 @@ using bytes = std::vector<std::byte>;
 using some_codecs = codec_list<sign<>, sign_count<>>;
 
 /// Encodes the vectors of two ranks alike.
-template <class C> std::vector<bytes> two_codes(C const& codec, std::size_t values) {
+template <class C> std::vector<bytes> two_encodings(C const& codec, std::size_t values) {
   auto const largest = data::uniform<float>(values, 8, 8, {.seed = 1});
   auto const statistics = measure(codec, std::span(largest));
-  std::vector<bytes> codes;
+  std::vector<bytes> encodings;
   for (int rank = 0; rank < 2; ++rank) {
     auto const x = data::whole_numbers(values, rank);
-    codes.push_back(
+    encodings.push_back(
         encode(codec, std::span(x), {.rank = rank, .checksum = true, .statistics = statistics}));
   }
-  return codes;
+  return encodings;
 }
 
 /// An executor that counts the requests for its memory.
@@ -100,12 +100,12 @@ TEST_CASE("device op: operands on the device, the host, or one on each give the 
   some_codecs::for_each([&]<class C>() {
     auto const codec = fit(C{}, 2);
     std::size_t const values = std::size_t{C::block_values} * 2 + 7;
-    auto const codes = two_codes(codec, values);
+    auto const encodings = two_encodings(codec, values);
     mpi::op const host{codec};
-    bytes expected = codes[1];
-    MPI_Reduce_local(codes[0].data(), expected.data(), host.count(values), host.type(),
+    bytes expected = encodings[1];
+    MPI_Reduce_local(encodings[0].data(), expected.data(), host.count(values), host.type(),
                      host.handle());
-    REQUIRE(expected != codes[1]);
+    REQUIRE(expected != encodings[1]);
     guarded_executor executor;
     mpi::op const sum{codec, executor};
     for (bool const in_on_device : {false, true})
@@ -113,15 +113,15 @@ TEST_CASE("device op: operands on the device, the host, or one on each give the 
         CAPTURE(std::string(C::name));
         CAPTURE(in_on_device);
         CAPTURE(acc_on_device);
-        bytes in = codes[0], acc = codes[1];
+        bytes in = encodings[0], acc = encodings[1];
         device_vector<std::byte> const device_in(in, executor), device_acc(acc, executor);
         MPI_Reduce_local(in_on_device ? device_in.span().data() : in.data(),
                          acc_on_device ? device_acc.span().data() : acc.data(), sum.count(values),
                          sum.type(), sum.handle());
         CHECK((acc_on_device ? device_acc.host() : acc) == expected);
-        CHECK((acc_on_device ? acc : device_acc.host()) == codes[1]);
-        CHECK(in == codes[0]);
-        CHECK(device_in.host() == codes[0]);
+        CHECK((acc_on_device ? acc : device_acc.host()) == encodings[1]);
+        CHECK(in == encodings[0]);
+        CHECK(device_in.host() == encodings[0]);
       }
   });
 }
@@ -129,10 +129,10 @@ TEST_CASE("device op: operands on the device, the host, or one on each give the 
 TEST_CASE("device op: memory for copies grows only when a call has more blocks") {
   sign<> const codec;
   std::size_t const values = std::size_t{sign<>::block_values} * 5;
-  auto const codes = two_codes(codec, values);
-  bytes acc = codes[1];
+  auto const encodings = two_encodings(codec, values);
+  bytes acc = encodings[1];
   counting_executor executor;
-  device_vector<std::byte> const on_device(codes[0], executor);
+  device_vector<std::byte> const on_device(encodings[0], executor);
   mpi::op const sum{codec, executor};
   counting_executor::buffers = 0;
   auto const merge = [&](int blocks) {
@@ -150,10 +150,10 @@ TEST_CASE("device op: memory for copies grows only when a call has more blocks")
 TEST_CASE("device op: concurrent threads and copies of the datatype share the executor in turn") {
   sign_count<> const codec{.magnitude = 1, .summands = 2};
   std::size_t const values = std::size_t{sign_count<>::block_values} * 2;
-  auto const codes = two_codes(codec, values);
+  auto const encodings = two_encodings(codec, values);
   jealous_executor executor;
-  device_vector<std::byte> const on_device(codes[0], executor);
-  bytes expected = codes[1];
+  device_vector<std::byte> const on_device(encodings[0], executor);
+  bytes expected = encodings[1];
   auto const merge = [&](bytes& acc, auto const& sum, MPI_Datatype type) {
     MPI_Reduce_local(on_device.span().data(), acc.data(), sum.count(values), type, sum.handle());
   };
@@ -165,7 +165,7 @@ TEST_CASE("device op: concurrent threads and copies of the datatype share the ex
     mpi::op const short_lived{codec, executor};
     MPI_Type_dup(short_lived.type(), &orphan);
   }
-  bytes found = codes[1];
+  bytes found = encodings[1];
   merge(found, sum, orphan);
   CHECK(found == expected);
 
@@ -175,7 +175,7 @@ TEST_CASE("device op: concurrent threads and copies of the datatype share the ex
   for (auto& mine : results)
     crew.emplace_back([&] {
       for (int round = 0; round < 10; ++round) {
-        mine = codes[1];
+        mine = encodings[1];
         merge(mine, sum, round % 2 == 0 ? copy : sum.type());
       }
     });
@@ -192,8 +192,8 @@ TEST_CASE("device op: an MPI that passes host copies reduces device vectors") {
   std::size_t const values = std::size_t{thc<>::block_values} * 3 + 5;
   auto x = data::whole_numbers(values, rank);
   draw_key const key{.seed = 5, .step = 6};
-  auto const add = [&](bytes& code, auto const& sum) {
-    MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
+  auto const add = [&](bytes& encoded, auto const& sum) {
+    MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(values), sum.type(), sum.handle(),
                   MPI_COMM_WORLD);
   };
 
@@ -210,23 +210,23 @@ TEST_CASE("device op: an MPI that passes host copies reduces device vectors") {
 
   auto const statistics = mpi::measure(codec, std::span<float const>(x), MPI_COMM_WORLD);
   CHECK(words == statistics);
-  auto code = encode(codec, std::span<float const>(x),
-                     {.key = key, .rank = rank, .statistics = statistics});
-  add(code, mpi::op{codec});
-  decode(codec, code, std::span(x), {.key = key});
+  auto encoded = encode(codec, std::span<float const>(x),
+                        {.key = key, .rank = rank, .statistics = statistics});
+  add(encoded, mpi::op{codec});
+  decode(codec, encoded, std::span(x), {.key = key});
   CHECK(on_device.host() == x);
 }
 
 TEST_CASE("device op: an internal error aborts the job with its reason") {
   if (mpi::size_of(MPI_COMM_WORLD) > 1) return;
   sign<> const codec;
-  auto const codes = two_codes(codec, 1);
+  auto const encodings = two_encodings(codec, 1);
   guarded_executor executor;
-  device_vector<std::byte> const on_device(codes[0], executor);
+  device_vector<std::byte> const on_device(encodings[0], executor);
   broken_executor broken;
   auto const ends = [&](auto const& sum, MPI_Datatype type, std::size_t shift) {
     return last_words([&] {
-      bytes acc = codes[1];
+      bytes acc = encodings[1];
       MPI_Reduce_local(on_device.span().data() + shift, acc.data(), 1, type, sum.handle());
     });
   };

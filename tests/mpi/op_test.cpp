@@ -86,14 +86,14 @@ TEST_CASE("op: MPI_Allreduce gives the sum, the same bits on all ranks, with eve
         auto x = data::whole_numbers(values, rank);
         auto const statistics =
             mpi::measure(sum.codec(), std::span<float const>(x), MPI_COMM_WORLD);
-        auto code =
+        auto encoded =
             encode(sum.codec(), std::span<float const>(x),
                    {.key = {.seed = 3, .step = values}, .rank = rank, .statistics = statistics});
-        MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
+        MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(values), sum.type(), sum.handle(),
                       algorithm.comm);
-        CHECK(same_on_all_ranks(code));
+        CHECK(same_on_all_ranks(encoded));
         auto const weight =
-            decode(sum.codec(), code, std::span(x), {.key = {.seed = 3, .step = values}});
+            decode(sum.codec(), encoded, std::span(x), {.key = {.seed = 3, .step = values}});
         CHECK(weight == static_cast<std::uint64_t>(ranks));
         if (rank == 0) check_sum<C>(x, ranks);  // all ranks have the same encoded vector
       }
@@ -113,10 +113,10 @@ TEST_CASE("op: every algorithm samples each rank's sign equally often") {
     for (int k = 1; k < ranks; ++k) {
       std::vector<float> x(values, rank < k ? 1.0f : -1.0f);
       draw_key const key{.seed = 11, .step = static_cast<std::uint64_t>(k)};
-      auto code = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
-      MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
+      auto encoded = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
+      MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(values), sum.type(), sum.handle(),
                     algorithm.comm);
-      decode(sum.codec(), code, std::span(x), {.key = key});
+      decode(sum.codec(), encoded, std::span(x), {.key = key});
       double ones = 0;
       for (float const v : x) ones += v > 0;
       double const p = static_cast<double>(k) / ranks;
@@ -139,10 +139,10 @@ TEST_CASE("op: the forced algorithms really differ") {
     mpi::op<sign<>> const sum;
     std::size_t const values = std::size_t{sign<>::block_values} * 9;
     auto const x = data::whole_numbers(values, world_rank());
-    auto code = encode(sum.codec(), std::span<float const>(x), {.rank = world_rank()});
-    MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(),
+    auto encoded = encode(sum.codec(), std::span<float const>(x), {.rank = world_rank()});
+    MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(values), sum.type(), sum.handle(),
                   algorithm.comm);
-    results[fingerprint(serial_group{}, code.data(), code.size())] += algorithm.name + ", ";
+    results[fingerprint(serial_group{}, encoded.data(), encoded.size())] += algorithm.name + ", ";
   });
   CHECK(results.size() >= 3);
 #endif
@@ -157,14 +157,14 @@ TEST_CASE(
     std::size_t const values = static_cast<std::size_t>(C::block_values * ranks) * 2;
     auto const x = data::whole_numbers(values, rank);
     auto const statistics = mpi::measure(sum.codec(), std::span<float const>(x), MPI_COMM_WORLD);
-    auto const code =
+    auto const encoded =
         encode(sum.codec(), std::span<float const>(x), {.rank = rank, .statistics = statistics});
     int const blocks = sum.count(values);
     std::size_t const block = sum.codec().block_bytes(C::block_values);
 
-    std::vector<std::byte> out(code.size());
+    std::vector<std::byte> out(encoded.size());
     std::vector<float> y(values);
-    MPI_Reduce(code.data(), out.data(), blocks, sum.type(), sum.handle(), ranks - 1,
+    MPI_Reduce(encoded.data(), out.data(), blocks, sum.type(), sum.handle(), ranks - 1,
                MPI_COMM_WORLD);
     if (rank == ranks - 1) {
       decode(sum.codec(), out, std::span(y));
@@ -172,7 +172,7 @@ TEST_CASE(
     }
 
     MPI_Request request;
-    MPI_Iallreduce(code.data(), out.data(), blocks, sum.type(), sum.handle(), MPI_COMM_WORLD,
+    MPI_Iallreduce(encoded.data(), out.data(), blocks, sum.type(), sum.handle(), MPI_COMM_WORLD,
                    &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     CHECK(same_on_all_ranks(out));
@@ -180,8 +180,8 @@ TEST_CASE(
     check_sum<C>(y, ranks);
 
     int const share = blocks / ranks;
-    std::vector<std::byte> mine(static_cast<std::size_t>(share) * block), gathered(code.size());
-    MPI_Reduce_scatter_block(code.data(), mine.data(), share, sum.type(), sum.handle(),
+    std::vector<std::byte> mine(static_cast<std::size_t>(share) * block), gathered(encoded.size());
+    MPI_Reduce_scatter_block(encoded.data(), mine.data(), share, sum.type(), sum.handle(),
                              MPI_COMM_WORLD);
     MPI_Allgather(mine.data(), share, sum.type(), gathered.data(), share, sum.type(),
                   MPI_COMM_WORLD);
@@ -200,10 +200,10 @@ TEST_CASE("op: two live ops of one codec keep their own parameters") {
   auto moved = std::move(small);
   for (auto const* sum : {&moved, &large}) {
     auto x = data::whole_numbers(20000, rank);
-    auto code = encode(sum->codec(), std::span<float const>(x), {.rank = rank});
-    MPI_Allreduce(MPI_IN_PLACE, code.data(), sum->count(x.size()), sum->type(), sum->handle(),
+    auto encoded = encode(sum->codec(), std::span<float const>(x), {.rank = rank});
+    MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum->count(x.size()), sum->type(), sum->handle(),
                   MPI_COMM_WORLD);
-    decode(sum->codec(), code, std::span(x));
+    decode(sum->codec(), encoded, std::span(x));
     check_sum<sign_count<>>(x, ranks);
   }
 }
@@ -218,11 +218,11 @@ TEST_CASE("op: a duplicated datatype outlives its op") {
     MPI_Type_dup(short_lived.type(), &type);
   }
   mpi::op<sign_count<>> const other{sign_count<>{.magnitude = 1, .summands = 3}};
-  auto code = encode(codec, std::span<float const>(x), {.rank = rank});
-  MPI_Allreduce(MPI_IN_PLACE, code.data(), other.count(x.size()), type, other.handle(),
+  auto encoded = encode(codec, std::span<float const>(x), {.rank = rank});
+  MPI_Allreduce(MPI_IN_PLACE, encoded.data(), other.count(x.size()), type, other.handle(),
                 MPI_COMM_WORLD);
   MPI_Type_free(&type);
-  decode(codec, code, std::span(x));
+  decode(codec, encoded, std::span(x));
   check_sum<sign_count<>>(x, ranks);
 }
 
@@ -242,10 +242,10 @@ TEST_CASE("op: threads use their ops concurrently") {
           sign_count<>{.magnitude = 1, .summands = 8u << static_cast<unsigned>(t)}};
       for (int round = 0; round < 5; ++round) {
         auto x = data::whole_numbers(30000, rank);
-        auto code = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
-        MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
+        auto encoded = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
+        MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(x.size()), sum.type(), sum.handle(),
                       comms[static_cast<std::size_t>(t)]);
-        decode(sum.codec(), code, std::span(x));
+        decode(sum.codec(), encoded, std::span(x));
         results[static_cast<std::size_t>(t)] = std::move(x);
       }
     });
@@ -260,10 +260,10 @@ TEST_CASE("op: ranks that encoded different steps get one error on every rank") 
   mpi::op<sign<>> const sum;
   std::vector<float> x(1000, 1.0f);
   draw_key const key{.step = rank == ranks - 1 ? 8u : 7u};
-  auto code = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
-  MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
+  auto encoded = encode(sum.codec(), std::span<float const>(x), {.key = key, .rank = rank});
+  MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(x.size()), sum.type(), sum.handle(),
                 MPI_COMM_WORLD);
-  CHECK_THROWS_AS(decode(sum.codec(), code, std::span(x), {.key = key}), wire_error);
+  CHECK_THROWS_AS(decode(sum.codec(), encoded, std::span(x), {.key = key}), wire_error);
   CHECK(x[999] == 1.0f);
 }
 
@@ -272,8 +272,8 @@ TEST_CASE("op: weights beyond the codec's capacity are an error, not a wrong num
   if (ranks < 4) return;
   mpi::op<sign_count<>> const sum{sign_count<>{.magnitude = 1, .summands = 3}};
   std::vector<float> x(1000, 1.0f);
-  auto code = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
-  MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(x.size()), sum.type(), sum.handle(),
+  auto encoded = encode(sum.codec(), std::span<float const>(x), {.rank = rank});
+  MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(x.size()), sum.type(), sum.handle(),
                 MPI_COMM_WORLD);
-  CHECK_THROWS_AS(decode(sum.codec(), code, std::span(x)), wire_error);
+  CHECK_THROWS_AS(decode(sum.codec(), encoded, std::span(x)), wire_error);
 }

@@ -36,19 +36,19 @@ std::vector<double> sum_on(MPI_Comm comm) {
   MPI_Comm_size(comm, &ranks);
   mpi::op const sum{reproducible<double>{}};
   auto const& codec = sum.codec();
-  std::vector<std::byte> code;
+  std::vector<std::byte> encoded;
   for (int k = rank; k < vectors; k += ranks) {
     auto const one = encode(codec, std::span<double const>(summand(k)), {.rank = k});
-    if (code.empty())
-      code = one;
+    if (encoded.empty())
+      encoded = one;
     else
       for (std::size_t b = 0; b < block_count(codec, values); ++b)
-        codec.merge_block(simd_group{}, code.data() + b * codec.block_bytes(),
+        codec.merge_block(simd_group{}, encoded.data() + b * codec.block_bytes(),
                           one.data() + b * codec.block_bytes());
   }
-  MPI_Allreduce(MPI_IN_PLACE, code.data(), sum.count(values), sum.type(), sum.handle(), comm);
+  MPI_Allreduce(MPI_IN_PLACE, encoded.data(), sum.count(values), sum.type(), sum.handle(), comm);
   std::vector<double> x(values);
-  CHECK(decode(codec, code, std::span(x)) == vectors);
+  CHECK(decode(codec, encoded, std::span(x)) == vectors);
   return x;
 }
 

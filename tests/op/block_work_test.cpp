@@ -13,24 +13,25 @@
 #include <support/worker_group.hpp>
 #include <vector>
 
-using laws::code;
+using laws::encoded_block;
 
 namespace {
 
 /// Encodes, merges and decodes with every step by `run(blocks, functor)`. Returns all the bytes.
-template <class C, class Run> code everything(C const& codec, std::size_t n, Run const& run) {
+template <class C, class Run>
+encoded_block everything(C const& codec, std::size_t n, Run const& run) {
   using T = typename C::value_type;
   auto const x = data::uniform<T>(n, -8, 8, {.seed = 1}),
              y = data::uniform<T>(n, -8, 8, {.seed = 2});
   auto const layout = hcomp::layout_of(codec, n);
-  code acc(hcomp::code_bytes(codec, n)), in(acc.size());
+  encoded_block acc(hcomp::encoded_bytes(codec, n)), in(acc.size());
   run(layout.blocks(),
       hcomp::encode_blocks<C, T const*>{
           codec, layout, x.data(), acc.data(), {.key = 1, .rank = 0, .checksum = true}});
   run(layout.blocks(),
       hcomp::encode_blocks<C, T const*>{
           codec, layout, y.data(), in.data(), {.key = 1, .rank = 1, .checksum = true}});
-  code all = acc;
+  encoded_block all = acc;
   run(layout.blocks(), hcomp::merge_blocks<C>{codec, acc.data(), in.data()});
   all.insert(all.end(), acc.begin(), acc.end());
   std::vector<T> result(n);

@@ -50,12 +50,12 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
         CAPTURE(checksum);
         auto const x = data::uniform<T>(n, -8, 8, {.seed = 1});
         hcomp::draw_key const key{.seed = 3, .step = 4};
-        bytes const code = hcomp::encode(
+        bytes const encoded = hcomp::encode(
             codec, std::span<T const>(x),
             {.key = key, .rank = 2, .checksum = checksum, .statistics = own_statistics(codec, x)});
-        REQUIRE(code.size() == hcomp::block_count(codec, n) * codec.block_bytes());
+        REQUIRE(encoded.size() == hcomp::block_count(codec, n) * codec.block_bytes());
         std::vector<T> result(n);
-        REQUIRE(hcomp::decode(codec, std::span<std::byte const>(code), std::span<T>(result),
+        REQUIRE(hcomp::decode(codec, std::span<std::byte const>(encoded), std::span<T>(result),
                               {.key = key, .weight = n == 0 ? 0u : 1u}) == (n == 0 ? 0 : 1));
         bool within = true;
         for (std::size_t i = 0; i < n; ++i) {
@@ -68,7 +68,7 @@ TEST_CASE("encode and decode: every codec's values come back within its bound, b
         REQUIRE(within);
         for (std::size_t b = 0; b < hcomp::block_count(codec, n); ++b) {
           auto const header =
-              hcomp::load<hcomp::block_header>(code.data() + b * codec.block_bytes());
+              hcomp::load<hcomp::block_header>(encoded.data() + b * codec.block_bytes());
           REQUIRE(header.index == b);
           REQUIRE(header.lowest_rank == 2);
           REQUIRE(header.weight == 1);
@@ -91,13 +91,13 @@ TEST_CASE("encode: writes only the encoded vector, pads with 0, at any address")
       auto const own = own_statistics(codec, x);
       bytes const expected = hcomp::encode(codec, std::span<T const>(x), {.statistics = own});
       for (std::size_t const shift : {0, 1, 5}) {
-        laws::guarded code(hcomp::code_bytes(codec, n), shift);
-        hcomp::encode(codec, std::span<T const>(x), std::span(code.data(), expected.size()),
+        laws::guarded encoded(hcomp::encoded_bytes(codec, n), shift);
+        hcomp::encode(codec, std::span<T const>(x), std::span(encoded.data(), expected.size()),
                       {.statistics = own});
-        REQUIRE(code.bytes() == expected);
-        REQUIRE(code.untouched_outside());
+        REQUIRE(encoded.bytes() == expected);
+        REQUIRE(encoded.untouched_outside());
         std::vector<T> decoded_at_once(n), decoded_apart(n);
-        hcomp::decode(codec, std::span<std::byte const>(code.data(), expected.size()),
+        hcomp::decode(codec, std::span<std::byte const>(encoded.data(), expected.size()),
                       std::span<T>(decoded_at_once));
         hcomp::decode(codec, std::span<std::byte const>(expected), std::span<T>(decoded_apart));
         REQUIRE(laws::same_bytes(decoded_at_once, decoded_apart));
@@ -122,14 +122,14 @@ TEST_CASE("encode and decode: encoded vectors merge block by block, with and wit
       bytes sum;
       auto const statistics = hcomp::measure(codec, std::span<T const>(x));
       for (int rank = 0; rank < 3; ++rank) {
-        bytes code = hcomp::encode(
+        bytes encoded = hcomp::encode(
             codec, std::span<T const>(x),
             {.rank = rank, .weight = 2, .checksum = checksum, .statistics = statistics});
         if (rank == 0) {
-          sum = code;
+          sum = encoded;
           continue;
         }
-        hcomp::merge_blocks<C> const work{codec, sum.data(), code.data()};
+        hcomp::merge_blocks<C> const work{codec, sum.data(), encoded.data()};
         for (std::size_t b = 0; b < 2; ++b) work(hcomp::simd_group{}, b);
       }
       std::vector<T> mean(n);
@@ -162,8 +162,8 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
     auto const codec = laws::with_headroom<C>();
     std::size_t const n = static_cast<std::size_t>(C::block_values) + 70;
     auto const x = data::signs<T>(n, {.seed = 4});
-    bytes const code = hcomp::encode(codec, std::span<T const>(x),
-                                     {.checksum = true, .statistics = own_statistics(codec, x)});
+    bytes const encoded = hcomp::encode(codec, std::span<T const>(x),
+                                        {.checksum = true, .statistics = own_statistics(codec, x)});
     std::size_t const second = codec.block_bytes();
     std::size_t const payload = codec.block_bytes(70) - hcomp::block_header_bytes;
     std::vector<std::size_t> places;
@@ -175,7 +175,7 @@ TEST_CASE("decode: with a checksum, any flipped bit is a wire_error and leaves x
       for (int bit = 0; bit < 8; ++bit) {
         CAPTURE(place);
         CAPTURE(bit);
-        bytes bad = code;
+        bytes bad = encoded;
         bad[place] ^= static_cast<std::byte>(1 << bit);
         std::vector<T> result(n, data::as<T>(42));
         auto const text = text_of<hcomp::wire_error>(
@@ -194,8 +194,8 @@ TEST_CASE("decode: refuses another key, and a weight that differs from the total
   std::vector<float> const x(100, 1.0f);
   std::vector<float> result(100, 42.0f);
   hcomp::draw_key const key{.seed = 1, .step = 2, .tensor = 3};
-  bytes const code = hcomp::encode(codec, std::span<float const>(x), {.key = key, .weight = 3});
-  std::span<std::byte const> const view(code);
+  bytes const encoded = hcomp::encode(codec, std::span<float const>(x), {.key = key, .weight = 3});
+  std::span<std::byte const> const view(encoded);
   for (hcomp::draw_key const& other : {hcomp::draw_key{.seed = 2, .step = 2, .tensor = 3},
                                        {.seed = 1, .step = 3, .tensor = 3},
                                        {.seed = 1, .step = 2, .tensor = 4}})
@@ -219,12 +219,12 @@ TEST_CASE("decode: the caller chooses the policy for NaN and infinity") {
     std::size_t const n = 2 * block + 5;
     auto x = data::signs<T>(n, {.seed = 5});
     x[block + 2] = data::as<T>(std::nan(""));
-    bytes const code =
+    bytes const encoded =
         hcomp::encode(codec, std::span<T const>(x), {.statistics = own_statistics(codec, x)});
     auto const decode = [&](hcomp::nonfinite_policy policy) {
       std::vector<T> result(n, data::as<T>(42));
       std::string const text = text_of<hcomp::nonfinite_error>([&] {
-        hcomp::decode(codec, std::span<std::byte const>(code), std::span<T>(result),
+        hcomp::decode(codec, std::span<std::byte const>(encoded), std::span<T>(result),
                       {.nonfinite = policy});
       });
       bool const strict = policy == hcomp::nonfinite_policy::throw_error;
@@ -254,13 +254,13 @@ TEST_CASE("decode: the caller chooses the policy for NaN and infinity") {
 TEST_CASE("encode and decode: refuse wrong sizes and overlap, and name the required size") {
   hcomp::sign<float> const codec;
   std::vector<float> x(70);
-  bytes code(codec.block_bytes() - 1), good(codec.block_bytes());
+  bytes encoded(codec.block_bytes() - 1), good(codec.block_bytes());
   std::span<float const> const values(x);
   std::string const text = "codec 'sign', a code of 4127 bytes, 4128 are needed for 70 values";
-  CHECK(text_of<std::invalid_argument>([&] { hcomp::encode(codec, values, std::span(code)); }) ==
+  CHECK(text_of<std::invalid_argument>([&] { hcomp::encode(codec, values, std::span(encoded)); }) ==
         "encode: " + text);
   CHECK(text_of<std::invalid_argument>([&] {
-          hcomp::decode(codec, std::span<std::byte const>(code), std::span(x));
+          hcomp::decode(codec, std::span<std::byte const>(encoded), std::span(x));
         }) == "decode: " + text);
   CHECK(text_of<std::invalid_argument>([&] {
           hcomp::encode(codec, values.first(0), std::span(good));
@@ -308,14 +308,14 @@ TEST_CASE(
     "encode: encoded vectors of Calibrated codecs can be merged if ranks agreed on their units") {
   std::vector<float> const small(100, 1.0f), large(100, 1000.0f);
   hcomp::thc<float> const codec;
-  auto const code_of = [&](std::vector<float> const& x, int rank,
-                           std::span<std::uint32_t const> statistics) {
+  auto const encoded_by = [&](std::vector<float> const& x, int rank,
+                              std::span<std::uint32_t const> statistics) {
     return hcomp::encode(codec, std::span<float const>(x),
                          {.rank = rank, .statistics = statistics});
   };
   auto const sum_of = [&](std::span<std::uint32_t const> statistics) {
-    auto sum = code_of(small, 0, statistics);
-    auto const other = code_of(large, 1, statistics);
+    auto sum = encoded_by(small, 0, statistics);
+    auto const other = encoded_by(large, 1, statistics);
     hcomp::merge_blocks<hcomp::thc<float>>{codec, sum.data(), other.data()}(hcomp::simd_group{}, 0);
     std::vector<float> mean(100);
     hcomp::decode(codec, std::span<std::byte const>(sum), std::span<float>(mean),
@@ -337,7 +337,7 @@ TEST_CASE(
       "rank takes part");
   CHECK(hcomp::encode(codec, std::span<float const>()).empty());  // no blocks, no units
   std::vector<std::uint32_t> const two(2);
-  CHECK(text_of<std::invalid_argument>([&] { code_of(small, 0, two); }) ==
+  CHECK(text_of<std::invalid_argument>([&] { encoded_by(small, 0, two); }) ==
         "encode: codec 'thc' has 1 words of statistics for 100 values, 2 were given");
   CHECK(hcomp::measure(hcomp::sign<float>{}, std::span<float const>(small)).empty());
 }

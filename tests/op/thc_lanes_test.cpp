@@ -56,14 +56,14 @@ std::vector<float> merged_mean(C const& codec, std::vector<std::vector<float>> c
   }
   std::vector<std::byte> sum;
   for (std::size_t r = 0; r < x.size(); ++r) {
-    auto const code = encode(
+    auto const encoded = encode(
         codec, std::span<float const>(x[r]),
         {.key = key, .rank = static_cast<int>(r), .weight = weights[r], .statistics = words});
     if (r == 0)
-      sum = code;
+      sum = encoded;
     else
       for (std::size_t b = 0; b < block_count(codec, x[0].size()); ++b)
-        merge_blocks<C>{codec, sum.data(), code.data()}(simd_group{}, b);
+        merge_blocks<C>{codec, sum.data(), encoded.data()}(simd_group{}, b);
   }
   std::vector<float> result(x[0].size());
   decode(codec, std::span<std::byte const>(sum), std::span<float>(result),

@@ -202,12 +202,13 @@ inline vector eden(vector const& x, lloyd_max const& quantizer, randomness& rand
   rotation const rotate(x.size(), random);
   vector const rotated = rotate.forward(x);
   double const unit = std::sqrt(energy(x) / static_cast<double>(x.size()));
-  vector code(x.size());
-  if (unit == 0) return code;
-  for (std::size_t i = 0; i < code.size(); ++i) code[i] = quantizer.nearest(rotated[i] / unit);
-  double const scale = energy(x) / product(rotated, code);
-  for (double& value : code) value *= scale;
-  return rotate.back(std::move(code));
+  vector encoded(x.size());
+  if (unit == 0) return encoded;
+  for (std::size_t i = 0; i < encoded.size(); ++i)
+    encoded[i] = quantizer.nearest(rotated[i] / unit);
+  double const scale = energy(x) / product(rotated, encoded);
+  for (double& value : encoded) value *= scale;
+  return rotate.back(std::move(encoded));
 }
 
 /// DRIVE: one bit per value. The Lloyd-Max levels of one bit are +-sqrt(2/pi). The scale removes

@@ -135,7 +135,7 @@ template <class C> std::vector<int> block_sizes() {
   return sizes;
 }
 
-using code = std::vector<std::byte>;
+using encoded_block = std::vector<std::byte>;
 
 /// `origin`, with agreed statistics for codecs that need them: values have a root mean square of at
 /// most 8.
@@ -157,7 +157,7 @@ class guarded {
     begin_ = (64 - start % 64) % 64 + shift;
   }
   std::byte* data() { return memory_.data() + begin_; }
-  code bytes() { return code(data(), data() + bytes_); }
+  encoded_block bytes() { return encoded_block(data(), data() + bytes_); }
   bool untouched_outside() const {
     auto const is_mark = [](std::byte byte) { return byte == mark; };
     auto const first = memory_.begin() + static_cast<std::ptrdiff_t>(begin_);
@@ -167,45 +167,49 @@ class guarded {
 
  private:
   static constexpr std::byte mark{0xa5};
-  code memory_;
+  encoded_block memory_;
   std::size_t bytes_, begin_ = 0;
 };
 
 template <class C, class Group = hcomp::serial_group>
-code encode(C const& codec, std::vector<typename C::value_type> const& x, block_origin origin,
-            Group group = {}) {
+encoded_block encode(C const& codec, std::vector<typename C::value_type> const& x,
+                     block_origin origin, Group group = {}) {
   int const n = static_cast<int>(x.size());
-  code block(codec.block_bytes(n), std::byte{0xa5});
+  encoded_block block(codec.block_bytes(n), std::byte{0xa5});
   typename C::value_type const* const values = x.data();
   codec.encode_block(group, values, n, block.data(), agreed<C>(origin));
   return block;
 }
 template <class C, class Group = hcomp::serial_group>
-code merged(C const& codec, code acc, code const& in, Group group = {}) {
+encoded_block merged(C const& codec, encoded_block acc, encoded_block const& in, Group group = {}) {
   codec.merge_block(group, acc.data(), in.data());
   return acc;
 }
 /// Merges with checksums, as encoded vectors do.
-template <class C> code merged_by_op(C const& codec, code acc, code const& in) {
+template <class C>
+encoded_block merged_by_op(C const& codec, encoded_block acc, encoded_block const& in) {
   hcomp::merge_blocks<C>{codec, acc.data(), in.data()}(hcomp::simd_group{}, 0);
   return acc;
 }
 template <class Out = double, class C, class Group = hcomp::serial_group>
-std::vector<Out> decoded(C const& codec, code const& block, int n,
+std::vector<Out> decoded(C const& codec, encoded_block const& block, int n,
                          reduce_op result = reduce_op::sum, Group group = {}) {
   std::vector<Out> x(static_cast<std::size_t>(n));
   codec.decode_block(group, block.data(), n, x.data(), result);
   return x;
 }
-inline block_header header_of(code const& block) { return hcomp::load<block_header>(block.data()); }
+inline block_header header_of(encoded_block const& block) {
+  return hcomp::load<block_header>(block.data());
+}
 template <class T> bool same_bytes(std::vector<T> const& a, std::vector<T> const& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
 /// Blocks of ranks 3, 5, 7, ... (arbitrary numbers) with weights 1, 2, 3, 1, 2, ...
-template <class C> std::vector<code> blocks_of(C const& codec, int ranks, int n, block_origin at) {
-  std::vector<code> blocks;
+template <class C>
+std::vector<encoded_block> blocks_of(C const& codec, int ranks, int n, block_origin at) {
+  std::vector<encoded_block> blocks;
   for (int r = 0; r < ranks; ++r) {
     at.rank = static_cast<std::uint32_t>(3 + 2 * r);
     at.weight = static_cast<std::uint32_t>(1 + r % 3);
@@ -220,10 +224,10 @@ template <class C> std::vector<code> blocks_of(C const& codec, int ranks, int n,
 /// Calls f(block, tree as text) with the result of every tree of merges of `blocks`: (2k-3)!! trees
 /// for k blocks.
 template <class C>
-void for_each_tree(C const& codec, std::vector<code> const& blocks,
-                   std::function<void(code const&, std::string const&)> const& f) {
+void for_each_tree(C const& codec, std::vector<encoded_block> const& blocks,
+                   std::function<void(encoded_block const&, std::string const&)> const& f) {
   struct part {
-    code block;
+    encoded_block block;
     std::string text;
   };
   auto const merge_all = [&](auto const& self, std::vector<unsigned> const& members,
@@ -431,10 +435,10 @@ template <class C> void order() {
   constexpr int n = 65;
   auto const blocks = blocks_of(codec, 6, n, {.key = 78});
   for (int ranks = 1; ranks <= 6; ++ranks) {
-    std::vector<code> const some(blocks.begin(), blocks.begin() + ranks);
+    std::vector<encoded_block> const some(blocks.begin(), blocks.begin() + ranks);
     std::vector<double> ideal(n), error(n), low(n, 1e9), high(n, -1e9);
     std::uint32_t whole = 0;
-    for (code const& block : some) {
+    for (encoded_block const& block : some) {
       auto const value = decoded(codec, block, n), mean = decoded(codec, block, n, reduce_op::mean);
       whole += header_of(block).weight;
       for (std::size_t i = 0; i < n; ++i) {
@@ -445,8 +449,8 @@ template <class C> void order() {
       }
     }
     int trees = 0;
-    code first;
-    for_each_tree(codec, some, [&](code const& sum, std::string const& tree) {
+    encoded_block first;
+    for_each_tree(codec, some, [&](encoded_block const& sum, std::string const& tree) {
       CAPTURE(tree);
       if (trees++ == 0) first = sum;
       REQUIRE(header_of(sum).weight == whole);
@@ -475,12 +479,12 @@ template <class C> void tail() {
     CAPTURE(n);
     auto const count = static_cast<std::size_t>(n);
     auto const x = data::uniform<T>(count, -8, 8, {.seed = 51});
-    code expected;
+    encoded_block expected;
     for (double const garbage : {1.0, -1.0, std::nan("")})
       for (std::byte const before : {std::byte{0}, std::byte{0xff}, std::byte{0xa5}}) {
         std::vector<T> longer = x;
         longer.resize(count + 100, data::as<T>(garbage));
-        code block(codec.block_bytes(n), before);
+        encoded_block block(codec.block_bytes(n), before);
         T const* const values = longer.data();
         codec.encode_block(hcomp::simd_group{}, values, n, block.data(), agreed<C>({.rank = 1}));
         if (expected.empty()) expected = block;
@@ -504,7 +508,7 @@ template <class C> void key() {
   auto const payload = [&](block_origin a, block_origin b) {
     auto const sum = merged(codec, encode(codec, x, a), encode(codec, y, b));
     REQUIRE(header_of(sum).flags == 0);
-    return code(sum.begin() + block_header_bytes, sum.end());
+    return encoded_block(sum.begin() + block_header_bytes, sum.end());
   };
   block_origin const a{.key = 1, .rank = 0, .weight = 1, .index = 0};
   block_origin const b{.key = 1, .rank = 1, .weight = 1, .index = 0};
@@ -546,7 +550,7 @@ template <class C> void mean() {
       square[i] += value * value * weight[r] / 8;
     }
   for (int draw = 0; draw < draws; ++draw) {
-    std::vector<code> block;
+    std::vector<encoded_block> block;
     for (std::uint32_t r = 0; r < 3; ++r)
       block.push_back(encode(
           codec, x[r], {.key = 1000u + static_cast<unsigned>(draw), .rank = r, .weight = weight[r]},
@@ -671,21 +675,21 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
     hcomp::compensated<T> const source{x.data(), e.data()};
 
     auto const in = encode(codec, data::uniform<T>(count, -8, 8, {.seed = 93}), others);
-    code expected(codec.block_bytes(n));
+    encoded_block expected(codec.block_bytes(n));
     codec.encode_block(hcomp::serial_group{}, added, n, expected.data(), mine);
     auto const sum = merged(codec, expected, in);
     auto const values = decoded<T>(codec, sum, n),
                means = decoded<T>(codec, sum, n, reduce_op::mean);
 
-    auto const check = [&](code const& block, code const& both, std::vector<T> const& result,
-                           std::vector<T> const& mean) {
+    auto const check = [&](encoded_block const& block, encoded_block const& both,
+                           std::vector<T> const& result, std::vector<T> const& mean) {
       REQUIRE(same_bytes(block, expected));
       REQUIRE(same_bytes(both, sum));
       REQUIRE(same_bytes(result, values));
       REQUIRE(same_bytes(mean, means));
     };
     auto const run = [&](auto const& share) {  // share(f): calls f(group) in every worker
-      code block(codec.block_bytes(n)), both;
+      encoded_block block(codec.block_bytes(n)), both;
       std::vector<T> result(count), mean(count);
       share([&](auto group) { codec.encode_block(group, source, n, block.data(), mine); });
       both = block;
@@ -728,7 +732,7 @@ template <class C> void narrow() {
           std::size_t const bytes = codec.narrow_bytes(header_of(block));
           REQUIRE(bytes >= block_header_bytes);
           REQUIRE(bytes <= block.size());
-          code expected(bytes);
+          encoded_block expected(bytes);
           codec.narrow_block(hcomp::serial_group{}, block.data(), expected.data());
           REQUIRE(std::memcmp(expected.data(), block.data(), block_header_bytes) == 0);
           for (std::size_t const shift : {0, 1, 4, 7}) {
@@ -797,7 +801,7 @@ template <class C> void contradictions() {
   broken[codec.block_bytes(n) - 1] ^= std::byte{4};
   struct {
     block_fault fault;
-    code bad;
+    encoded_block bad;
   } const cases[] = {
       {block_fault::format, changed([](block_header& h) { h.magic ^= 1; })},
       {block_fault::format, changed([](block_header& h) { ++h.version; })},
@@ -821,13 +825,13 @@ template <class C> void contradictions() {
       REQUIRE(header_of(sum).fault == fault);
       auto const later = merged_by_op(codec, sum, third);
       auto const other = merged_by_op(codec, third, sum);
-      for (code const& block : {sum, later, other}) {
+      for (encoded_block const& block : {sum, later, other}) {
         REQUIRE((header_of(block).flags & hcomp::block_is_damaged) != 0);
         REQUIRE(header_of(block).fault != block_fault::none);
         // As an encoded vector of one full block, for hcomp::decode.
-        code whole(block.begin(),
-                   block.begin() + static_cast<std::ptrdiff_t>(codec.block_bytes(n)));
-        whole.resize(hcomp::code_bytes(codec, n));
+        encoded_block whole(block.begin(),
+                            block.begin() + static_cast<std::ptrdiff_t>(codec.block_bytes(n)));
+        whole.resize(hcomp::encoded_bytes(codec, n));
         std::vector<T> x(n, data::as<T>(42));
         try {
           hcomp::decode(codec, whole, std::span<T>(x), {.key = key});

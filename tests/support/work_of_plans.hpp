@@ -14,7 +14,7 @@
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/codec/sparse/lossless_sparse.hpp>
 #include <hcomp/collective/engine/detail/inspection.hpp>
-#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/narrow_encoding.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
 #include <hcomp/collective/sparse/detail/sparse_phases.hpp>
 #include <hcomp/core/hash.hpp>
@@ -62,10 +62,10 @@ template <class E, class Observe> class work_of_plans {
 
   void all() {
     builtin_codecs<float>::for_each([&]<class C>() { blocks_of<C>(); });
-    codes_of("inceptionn", inceptionn({.prescale = -6}));
-    codes_of("error_bounded", error_bounded({.bound = 1e-3, .ranks = 4}));
-    codes_of("error_bounded_fallback", error_bounded_fallback({.bound = 1e-3, .ranks = 4}));
-    codes_of("lossless", lossless<float>());
+    encodings_of("inceptionn", inceptionn({.prescale = -6}));
+    encodings_of("error_bounded", error_bounded({.bound = 1e-3, .ranks = 4}));
+    encodings_of("error_bounded_fallback", error_bounded_fallback({.bound = 1e-3, .ranks = 4}));
+    encodings_of("lossless", lossless<float>());
     sparse_of<float>("sparse_union", {.dense = false, .sketched = false});
     sparse_of<std::uint32_t>("lhc", {.dense = false, .packed = false});
   }
@@ -103,8 +103,8 @@ template <class E, class Observe> class work_of_plans {
     C const codec = fit(C{}, 3);
     std::string const name(C::name);
     auto const layout = layout_of(codec, values_);
-    std::size_t const blocks = layout.blocks(), code = layout.bytes();
-    buffer const sum(vector_bytes_), a(code), b(code);
+    std::size_t const blocks = layout.blocks(), encoded = layout.bytes();
+    buffer const sum(vector_bytes_), a(encoded), b(encoded);
     std::size_t const words = statistics_words(codec, layout);
     buffer const statistics((2 * words + 1) * sizeof(std::uint32_t));
     auto* const agreed = as<std::uint32_t>(statistics);
@@ -149,11 +149,11 @@ template <class E, class Observe> class work_of_plans {
       error_feedback<float, detail::arrays_of<E>::template array> residual(values_);
       observe_(plan_work{name + " encode, error feedback", block_asked, [&] { residual.reset(); },
                          [&] { encode(residual.view(as<float>(x_)), a, 0); },
-                         [&] { return 3 * vector_bytes_ + code; }, all_of(a)});
+                         [&] { return 3 * vector_bytes_ + encoded; }, all_of(a)});
     }
     observe_(plan_work{name + " encode", block_asked, nothing,
                        [&] { encode(none.view(as<float>(x_)), a, 0); },
-                       [&] { return vector_bytes_ + code; }, all_of(a)});
+                       [&] { return vector_bytes_ + encoded; }, all_of(a)});
     detail::inspection<E> inspection(blocks);
     auto const require_sound = [&](buffer const& of, std::uint64_t weight, bool checksum) {
       auto const found = inspection(executor_, codec, layout, layout.all(), of.data(), 77, weight,
@@ -165,25 +165,26 @@ template <class E, class Observe> class work_of_plans {
     };
     encode(none.view(as<float>(x_)), b, 0, true);
     observe_(plan_work{name + " inspect", block_asked, nothing, [&] { require_sound(b, 1, true); },
-                       [&] { return code + blocks * sizeof(detail::inspected_block); }, no_result});
-    auto const three_codes = [&] { return 3 * code; };
+                       [&] { return encoded + blocks * sizeof(detail::inspected_block); },
+                       no_result});
+    auto const three_encodings = [&] { return 3 * encoded; };
     if constexpr (requires { C::takes_one_ranks_bit; }) {
-      buffer const c(code);
+      buffer const c(encoded);
       observe_(plan_work{name + " merge, 1 and 2 ranks", block_asked,
                          [&] {
                            encode_both();
                            encode(none.view(as<float>(x_)), c, 2);
                            merge(b, c);
                          },
-                         [&] { merge(a, b); }, three_codes, all_of(a)});
+                         [&] { merge(a, b); }, three_encodings, all_of(a)});
       require_sound(a, 3, false);
     }
-    observe_(plan_work{name + " merge", block_asked, encode_both, [&] { merge(a, b); }, three_codes,
-                       all_of(a)});
+    observe_(plan_work{name + " merge", block_asked, encode_both, [&] { merge(a, b); },
+                       three_encodings, all_of(a)});
     require_sound(a, 2, false);
     observe_(plan_work{name + " decode", block_asked, nothing,
                        [&] { decode(none.view(as<float>(x_))); },
-                       [&] { return vector_bytes_ + code; }, all_of(sum)});
+                       [&] { return vector_bytes_ + encoded; }, all_of(sum)});
     if constexpr (requires { C::takes_one_ranks_bit; }) {
       global_compensation<float, detail::arrays_of<E>::template array> state(values_);
       observe_(plan_work{name + " decode, global compensation", block_asked,
@@ -192,16 +193,16 @@ template <class E, class Observe> class work_of_plans {
                            copy(sum.data(), x_.data(), vector_bytes_);
                          },
                          [&] { decode(state.view(as<float>(sum))); },
-                         [&] { return 4 * vector_bytes_ + code; }, all_of(sum)});
+                         [&] { return 4 * vector_bytes_ + encoded; }, all_of(sum)});
     }
     if constexpr (Narrowable<C>) {
       block_header header;
       executor_.synchronize();
       copy(&header, a.data(), sizeof(header));
-      buffer const wide(code);
-      detail::narrow_code<C, E> by(layout, blocks);
+      buffer const wide(encoded);
+      detail::narrow_encoding<C, E> by(layout, blocks);
       std::size_t narrow = 0;
-      auto const least = [&] { return code + narrow; };
+      auto const least = [&] { return encoded + narrow; };
       auto const message = [&] { return std::span<std::byte const>(b.data(), narrow); };
       observe_(plan_work{name + " narrow", block_asked, nothing,
                          [&] {
@@ -219,30 +220,30 @@ template <class E, class Observe> class work_of_plans {
   }
 
   /// Codecs of variable rate.
-  template <class C> void codes_of(std::string const& name, C const& codec) {
+  template <class C> void encodings_of(std::string const& name, C const& codec) {
     buffer const out(vector_bytes_);
     buffer const a(codec.capacity(values_)), b(a.size()), c(a.size());
     variable_rate_coder<C, E> coder(values_, executor_);
     auto const span = [&](buffer const& of) { return std::span(as<float>(of), values_); };
-    auto const code = [](buffer const& of) { return std::span(of.data(), of.size()); };
+    auto const encoded = [](buffer const& of) { return std::span(of.data(), of.size()); };
     auto const made = [&](buffer const& of) {
       return [&] { return std::span<std::byte const>(of.data(), coder.bytes(codec)); };
     };
-    coder.encode(codec, span(y_), code(b));
+    coder.encode(codec, span(y_), encoded(b));
     std::size_t const other = coder.bytes(codec);
     std::size_t mine = 0;
     observe_(plan_work{name + " encode", stream_asked, nothing,
-                       [&] { coder.encode(codec, span(x_), code(a)); },
+                       [&] { coder.encode(codec, span(x_), encoded(a)); },
                        [&] { return vector_bytes_ + (mine = coder.bytes(codec)); }, made(a)});
     if constexpr (MergingVariableRate<C>)
       observe_(plan_work{name + " merge", stream_asked, nothing,
-                         [&] { coder.merge(codec, code(a), code(b), values_, code(c)); },
+                         [&] { coder.merge(codec, encoded(a), encoded(b), values_, encoded(c)); },
                          [&] { return mine + other + coder.bytes(codec); }, made(c)});
     observe_(plan_work{name + " decode, add, encode", stream_asked, nothing,
-                       [&] { coder.decode_add_encode(codec, code(b), span(x_), code(c)); },
+                       [&] { coder.decode_add_encode(codec, encoded(b), span(x_), encoded(c)); },
                        [&] { return vector_bytes_ + other + coder.bytes(codec); }, made(c)});
     observe_(plan_work{name + " decode", stream_asked, nothing,
-                       [&] { coder.decode(codec, code(a), span(out)); },
+                       [&] { coder.decode(codec, encoded(a), span(out)); },
                        [&] { return vector_bytes_ + mine; }, all_of(out)});
   }
 

@@ -14,7 +14,7 @@ namespace hcomp {
 /// small value that holds its parameters, equal on all ranks. Integers have no means.
 ///
 /// An encoded vector is a header, a table of chunk offsets, and the chunks
-/// (codec/detail/chunked_code.hpp). `capacity(n)` is an upper bound on its bytes for n values,
+/// (codec/detail/chunked_encoding.hpp). `capacity(n)` is an upper bound on its bytes for n values,
 /// independent of the data. The result for a value depends only on the values of its chunk, not on
 /// how the vector is divided. NaN and infinity decode to NaN or infinity.
 ///
@@ -32,12 +32,12 @@ namespace hcomp {
 /// - `nonfinite_in_chunk(group, in, i, values)` returns one bit per 64 values.
 /// - `is_chunk(group, chunk, bytes, n)` validates a chunk and reads only its bytes, whatever they
 ///   contain.
-/// - `scratch_bytes(codes)` is the shared memory that workers need to read or write this number of
+/// - `scratch_bytes(inputs)` is the shared memory that workers need to read or write this number of
 ///   chunks.
 /// - `chunks_at_once` (optional) is the number of chunks of a thread block, one per warp.
 ///   `planned_chunk<Warp>(coder, warp, chunk)` then assembles a chunk at `chunk` in scratch memory:
 ///   `plan(from, i)` returns its bytes, `put()` writes it. It takes no note.
-/// - `blocks_at_once(codes)` (optional) is passed to the executor.
+/// - `blocks_at_once(inputs)` (optional) is passed to the executor.
 ///
 /// `header_type::of(options(), values)` is a header without its length. `checked` validates a
 /// received header by itself; `require(options, values)` throws wire_error if its parameters or its

@@ -4,7 +4,7 @@
 /// in the calling thread.
 
 #include <cstddef>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <span>
 
 namespace hcomp {
@@ -35,7 +35,7 @@ template <class Codec, class Coder> class variable_rate_codec {
   /// @throws std::invalid_argument  `out` has less than capacity(x.size()) bytes, or x has more
   ///                                than max_values values
   std::size_t encode(std::span<value_type const> x, std::span<std::byte> out) const {
-    return detail::encode_code("encode", self(), {x.size(), x.data()}, out);
+    return detail::encode_vector("encode", self(), {x.size(), x.data()}, out);
   }
   /// Encodes the sum of x and the decoded `in` in one pass, as one hop of a ring. Returns the
   /// encoded bytes.
@@ -46,24 +46,24 @@ template <class Codec, class Coder> class variable_rate_codec {
   std::size_t decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
                                 std::span<std::byte> out) const {
     check(in, x.size());
-    return detail::encode_code("decode_add_encode", self(),
-                               {.values = x.size(), .x = x.data(), .b = in.data()}, out);
+    return detail::encode_vector("decode_add_encode", self(),
+                                 {.values = x.size(), .x = x.data(), .b = in.data()}, out);
   }
   /// Decodes `in` into x.
   /// @throws wire_error  not an encoded vector of x.size() values with these parameters, or
   ///                     damaged; x is unchanged
   void decode(std::span<std::byte const> in, std::span<value_type> x) const {
-    detail::decode_code(self(), in, nullptr, x);
+    detail::decode_vector(self(), in, nullptr, x);
   }
   /// Adds the decoded `in` to `sums`. All NaNs become the same NaN.
   /// @throws wire_error  as decode; `sums` is unchanged
   void decode_add(std::span<std::byte const> in, std::span<value_type> sums) const {
-    detail::decode_code(self(), in, sums.data(), sums);
+    detail::decode_vector(self(), in, sums.data(), sums);
   }
   /// Performs all checks of decode.
   /// @throws wire_error  not an encoded vector of `values` values with these parameters, or damaged
   void check(std::span<std::byte const> in, std::size_t values) const {
-    detail::check_code(self(), in, values);
+    detail::check_encoded(self(), in, values);
   }
 
  protected:
@@ -81,11 +81,11 @@ class merging_variable_rate_codec : public variable_rate_codec<Codec, Coder> {
   /// @throws std::invalid_argument  as encode
   std::size_t merge(std::span<std::byte const> a, std::span<std::byte const> b,
                     std::span<std::byte> out) const {
-    std::size_t const values = detail::header_of_code<typename Coder::header>(a).values;
+    std::size_t const values = detail::header_of_encoded<typename Coder::header>(a).values;
     this->check(a, values);
     this->check(b, values);
-    return detail::encode_code("merge", this->self(),
-                               {.values = values, .a = a.data(), .b = b.data()}, out);
+    return detail::encode_vector("merge", this->self(),
+                                 {.values = values, .a = a.data(), .b = b.data()}, out);
   }
 };
 

@@ -84,15 +84,15 @@ template <Compressor C, class View> struct encode_with_feedback {
   C codec;
   encoded_layout layout;
   View view;
-  std::byte* code;
+  std::byte* encoded_data;
   block_origin origin;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     if constexpr (HasWarps<Group> && requires { view.noting(codec, origin.weight); })
-      detail::encode_block_of(group, codec, layout, view.noting(codec, origin.weight), code, origin,
-                              b, [](int, auto const&) {});
+      detail::encode_block_of(group, codec, layout, view.noting(codec, origin.weight), encoded_data,
+                              origin, b, [](int, auto const&) {});
     else
-      detail::encode_block_of(group, codec, layout, view.source(), code, origin, b,
+      detail::encode_block_of(group, codec, layout, view.source(), encoded_data, origin, b,
                               [&](int n, auto const& decode) {
                                 view.encoded(group, b * layout.block_values, n, decode);
                               });
@@ -120,10 +120,10 @@ template <Compressor C, class View> struct encode_with_feedback {
     bool nonfinite = false;
     if constexpr (HasWarps<Group> && requires { view.noting(codec, origin.weight); })
       nonfinite = detail::encode_piece_of(group, codec, layout, view.noting(codec, origin.weight),
-                                          code, origin, b, k, [](auto const&) {});
+                                          encoded_data, origin, b, k, [](auto const&) {});
     else
-      nonfinite = detail::encode_piece_of(group, codec, layout, view.source(), code, origin, b, k,
-                                          [&](auto const& decode) {
+      nonfinite = detail::encode_piece_of(group, codec, layout, view.source(), encoded_data, origin,
+                                          b, k, [&](auto const& decode) {
                                             if (range.count > 0)
                                               view.encoded(group, first, range.count, decode);
                                           });
@@ -131,19 +131,19 @@ template <Compressor C, class View> struct encode_with_feedback {
       bool may_be_infinite = nonfinite;
       if constexpr (MayOverflow<C>)
         may_be_infinite |= detail::may_be_infinite<typename C::value_type>(
-            codec.largest_of_piece(code + layout.offset(b), n, origin, reduce_op::mean, k));
+            codec.largest_of_piece(encoded_data + layout.offset(b), n, origin, reduce_op::mean, k));
       settle(group, first, range.count, may_be_infinite);
     }
     return nonfinite;
   }
   template <class Group>
   HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires Piecewise<C> {
-    detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
+    detail::close_block_of(group, codec, layout, encoded_data, origin, b, nonfinite);
   }
 
  private:
   template <class Group> HCOMP_HD void settle(Group group, std::size_t b) const {
-    std::byte const* const block = code + layout.offset(b);
+    std::byte const* const block = encoded_data + layout.offset(b);
     int const n = layout.values_in(b);
     bool may_be_infinite = (load_aligned<block_header>(block).flags & block_has_nonfinite) != 0;
     if constexpr (MayOverflow<C>)
@@ -202,7 +202,7 @@ template <Compressor C, class View> struct decode_with_feedback {
     std::size_t const first = b * decode.layout.block_values;
     int const n = decode.layout.values_in(b);
     auto* const x = decode.x + first;
-    std::byte const* const block = decode.code + decode.layout.offset(b);
+    std::byte const* const block = decode.encoded + decode.layout.offset(b);
     if (decode.becomes_nan(block)) return decode(group, i);
     if constexpr (ElementwiseDecode<C, Group, replacing> && Replaces<View, value_type>) {
       decode.codec.decode_each(group, block, n, decode.op, replacing{view, first, x});

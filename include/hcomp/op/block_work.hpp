@@ -179,16 +179,16 @@ HCOMP_HD block_origin origin_of_block(C const& codec, encoded_layout const& layo
   return place;
 }
 
-/// Encodes block b of `x` into block b of `code`, as encode_blocks does. Afterwards calls
+/// Encodes block b of `x` into block b of `encoded`, as encode_blocks does. Afterwards calls
 /// after(n, decode): decode(to) decodes the block's n values, before anything is added to it.
 /// @param codec  a reference, because a copy in a kernel would be in slow memory
 template <class C, class Source, class Group, class After>
 HCOMP_HD void encode_block_of(Group group, C const& codec, encoded_layout const& layout,
-                              Source const& x, std::byte* code, block_origin const& origin,
+                              Source const& x, std::byte* encoded, block_origin const& origin,
                               std::size_t b, After const& after) {
   auto const n = layout.values_in(b);
   auto const place = origin_of_block(codec, layout, origin, b);
-  std::byte* const block = code + layout.offset(b);
+  std::byte* const block = encoded + layout.offset(b);
   auto const values = x + b * layout.block_values;
   codec.encode_block(group, values, n, block, place);
   after(n, [&](auto* to) { codec.decode_block(group, block, n, to, reduce_op::mean); });
@@ -199,11 +199,11 @@ HCOMP_HD void encode_block_of(Group group, C const& codec, encoded_layout const&
 /// every worker, whether the piece contains NaN or infinity.
 template <Piecewise C, class Source, class Group, class After>
 HCOMP_HD bool encode_piece_of(Group group, C const& codec, encoded_layout const& layout,
-                              Source const& x, std::byte* code, block_origin const& origin,
+                              Source const& x, std::byte* encoded, block_origin const& origin,
                               std::size_t b, int k, After const& after) {
   auto const n = layout.values_in(b);
   auto const place = origin_of_block(codec, layout, origin, b);
-  std::byte* const block = code + layout.offset(b);
+  std::byte* const block = encoded + layout.offset(b);
   bool const nonfinite = codec.encode_piece(group, x + b * layout.block_values, n, block, place, k);
   after([&](auto* to) { codec.decode_piece(group, block, n, place, to, reduce_op::mean, k); });
   return nonfinite;
@@ -211,15 +211,15 @@ HCOMP_HD bool encode_piece_of(Group group, C const& codec, encoded_layout const&
 
 template <Piecewise C, class Group>
 HCOMP_HD void close_block_of(Group group, C const& codec, encoded_layout const& layout,
-                             std::byte* code, block_origin const& origin, std::size_t b,
+                             std::byte* encoded, block_origin const& origin, std::size_t b,
                              bool nonfinite) {
-  codec.close_block(group, layout.values_in(b), code + layout.offset(b), nonfinite,
+  codec.close_block(group, layout.values_in(b), encoded + layout.offset(b), nonfinite,
                     origin_of_block(codec, layout, origin, b));
 }
 
 }  // namespace detail
 
-/// Encodes block b of `x` into block b of `code`.
+/// Encodes block b of `x` into block b of `encoded`.
 template <Compressor C, class Source> struct encode_blocks {
   static constexpr int workers = detail::workers_of<C>();
   static constexpr int blocks_at_once = detail::encodes_at_once<C>(TracksResidual<Source>);
@@ -228,11 +228,11 @@ template <Compressor C, class Source> struct encode_blocks {
   C codec;
   encoded_layout layout;
   Source x;             ///< a pointer to the vector, or a `compensated`
-  std::byte* code;      ///< layout.bytes() bytes
+  std::byte* encoded;   ///< layout.bytes() bytes
   block_origin origin;  ///< the index is set per block; statistics are those of all blocks
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
-    detail::encode_block_of(group, codec, layout, x, code, origin, b, [](int, auto const&) {});
+    detail::encode_block_of(group, codec, layout, x, encoded, origin, b, [](int, auto const&) {});
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 
@@ -245,11 +245,12 @@ template <Compressor C, class Source> struct encode_blocks {
   }
   template <class Group>
   HCOMP_HD bool piece(Group group, std::size_t b, int k) const requires Piecewise<C> {
-    return detail::encode_piece_of(group, codec, layout, x, code, origin, b, k, [](auto const&) {});
+    return detail::encode_piece_of(group, codec, layout, x, encoded, origin, b, k,
+                                   [](auto const&) {});
   }
   template <class Group>
   HCOMP_HD void close(Group group, std::size_t b, bool nonfinite) const requires Piecewise<C> {
-    detail::close_block_of(group, codec, layout, code, origin, b, nonfinite);
+    detail::close_block_of(group, codec, layout, encoded, origin, b, nonfinite);
   }
 };
 
@@ -325,7 +326,7 @@ struct copy_blocks {
   }
 };
 
-/// Decodes block first + i of `code` to its position in `x`.
+/// Decodes block first + i of `encoded` to its position in `x`.
 template <Compressor C> struct decode_blocks {
   static constexpr int workers = detail::decode_workers_of<C>();
   static constexpr int blocks_at_once = detail::decodes_at_once<C>();
@@ -334,7 +335,7 @@ template <Compressor C> struct decode_blocks {
   C codec;
   encoded_layout layout;
   std::size_t first;
-  std::byte const* code;      ///< of the whole vector
+  std::byte const* encoded;   ///< of the whole vector
   typename C::value_type* x;  ///< of the whole vector
   reduce_op op = reduce_op::sum;
   bool spread_nan =
@@ -347,7 +348,7 @@ template <Compressor C> struct decode_blocks {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::size_t const b = first + i;
-    std::byte const* const block = code + layout.offset(b);
+    std::byte const* const block = encoded + layout.offset(b);
     int const n = layout.values_in(b);
     auto* const out = x + b * layout.block_values;
     if constexpr (!C::passes_nonfinite)
@@ -373,7 +374,7 @@ template <Compressor C> struct decode_blocks {
   HCOMP_HD void piece(Group group, std::size_t i, int k,
                       Around const& around) const requires Piecewise<C> {
     std::size_t const b = first + i;
-    std::byte const* const block = code + layout.offset(b);
+    std::byte const* const block = encoded + layout.offset(b);
     int const n = layout.values_in(b);
     auto const range = detail::range_of_piece(codec, n, k);
     if (range.count <= 0) return;

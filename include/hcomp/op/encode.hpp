@@ -52,7 +52,7 @@ template <Compressor C> constexpr std::size_t block_count(C const& codec, std::s
 }
 
 /// Bytes of `values` values in blocks of equal size; the last block is padded.
-template <Compressor C> constexpr std::size_t code_bytes(C const& codec, std::size_t values) {
+template <Compressor C> constexpr std::size_t encoded_bytes(C const& codec, std::size_t values) {
   return block_count(codec, values) * codec.block_bytes(C::block_values);
 }
 
@@ -97,29 +97,31 @@ block_origin origin_of(C const& codec, encoded_layout const& layout,
 }  // namespace detail
 
 /// Encodes `x` into blocks of equal size; pads the last one with zeros.
-/// @param code  code_bytes(codec, x.size()) bytes, at any address
-/// @throws std::invalid_argument  `code` has another size or overlaps x; weight is 0 or above
+/// @param encoded  encoded_bytes(codec, x.size()) bytes, at any address
+/// @throws std::invalid_argument  `encoded` has another size or overlaps x; weight is 0 or above
 ///                                codec.max_summands(); rank < 0; statistics of a Calibrated codec
 ///                                are missing or have another size
 template <Compressor C>
-void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> code,
+void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> encoded,
             encode_options const& options = {}) {
   auto const layout = layout_of(codec, x.size());
-  detail::require_code("encode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
-                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+  detail::require_encoded(
+      "encode", C::name, encoded.size(), encoded_bytes(codec, x.size()), x.size(),
+      detail::overlap(x.data(), x.size_bytes(), encoded.data(), encoded.size()));
   encode_blocks<C, typename C::value_type const*> const work{
-      codec, layout, x.data(), code.data(), detail::origin_of(codec, layout, options)};
+      codec, layout, x.data(), encoded.data(), detail::origin_of(codec, layout, options)};
   for (std::size_t b = 0; b < layout.blocks(); ++b) work(simd_group{}, b);
-  std::fill(code.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), code.end(), std::byte{0});
+  std::fill(encoded.begin() + static_cast<std::ptrdiff_t>(layout.bytes()), encoded.end(),
+            std::byte{0});
 }
 
 /// Encodes into newly allocated memory.
 template <Compressor C>
 std::vector<std::byte> encode(C const& codec, std::span<typename C::value_type const> x,
                               encode_options const& options = {}) {
-  std::vector<std::byte> code(code_bytes(codec, x.size()));
-  encode(codec, x, code, options);
-  return code;
+  std::vector<std::byte> encoded(encoded_bytes(codec, x.size()));
+  encode(codec, x, encoded, options);
+  return encoded;
 }
 
 /// Options of decode.
@@ -132,26 +134,27 @@ struct decode_options {
 };
 
 /// Decodes blocks of equal size into `x`. Returns the weight of the sum (0 if x is empty).
-/// @throws std::invalid_argument  `code` has another size or overlaps x
+/// @throws std::invalid_argument  `encoded` has another size or overlaps x
 /// @throws wire_error             blocks are damaged, have another key or weight, or were merged
 ///                                with incompatible blocks; x is unchanged
 /// @throws nonfinite_error        NaN or infinity, also from a sum that overflows, and the policy
 ///                                is throw_error; x is unchanged
 template <Compressor C>
-std::uint64_t decode(C const& codec, std::span<std::byte const> code,
+std::uint64_t decode(C const& codec, std::span<std::byte const> encoded,
                      std::span<typename C::value_type> x, decode_options const& options = {}) {
   auto const layout = layout_of(codec, x.size());
-  detail::require_code("decode", C::name, code.size(), code_bytes(codec, x.size()), x.size(),
-                       detail::overlap(x.data(), x.size_bytes(), code.data(), code.size()));
+  detail::require_encoded(
+      "decode", C::name, encoded.size(), encoded_bytes(codec, x.size()), x.size(),
+      detail::overlap(x.data(), x.size_bytes(), encoded.data(), encoded.size()));
   auto const found =
-      detail::check_sums(codec, layout, layout.all(), code.data(), options.op,
-                         detail::check_code(C::codec_id, layout, layout.all(), code.data(),
-                                            philox_key(options.key), options.weight));
+      detail::check_sums(codec, layout, layout.all(), encoded.data(), options.op,
+                         detail::check_encoded(C::codec_id, layout, layout.all(), encoded.data(),
+                                               philox_key(options.key), options.weight));
   detail::require_sound("decode", C::name, found, options.nonfinite, layout);
   decode_blocks<C> const work{codec,
                               layout,
                               0,
-                              code.data(),
+                              encoded.data(),
                               x.data(),
                               options.op,
                               options.nonfinite == nonfinite_policy::propagate};

@@ -101,7 +101,7 @@ class Group(_library.Handle):
                 return 1
             return 0
 
-        code = self._library.code_of(
+        code = self._library.encoded_by(
             "hcomp_group_create",
             rank,
             size,

@@ -164,7 +164,7 @@ class Plan(_library.Handle):
     def _call(self, function: str, x: Array, mean: bool) -> Report:
         wrong, arguments = self._arguments(x, mean)
         report = CReport()
-        code = self._library.code_of(function, *arguments, ctypes.byref(report))
+        code = self._library.encoded_by(function, *arguments, ctypes.byref(report))
         if wrong and code != HcompError.NOT_RUNNING:
             raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
         self._library.check(code)

@@ -48,7 +48,7 @@ __global__ void find_sizes(float const* x, std::size_t blocks, float inverse,
   });
 }
 __global__ void encode(float const* x, std::size_t blocks, float inverse,
-                       std::uint32_t const* begins, std::uint8_t* rates, std::uint32_t* code) {
+                       std::uint32_t const* begins, std::uint8_t* rates, std::uint32_t* encoded) {
   for_each_block(blocks, [&](std::size_t b, unsigned lane) {
     difference const mine(x[b * 32 + lane], inverse);
     std::uint32_t const signs = __ballot_sync(everyone, mine.negative);
@@ -58,16 +58,16 @@ __global__ void encode(float const* x, std::size_t blocks, float inverse,
       if (lane == plane) kept = bits;
     }
     if (lane == 0) rates[b] = static_cast<std::uint8_t>(mine.bits);
-    if (lane == 0 && mine.bits > 0) code[begins[b]] = signs;
-    if (lane < static_cast<unsigned>(mine.bits)) code[begins[b] + 1 + lane] = kept;
+    if (lane == 0 && mine.bits > 0) encoded[begins[b]] = signs;
+    if (lane < static_cast<unsigned>(mine.bits)) encoded[begins[b] + 1 + lane] = kept;
   });
 }
-__global__ void decode(std::uint32_t const* code, std::size_t blocks, float unit,
+__global__ void decode(std::uint32_t const* encoded, std::size_t blocks, float unit,
                        std::uint32_t const* begins, std::uint8_t const* rates, float* x) {
   for_each_block(blocks, [&](std::size_t b, unsigned lane) {
     unsigned const bits = rates[b];
-    std::uint32_t const signs = bits == 0 ? 0 : code[begins[b]];
-    std::uint32_t const kept = lane < bits ? code[begins[b] + 1 + lane] : 0;
+    std::uint32_t const signs = bits == 0 ? 0 : encoded[begins[b]];
+    std::uint32_t const kept = lane < bits ? encoded[begins[b] + 1 + lane] : 0;
     unsigned size = 0;
     for (unsigned plane = 0; plane < bits; ++plane)
       size |= (__shfl_sync(everyone, kept, static_cast<int>(plane)) >> lane & 1) << plane;
@@ -89,7 +89,7 @@ class coder {
         words_((blocks_ + 1) * sizeof(std::uint32_t)),
         begins_((blocks_ + 1) * sizeof(std::uint32_t)),
         rates_(blocks_),
-        code_(blocks_ * 33 * sizeof(std::uint32_t)) {
+        encoded_(blocks_ * 33 * sizeof(std::uint32_t)) {
     HCOMP_CUDA_TRY(scan(nullptr));
     scratch_ = hcomp::gpu::device_buffer(scratch_bytes_);
     HCOMP_CUDA_TRY(cudaMemset(words_.data(), 0, words_.size()));
@@ -101,10 +101,10 @@ class coder {
     HCOMP_CUDA_TRY(scan(scratch_.data()));
     fixed_length::encode<<<4096, 256>>>(x, blocks_, inverse, words(begins_),
                                         reinterpret_cast<std::uint8_t*>(rates_.data()),
-                                        words(code_));
+                                        words(encoded_));
   }
   void decode(float* x) {
-    fixed_length::decode<<<4096, 256>>>(words(code_), blocks_, 2 * bound_, words(begins_),
+    fixed_length::decode<<<4096, 256>>>(words(encoded_), blocks_, 2 * bound_, words(begins_),
                                         reinterpret_cast<std::uint8_t const*>(rates_.data()), x);
   }
   /// Size of the last encoded vector.
@@ -125,7 +125,7 @@ class coder {
 
   std::size_t blocks_;
   float bound_;
-  hcomp::gpu::device_buffer words_, begins_, rates_, code_, scratch_;
+  hcomp::gpu::device_buffer words_, begins_, rates_, encoded_, scratch_;
   std::size_t scratch_bytes_ = 0;
 };
 

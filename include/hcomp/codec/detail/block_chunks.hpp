@@ -10,7 +10,7 @@
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <type_traits>
@@ -64,7 +64,7 @@ template <class Header, class Block> struct block_chunks {
     HCOMP_HD reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
                     [[maybe_unused]] std::byte* area) {
       if (!in) return;
-      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      auto const part = part_of_encoded<Header>(in, i, chunks_of<Header>(values));
       chunk = in + part.begin;
       n = values_of_chunk<Header>(i, values);
       at = detail::blocks_of<Block::values>(n) * sizeof(mode);
@@ -157,7 +157,7 @@ template <class Header, class Block> struct block_chunks {
     HCOMP_HD part_reader(Group group, std::byte const* in, std::size_t i, std::size_t values,
                          std::byte* to) {
       if (!in) return;
-      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      auto const part = part_of_encoded<Header>(in, i, chunks_of<Header>(values));
       skipped_ = bring_chunk(group, in, part.begin, part.end, to);
       area = to;
     }
@@ -186,7 +186,7 @@ template <class Header, class Block> struct block_chunks {
     std::size_t areas;  ///< number of staging areas in use
 
     template <class Group>
-    HCOMP_HD sources(Group group, code_sources<T> const& from, std::size_t i)
+    HCOMP_HD sources(Group group, encoded_sources<T> const& from, std::size_t i)
         : a(group, from.a, i, from.values, staging_of(group, 0)),
           b(group, from.b, i, from.values, staging_of(group, from.a ? 1 : 0)),
           areas(std::size_t{from.a != nullptr} + (from.b != nullptr)) {}
@@ -197,7 +197,7 @@ template <class Header, class Block> struct block_chunks {
     std::byte* chunk;
     shared_lengths lengths;
 
-    HCOMP_HD part_sources(Group group, code_sources<T> const& from, std::size_t i)
+    HCOMP_HD part_sources(Group group, encoded_sources<T> const& from, std::size_t i)
         : sources<part_reader<Group>>(group, from, i),
           chunk(staging_of(group, this->areas)),
           lengths(staging_of(group, this->areas + 1)) {
@@ -215,7 +215,7 @@ template <class Header, class Block> struct block_chunks {
     /// @param in  null: there is no encoded vector
     readable(std::byte const* in, std::size_t i, std::size_t values) {
       if (!in) return;
-      auto const part = part_of_code<Header>(in, i, chunks_of<Header>(values));
+      auto const part = part_of_encoded<Header>(in, i, chunks_of<Header>(values));
       modes_ = in + part.begin;
       if (load<Header>(in).bytes - part.end < behind_payload) {
         memcpy(last_, modes_, part.end - part.begin);

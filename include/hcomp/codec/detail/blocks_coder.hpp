@@ -9,7 +9,7 @@
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/blocks_header.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -33,18 +33,18 @@ template <class Format> struct blocks_coder {
   };
 
   /// Workers with shared memory stage chunks there, because payloads are at odd addresses.
-  static constexpr std::size_t scratch_bytes(int codes) {
-    return chunks::parts_bytes(static_cast<std::size_t>(codes));
+  static constexpr std::size_t scratch_bytes(int inputs) {
+    return chunks::parts_bytes(static_cast<std::size_t>(inputs));
   }
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<value_type> const& from,
+  HCOMP_HD std::size_t encode_chunk(Group group, encoded_sources<value_type> const& from,
                                     std::size_t i, Out const& out, std::size_t, note&) const {
     if constexpr (has_parts<Group>) return encode_parts(group, from, i, out);
     std::size_t const n = values_of_chunk<header>(i, from.values),
                       blocks = blocks_of<block::values>(n);
-    typename chunks::template sources<reader<Group>> codes(group, from, i);
-    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, codes.areas));
+    typename chunks::template sources<reader<Group>> inputs(group, from, i);
+    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, inputs.areas));
     std::size_t at = blocks * sizeof(form);
     for (std::size_t begin = 0; begin < blocks; begin += Group::workers) {
       auto const now = chunks::blocks_at(group, i, n, begin);
@@ -52,11 +52,11 @@ template <class Format> struct blocks_coder {
       bool const has_block = k < blocks;
       block v, other;
       if (from.a)
-        codes.a.take(group, k, v);
+        inputs.a.take(group, k, v);
       else if (has_block)
         read_block(from.x + now.first, count, v.x);
       if (from.b) {
-        codes.b.take(group, k, other);
+        inputs.b.take(group, k, other);
         if (has_block) add(v, other);
       }
       auto const front = has_block ? v.look(count) : typename block::front{};
@@ -118,7 +118,7 @@ template <class Format> struct blocks_coder {
   }
 
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources<value_type> const&, note const*, std::size_t,
+  HCOMP_HD void finish(Group group, encoded_sources<value_type> const&, note const*, std::size_t,
                        std::uint64_t bytes, std::byte*, outcome& made) const {
     if (group.worker() == 0) made = {bytes};
   }
@@ -142,41 +142,41 @@ template <class Format> struct blocks_coder {
   };
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_parts(Group group, code_sources<value_type> const& from,
+  HCOMP_HD std::size_t encode_parts(Group group, encoded_sources<value_type> const& from,
                                     std::size_t i, Out const& out) const {
     using place = typename chunks::template part<Group>;
     auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
     place const mine(group, n);
     typename Format::template part<place> v{}, other;
     if (!from.a) mine.load(from.x + i * header::chunk_values, v.x);
-    typename chunks::template part_sources<Group> const codes(group, from, i);
+    typename chunks::template part_sources<Group> const inputs(group, from, i);
     group.sync();
     auto const take = [&](auto const& of, auto& to) {
       to.take(group, mine, mine.n > 0 ? of.mode_of(mine.block) : form{}, of.area,
               of.find(group, mine, n).own);
     };
-    if (from.a) take(codes.a, v);
+    if (from.a) take(inputs.a, v);
     if (from.b) {
-      take(codes.b, other);
+      take(inputs.b, other);
       HCOMP_UNROLL
       for (unsigned j = 0; j < mine.own; ++j) v.x[j] = block::sum(v.x[j], other.x[j]);
     }
     form const f = v.look(group, mine);
-    codes.lengths.say(mine, f.payload_bytes(mine.n));
+    inputs.lengths.say(mine, f.payload_bytes(mine.n));
     group.sync();
     constexpr unsigned form_bits = 8 * sizeof(form);
-    auto const at = codes.lengths.find(
+    auto const at = inputs.lengths.find(
         group, mine, form_bits * static_cast<unsigned>(blocks_of<block::values>(n)));
     if (mine.part() == 0 && mine.n > 0)
-      put_bits(group, codes.chunk, mine.block * form_bits,
+      put_bits(group, inputs.chunk, mine.block * form_bits,
                std::uint32_t{
                    same_bits<std::conditional_t<form_bits == 8, std::uint8_t, std::uint16_t>>(f)},
                form_bits);
     unsigned const end = at.end / 8;
     announce_bytes(out, end);
-    v.put(group, mine, f, codes.chunk, at.own);
+    v.put(group, mine, f, inputs.chunk, at.own);
     group.sync();
-    return send_whole(group, out, codes.chunk, end);
+    return send_whole(group, out, inputs.chunk, end);
   }
 
   template <class Group>

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/block_values.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/core/error.hpp>
 #include <string>
 

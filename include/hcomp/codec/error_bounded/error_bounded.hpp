@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/magnitudes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunk_coder.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
@@ -133,7 +133,7 @@ class error_bounded<float>
   /// Reads only the header; `in` may be longer than the encoded vector.
   /// @throws wire_error  not a header of this codec, or bytes are missing
   static error_bounded_info peek(std::span<std::byte const> in) {
-    auto const header = detail::header_of_code<header_type>(in);
+    auto const header = detail::header_of_encoded<header_type>(in);
     error_bounded_options const options = header.options();
     return {options,
             header.values,
@@ -148,7 +148,7 @@ class error_bounded<float>
   /// @param parts  divisor of the decoded values, which adds a rounding to float; 0: no division
   /// @throws wire_error  as peek
   double error_of(std::span<std::byte const> in, int parts = 0) const {
-    auto const header = detail::header_of_code<header_type>(in);
+    auto const header = detail::header_of_encoded<header_type>(in);
     auto const& grid = coder_.by_cpu.grid;
     double const error = header.largest_error_of(grid);
     if (parts == 0) return error;
@@ -167,7 +167,7 @@ class error_bounded<float>
   /// True if the encoded vector may exceed the bound: error_bounded_info::has_floats.
   /// @throws wire_error  as peek
   static bool needs_fallback(std::span<std::byte const> in) {
-    return detail::header_of_code<header_type>(in).has_floats != 0;
+    return detail::header_of_encoded<header_type>(in).has_floats != 0;
   }
 
   // ---- Members that VariableRate requires ----
@@ -177,7 +177,7 @@ class error_bounded<float>
   coder_type const& coder() const { return coder_; }
   /// @throws wire_error  the vector could not be encoded: see merge
   std::size_t bytes_of(coder_type::outcome const& made) const {
-    using enum detail::error_bounded::code_fault;
+    using enum detail::error_bounded::encoded_fault;
     auto const& weights = made.weights;
     switch (made.fault) {
       case none: break;

@@ -7,7 +7,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/error_bounded/detail/fallback_coder.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/codec/variable_rate.hpp>
@@ -71,7 +71,7 @@ class error_bounded_fallback
   /// @param parts  divisor of the decoded values; 0: no division
   /// @throws wire_error  not an encoded vector, or bytes are missing
   double error_of(std::span<std::byte const> in, int parts = 0) const {
-    auto const front = detail::header_of_code<typename coder_type::header>(in);
+    auto const front = detail::header_of_encoded<typename coder_type::header>(in);
     double const error = front.largest_error();
     if (parts == 0) return error;
     return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest.value())) / parts;

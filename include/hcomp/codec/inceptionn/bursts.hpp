@@ -75,9 +75,9 @@ class inceptionn_bursts {
   /// their 8 bits then get another tag.
   /// @throws wire_error             as inceptionn::decode
   /// @throws std::invalid_argument  as encode
-  std::size_t from_code(std::span<std::byte const> in, std::size_t values,
-                        std::span<std::byte> out) const {
-    require_capacity("from_code", values, out.size());
+  std::size_t from_encoded(std::span<std::byte const> in, std::size_t values,
+                           std::span<std::byte> out) const {
+    require_capacity("from_encoded", values, out.size());
     std::size_t at = 0;
     codec_.read_chunks(in, values,
                        [&](std::size_t n, std::byte const* tags, std::byte const* payload) {
@@ -90,8 +90,8 @@ class inceptionn_bursts {
   /// bytes equal those of inceptionn::encode.
   /// @throws wire_error             as decode
   /// @throws std::invalid_argument  as inceptionn::encode
-  std::size_t to_code(std::span<std::byte const> in, std::size_t values,
-                      std::span<std::byte> out) const {
+  std::size_t to_encoded(std::span<std::byte const> in, std::size_t values,
+                         std::span<std::byte> out) const {
     check(in, values);
     std::size_t at = 0;
     return codec_.write_chunks(values, out, [&](std::size_t n, std::byte* coded) {

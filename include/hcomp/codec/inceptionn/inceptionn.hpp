@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/magnitudes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunk_coder.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
@@ -99,7 +99,7 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
   /// Reads only the header; `in` may be longer than the encoded vector.
   /// @throws wire_error  not a header of this codec, or bytes are missing
   static inceptionn_info peek(std::span<std::byte const> in) {
-    auto const header = detail::header_of_code<header_type>(in);
+    auto const header = detail::header_of_encoded<header_type>(in);
     return {header.options(), static_cast<std::size_t>(header.values),
             static_cast<std::size_t>(header.bytes)};
   }
@@ -113,7 +113,7 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
     std::size_t const chunks = detail::chunks_of<header_type>(values);
     for (std::size_t i = 0; i < chunks; ++i) {
       std::size_t const n = detail::values_of_chunk<header_type>(i, values);
-      auto const part = detail::part_of_code<header_type>(in.data(), i, chunks);
+      auto const part = detail::part_of_encoded<header_type>(in.data(), i, chunks);
       std::byte const* coded = in.data() + part.begin;
       std::byte local[detail::inceptionn::chunk_capacity];
       if (part.end - part.begin == n * sizeof(float)) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
@@ -21,9 +21,9 @@ namespace hcomp {
 /// device. Bytes, values and errors are those of the codec.
 ///
 ///     hcomp::variable_rate_coder<hcomp::inceptionn, E> coder(x.size(), executor);
-///     coder.encode(codec, x, code);               // returns at once, as an executor does
+///     coder.encode(codec, x, encoded);              // returns at once, as an executor does
 ///     std::size_t const bytes = coder.bytes(codec);  // waits
-///     coder.decode(codec, code.first(bytes), y);
+///     coder.decode(codec, encoded.first(bytes), y);
 ///
 /// The executor is used, not owned, and must outlive this. Vectors and encoded vectors are in its
 /// memory; encoded vectors start at addresses that are multiples of 4. Encoded vectors that are
@@ -43,10 +43,10 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   using coder_type = typename C::coder_type;
   using header_type = typename coder_type::header;
   using value_type = typename C::value_type;
-  using code_sources = detail::code_sources<value_type>;
+  using encoded_sources = detail::encoded_sources<value_type>;
 
  public:
-  using report_type = detail::code_report<coder_type>;
+  using report_type = detail::encoded_report<coder_type>;
 
   /// @param most_values  largest size of a vector
   variable_rate_coder(std::size_t most_values, E& executor)
@@ -232,19 +232,19 @@ template <VariableRate C, Executor E> class variable_rate_coder {
       throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(values) +
                                   " values, made for " + std::to_string(most_values_));
   }
-  /// @throws std::invalid_argument  `code` does not start at a multiple of 4
-  static void require_address(char const* who, std::byte const* code) {
-    auto const address = reinterpret_cast<std::uintptr_t>(code);
+  /// @throws std::invalid_argument  `encoded` does not start at a multiple of 4
+  static void require_address(char const* who, std::byte const* encoded) {
+    auto const address = reinterpret_cast<std::uintptr_t>(encoded);
     if (address % 4 != 0)
       throw std::invalid_argument(std::string(where) + who + ": a code at " +
                                   std::to_string(address) + ", not a multiple of 4");
   }
 
-  void put(char const* who, C const& codec, code_sources const& from, std::span<std::byte> out,
+  void put(char const* who, C const& codec, encoded_sources const& from, std::span<std::byte> out,
            detail::deferred_validation const& validation = {}) {
     require_values(who, from.values);
-    std::byte const* const codes[] = {from.a, from.b, out.data()};
-    for (std::byte const* const code : codes) require_address(who, code);
+    std::byte const* const vectors[] = {from.a, from.b, out.data()};
+    for (std::byte const* const encoded : vectors) require_address(who, encoded);
     detail::require_capacity<C>(where, who, from.values, out.size());
     auto const header = header_type::of(codec.options(), from.values);
     auto* const notes = reinterpret_cast<typename coder_type::note*>(notes_.data());
@@ -261,13 +261,13 @@ template <VariableRate C, Executor E> class variable_rate_coder {
       }
     }
     executor_->for_each_block(
-        1, detail::finish_code<coder_type>{codec.coder(), from, all, noted, bytes, out.data(),
-                                           reinterpret_cast<report_type*>(words_.for_work()),
-                                           order_of(from.values), validation});
+        1, detail::finish_encoded<coder_type>{codec.coder(), from, all, noted, bytes, out.data(),
+                                              reinterpret_cast<report_type*>(words_.for_work()),
+                                              order_of(from.values), validation});
   }
   /// Returns the number of notes.
   std::size_t make_chunks(coder_type const& coder, header_type const& header,
-                          code_sources const& from, typename coder_type::note* notes,
+                          encoded_sources const& from, typename coder_type::note* notes,
                           std::uint64_t* bytes, std::span<std::byte> out,
                           [[maybe_unused]] detail::deferred_validation const& validation) {
     if constexpr (in_place) {
@@ -314,7 +314,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   typename E::buffer bytes_;          ///< size of the encoded vector
   mirror<std::uint64_t, E> words_;    ///< a report; per chunk, the findings
   mirror<header_type, E> header_;
-  mirror<detail::code_part, E> part_;
+  mirror<detail::encoded_part, E> part_;
 };
 
 }  // namespace hcomp

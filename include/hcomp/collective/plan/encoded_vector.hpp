@@ -55,7 +55,7 @@ template <Compressor C, Executor E> class encoded_vector {
         executor_(&executor),
         inspect_(layout_.blocks()),
         statistics_(statistics_words(codec, layout_)),
-        memory_(code_bytes(codec, values)) {
+        memory_(encoded_bytes(codec, values)) {
     if (size() > layout_.bytes())  // once: neither encoding nor merging writes there
       executor.for_each_block(
           1, detail::clear_bytes{data() + layout_.bytes(), size() - layout_.bytes()});

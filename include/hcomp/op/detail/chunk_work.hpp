@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/shared_arrays.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -32,17 +32,17 @@ template <class Coder> constexpr int workers_of_coder() {
 template <class Coder, class Group>
 inline constexpr bool works_by_warps = WorksByWarps<Group>&& chunks_at_once<Coder>() > 1;
 
-/// `blocks_at_once` of work that reads and writes `codes` encoded vectors in total; 0 for work that
+/// `blocks_at_once` of work that reads and writes `inputs` encoded vectors in total; 0 for work that
 /// only reads one. See stream_executor.hpp.
-template <class Coder> constexpr int blocks_of_coder([[maybe_unused]] int codes) {
-  if constexpr (requires { Coder::blocks_at_once(codes); })
-    return Coder::blocks_at_once(codes);
+template <class Coder> constexpr int blocks_of_coder([[maybe_unused]] int inputs) {
+  if constexpr (requires { Coder::blocks_at_once(inputs); })
+    return Coder::blocks_at_once(inputs);
   else
     return 0;
 }
-/// Bytes of shared memory per block that reads and writes `codes` encoded vectors in total.
-template <class Coder> std::size_t scratch_of_block(int codes) {
-  return chunks_at_once<Coder>() * Coder::scratch_bytes(codes);
+/// Bytes of shared memory per block that reads and writes `inputs` encoded vectors in total.
+template <class Coder> std::size_t scratch_of_block(int inputs) {
+  return chunks_at_once<Coder>() * Coder::scratch_bytes(inputs);
 }
 
 /// Lets work on an encoded vector start before the host has validated it: the work does nothing if
@@ -64,7 +64,7 @@ struct deferred_validation {
 template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   using header_type = typename Coder::header;
   Coder coder;
-  code_sources<typename Coder::value_type> from;
+  encoded_sources<typename Coder::value_type> from;
   header_type header;  ///< its `bytes` is not set yet
   block_order order;   ///< of blocks(header.chunks)
   std::span<std::byte> out;
@@ -80,7 +80,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
     return chunks == 0 ? 1 : (chunks + per_block - 1) / per_block;
   }
 
-  std::size_t scratch_bytes() const { return scratch_of_block<Coder>(codes); }
+  std::size_t scratch_bytes() const { return scratch_of_block<Coder>(inputs); }
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t block) const {
     if constexpr (!FromA) expect_values(group, block);
     if constexpr (FromA || FromB)
@@ -98,9 +98,9 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
  private:
   static constexpr std::size_t per_block = chunks_at_once<Coder>();
 
-  static constexpr int codes = 1 + FromA + FromB;
+  static constexpr int inputs = 1 + FromA + FromB;
 
-  HCOMP_HD code_sources<typename Coder::value_type> sources() const {
+  HCOMP_HD encoded_sources<typename Coder::value_type> sources() const {
     return {from.values, FromA ? nullptr : from.x, FromA ? from.a : nullptr,
             FromB ? from.b : nullptr};
   }
@@ -162,7 +162,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
   template <class Group>
   HCOMP_HD std::size_t encode_by_warps(Group group, std::size_t i, std::size_t at) const {
     static_assert(Group::warps == per_block && std::is_empty_v<typename Coder::note>);
-    auto const warp = group.own_warp(Coder::scratch_bytes(codes));
+    auto const warp = group.own_warp(Coder::scratch_bytes(inputs));
     auto* const chunk = reinterpret_cast<std::byte*>(warp.scratch());
     std::size_t const c = i * per_block + static_cast<std::size_t>(group.warp());
     bool const has_chunk = c < header.chunks;
@@ -195,7 +195,7 @@ template <class Coder, bool FromA, bool FromB> struct encode_in_order {
 /// before it had maximal length.
 template <class Coder> struct encode_runs {
   Coder coder;
-  code_sources<typename Coder::value_type> from;
+  encoded_sources<typename Coder::value_type> from;
   std::size_t chunks, per_run;
   std::span<std::byte> out;
   std::uint64_t* ends;          ///< one per run
@@ -272,7 +272,7 @@ template <class Coder> struct join_notes {
 };
 
 /// The result of encoding, for the host.
-template <class Coder> struct code_report {
+template <class Coder> struct encoded_report {
   // The host copies it as raw bytes, so it must not contain padding.
   static_assert(std::has_unique_object_representations_v<typename Coder::outcome>);
 
@@ -281,14 +281,14 @@ template <class Coder> struct code_report {
 };
 
 /// Completes an encoded vector after all chunks are in place.
-template <class Coder> struct finish_code {
+template <class Coder> struct finish_encoded {
   Coder coder;
-  code_sources<typename Coder::value_type> from;
+  encoded_sources<typename Coder::value_type> from;
   typename Coder::note const* notes;
   std::size_t count;  ///< number of notes
   std::uint64_t const* bytes;
   std::byte* out;
-  code_report<Coder>* report;
+  encoded_report<Coder>* report;
   clear_words order;  ///< cleared for the next encoded vector
   deferred_validation validation = {};
 
@@ -421,10 +421,10 @@ template <class Header> struct take_header {
 template <class Header> struct take_part {
   std::byte const* in;
   std::size_t chunk, chunks;
-  code_part* out;
+  encoded_part* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
-    if (group.worker() == 0) *out = part_of_code<Header>(in, chunk, chunks);
+    if (group.worker() == 0) *out = part_of_encoded<Header>(in, chunk, chunks);
   }
 };
 

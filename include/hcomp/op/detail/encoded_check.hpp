@@ -27,8 +27,8 @@ inline bool overlap(void const* a, std::size_t a_bytes, void const* b, std::size
 }
 
 /// @throws std::invalid_argument  the encoded vector has the wrong size or overlaps the values
-inline void require_code(char const* who, std::string_view codec, std::size_t given,
-                         std::size_t needed, std::size_t values, bool overlapping) {
+inline void require_encoded(char const* who, std::string_view codec, std::size_t given,
+                            std::size_t needed, std::size_t values, bool overlapping) {
   auto const start = [&] { return error_text({who, ": codec '", codec, "', "}); };
   if (given != needed)
     throw std::invalid_argument(error_text(
@@ -39,7 +39,7 @@ inline void require_code(char const* who, std::string_view codec, std::size_t gi
 }
 
 /// The findings of a check in a form that ranks can compare. No padding: it is sent as bytes.
-struct code_findings {
+struct encoded_findings {
   static constexpr std::uint64_t nowhere = ~std::uint64_t{0};
 
   std::uint64_t damaged = nowhere;    ///< first damaged block
@@ -56,7 +56,7 @@ struct code_findings {
   }
 
   /// Combines the findings of two ranks.
-  void merge(code_findings const& other) {
+  void merge(encoded_findings const& other) {
     if (other.damaged < damaged) {
       damaged = other.damaged;
       fault = other.fault;
@@ -80,7 +80,7 @@ struct findings_summary {
   std::uint64_t needs_fallback;
 
   findings_summary() = default;
-  explicit findings_summary(code_findings const& found)
+  explicit findings_summary(encoded_findings const& found)
       : trouble(found.is_sound() ? 0 : 1),
         lightest(found.weight > 0 ? found.weight : ~std::uint64_t{0}),
         heaviest(found.weight),
@@ -124,15 +124,15 @@ class block_check {
     else if (!is_intact())
       damaged(b, block_fault::checksum);
     if (header.flags & block_has_nonfinite) {
-      if (found_.nonfinite == code_findings::nowhere) found_.nonfinite = b;
+      if (found_.nonfinite == encoded_findings::nowhere) found_.nonfinite = b;
       ++found_.nonfinite_blocks;
     }
   }
-  code_findings const& found() const { return found_; }
+  encoded_findings const& found() const { return found_; }
 
  private:
   void damaged(std::size_t b, block_fault fault) {
-    if (found_.damaged != code_findings::nowhere) return;
+    if (found_.damaged != encoded_findings::nowhere) return;
     found_.damaged = b;
     found_.fault = static_cast<std::uint64_t>(fault);
   }
@@ -141,16 +141,17 @@ class block_check {
   encoded_layout const* layout_;
   std::uint64_t key_, weight_;
   std::optional<bool> checksum_;
-  code_findings found_;
+  encoded_findings found_;
 };
 
 /// Checks the headers of `blocks`, and their checksums if present.
-inline code_findings check_code(std::uint8_t codec, encoded_layout const& layout,
-                                block_range blocks, std::byte const* code, std::uint64_t key,
-                                std::uint64_t weight, std::optional<bool> checksum = {}) {
+inline encoded_findings check_encoded(std::uint8_t codec, encoded_layout const& layout,
+                                      block_range blocks, std::byte const* encoded,
+                                      std::uint64_t key, std::uint64_t weight,
+                                      std::optional<bool> checksum = {}) {
   block_check check(codec, layout, key, weight, checksum);
   for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
-    std::byte const* const block = code + layout.offset(b);
+    std::byte const* const block = encoded + layout.offset(b);
     check.add(b, load<block_header>(block), [&] {
       return is_intact(serial_group{}, block, layout.bytes({b, 1}));
     });
@@ -176,16 +177,16 @@ template <MayOverflow C> struct may_overflow {
   }
 };
 
-/// check_code, and in valid blocks the first value that decodes to infinity.
+/// check_encoded, and in valid blocks the first value that decodes to infinity.
 template <Compressor C>
-code_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& layout,
-                         block_range blocks, std::byte const* code,
-                         [[maybe_unused]] reduce_op result, code_findings found) {
+encoded_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& layout,
+                            block_range blocks, std::byte const* encoded,
+                            [[maybe_unused]] reduce_op result, encoded_findings found) {
   if constexpr (MayOverflow<C>) {
     if (!found.is_sound()) return found;
     may_overflow<C> const is_worth_while{codec, result};
     for (std::size_t b = blocks.first; b < blocks.end(); ++b) {
-      std::byte const* const block = code + layout.offset(b);
+      std::byte const* const block = encoded + layout.offset(b);
       int const n = layout.values_in(b);
       if (!is_worth_while(block, n) || codec.stays_finite(simd_group{}, block, n, result)) continue;
       found.overflow = b;
@@ -198,21 +199,21 @@ code_findings check_sums([[maybe_unused]] C const& codec, encoded_layout const& 
 /// @throws wire_error       a block is damaged
 /// @throws nonfinite_error  the policy is throw_error, and a block has NaN or infinity, or decodes
 ///                          to infinity
-inline void require_sound(char const* who, std::string_view codec, code_findings const& found,
+inline void require_sound(char const* who, std::string_view codec, encoded_findings const& found,
                           nonfinite_policy policy, encoded_layout const& layout) {
   auto const where = [&](std::uint64_t block) {
     std::size_t const b = static_cast<std::size_t>(block), first = b * layout.block_values;
     auto const last = first + static_cast<std::size_t>(layout.values_in(b)) - 1;
     return error_text({"block ", block, " (values ", first, " to ", last, ")"});
   };
-  if (found.damaged != code_findings::nowhere)
+  if (found.damaged != encoded_findings::nowhere)
     throw wire_error(error_text({who, ": codec '", codec, "', ", where(found.damaged), ": ",
                                  to_text(static_cast<block_fault>(found.fault))}));
-  if (found.nonfinite != code_findings::nowhere && policy == nonfinite_policy::throw_error)
+  if (found.nonfinite != encoded_findings::nowhere && policy == nonfinite_policy::throw_error)
     throw nonfinite_error(error_text(
         {who, ": NaN or infinity on some rank, first in ", where(found.nonfinite), " of ",
          layout.values, " values, ", found.nonfinite_blocks, " blocks concerned; x is unchanged"}));
-  if (found.overflow != code_findings::nowhere && policy == nonfinite_policy::throw_error)
+  if (found.overflow != encoded_findings::nowhere && policy == nonfinite_policy::throw_error)
     throw nonfinite_error(
         error_text({who, ": a sum of finite values overflows, first in ", where(found.overflow),
                     " of ", layout.values, " values; x is unchanged"}));

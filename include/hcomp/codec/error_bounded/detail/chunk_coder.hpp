@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/error_bounded/detail/blocks.hpp>
@@ -22,7 +22,7 @@
 namespace hcomp::detail::error_bounded {
 
 /// Why encoding failed.
-enum class code_fault : std::uint32_t {
+enum class encoded_fault : std::uint32_t {
   none,
   impossible,  ///< a sum that no number of ranks can have
   range,       ///< a sum that these ranks cannot have
@@ -38,29 +38,29 @@ struct chunk_coder {
     std::uint32_t error, float_additions;  ///< these and the next three as in the header
     std::uint16_t float_error;
     std::uint8_t largest_bits, has_floats;
-    code_fault fault;  ///< of the first block with a fault
+    encoded_fault fault;  ///< of the first block with a fault
     std::int64_t impossible;
   };
   /// Result of encoding a vector.
   struct outcome {
     std::uint64_t bytes;
     std::int64_t impossible;
-    code_fault fault;
+    encoded_fault fault;
     std::uint32_t weights[2];  ///< of the two summands
     std::uint32_t unused;      ///< 0
   };
 
   /// Thread blocks per multiprocessor, limited by shared memory.
-  static constexpr int blocks_at_once(int codes) { return 7 - codes; }
+  static constexpr int blocks_at_once(int inputs) { return 7 - inputs; }
 
   block_coder by_cpu;
 
-  static constexpr std::size_t scratch_bytes(int codes) {
-    return sharing_bytes(static_cast<std::size_t>(codes));
+  static constexpr std::size_t scratch_bytes(int inputs) {
+    return sharing_bytes(static_cast<std::size_t>(inputs));
   }
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, encoded_sources<float> const& from, std::size_t i,
                                     Out const& out, std::size_t, note& found) const {
     encoding<Group> now(group, from, i);
     sum_range const range(by_cpu.grid, weight_of(from));
@@ -87,7 +87,7 @@ struct chunk_coder {
         put_own_block(v.q, before, here, form.mode, form.nonzero, payload);
       else if (v.is == value_block::state::words)
         put_floats(v, here, payload);
-      if (stats.fault == code_fault::none && (stats.sums.impossible != 0 || !form.fits)) {
+      if (stats.fault == encoded_fault::none && (stats.sums.impossible != 0 || !form.fits)) {
         stats.fault = fault_of(stats.sums);
         stats.faulty = k;
       }
@@ -167,7 +167,7 @@ struct chunk_coder {
         if (one.float_error > all.float_error) all.float_error = one.float_error;
         if (one.largest_bits > all.largest_bits) all.largest_bits = one.largest_bits;
         all.has_floats |= one.has_floats;
-        if (one.fault != code_fault::none && first_fault == end) first_fault = i + k * workers;
+        if (one.fault != encoded_fault::none && first_fault == end) first_fault = i + k * workers;
       }
     }
     std::uint32_t most[] = {all.error, all.float_error, all.largest_bits, all.has_floats,
@@ -181,12 +181,12 @@ struct chunk_coder {
             static_cast<std::uint16_t>(most[1]),
             static_cast<std::uint8_t>(most[2]),
             static_cast<std::uint8_t>(most[3]),
-            faulty ? faulty->fault : code_fault::none,
+            faulty ? faulty->fault : encoded_fault::none,
             faulty ? faulty->impossible : 0};
   }
   /// Completes the header from the notes of all chunks, in order.
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources<float> const& from, note const* notes,
+  HCOMP_HD void finish(Group group, encoded_sources<float> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
                        outcome& made) const {
     auto front = load_aligned<header>(out);
@@ -215,12 +215,12 @@ struct chunk_coder {
     }
     if (!from.a) made.weights[next] = 1;
     store_aligned(out, 0, front);
-    if (front.weight > front.ranks) made.fault = code_fault::ranks;
+    if (front.weight > front.ranks) made.fault = encoded_fault::ranks;
   }
 
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   // ---- Fast path for CPUs
-  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+  std::size_t encode_chunk(simd_group, encoded_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t, note& found) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     auto const fill = [&](auto const& first_of) {
@@ -271,13 +271,13 @@ struct chunk_coder {
 
  private:
   /// Number of ranks in the sum.
-  HCOMP_HD static std::uint32_t weight_of(code_sources<float> const& from) {
+  HCOMP_HD static std::uint32_t weight_of(encoded_sources<float> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
     return weight;
   }
-  HCOMP_HD static code_fault fault_of(word_sums const& sums) {
-    return sums.impossible != 0 ? code_fault::impossible : code_fault::range;
+  HCOMP_HD static encoded_fault fault_of(word_sums const& sums) {
+    return sums.impossible != 0 ? encoded_fault::impossible : encoded_fault::range;
   }
   HCOMP_HD static void add(note& found, std::uint32_t parts, std::uint64_t additions,
                            std::uint32_t float_error, std::uint32_t bits, bool has_floats) {
@@ -288,8 +288,8 @@ struct chunk_coder {
     if (bits > found.largest_bits) found.largest_bits = static_cast<std::uint8_t>(bits);
     found.has_floats |= has_floats;
   }
-  HCOMP_HD static void note_fault(note& found, code_fault fault, word_sums const& sums) {
-    if (found.fault != code_fault::none) return;
+  HCOMP_HD static void note_fault(note& found, encoded_fault fault, word_sums const& sums) {
+    if (found.fault != encoded_fault::none) return;
     found.fault = fault;
     found.impossible = sums.impossible;
   }
@@ -300,14 +300,14 @@ struct chunk_coder {
 
   /// The chunk that a group encodes: its sources, and the worker's current block.
   template <class Group> struct encoding {
-    code_sources<float> const& from;
+    encoded_sources<float> const& from;
     std::size_t i;       ///< index of the chunk
     unsigned n, blocks;  ///< values and blocks of the chunk
     chunk_sharing<Group> shared;
     worker_reader<Group> reader_a, reader_b;
     own_values<Group> own;  ///< in the memory where the chunk is assembled later
 
-    HCOMP_HD encoding(Group group, code_sources<float> const& sources, std::size_t index)
+    HCOMP_HD encoding(Group group, encoded_sources<float> const& sources, std::size_t index)
         : from(sources),
           i(index),
           n(static_cast<unsigned>(values_of_chunk<header>(index, sources.values))),
@@ -329,7 +329,7 @@ struct chunk_coder {
     word_sums sums;
     std::uint32_t magnitude = 0;  ///< OR of block_shape::plain
     bool has_floats = false;
-    code_fault fault = code_fault::none;
+    encoded_fault fault = encoded_fault::none;
     unsigned faulty = 0;  ///< the first block with a fault
   };
   /// Form of a block in the encoded chunk.
@@ -405,12 +405,12 @@ struct chunk_coder {
   /// @param end  end of the chunk
   template <class Group, class Out>
   [[gnu::always_inline]] HCOMP_HD std::size_t finish_chunk(Group group,
-                                                           code_sources<float> const& from,
+                                                           encoded_sources<float> const& from,
                                                            Out const& out, std::byte* chunk,
                                                            std::byte* end, chunk_stats const& stats,
                                                            note& found) const {
     auto const bytes = static_cast<std::size_t>(end - chunk);
-    std::uint32_t const own_fault = stats.fault != code_fault::none
+    std::uint32_t const own_fault = stats.fault != encoded_fault::none
                                         ? static_cast<std::uint32_t>(most_blocks) - stats.faulty
                                         : 0;
     std::uint32_t const float_error =
@@ -499,7 +499,7 @@ struct chunk_coder {
 
   // ---- One CPU thread, block after block
   block_reader reader(std::byte const* in, std::size_t i, std::size_t values) const {
-    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    auto const part = part_of_encoded<header>(in, i, chunks_of<header>(values));
     return {by_cpu, in + part.begin, values_of_chunk<header>(i, values)};
   }
   /// Calls f(first, n, block) for each block of chunk i; `first` counts values of the chunk.
@@ -516,7 +516,7 @@ struct chunk_coder {
   }
   /// Writes a chunk. make(first, n, block, error) creates each block, and `add_to` adds to it.
   template <class Make, class Add>
-  std::size_t write(code_sources<float> const& from, std::size_t n, std::byte* out, note& found,
+  std::size_t write(encoded_sources<float> const& from, std::size_t n, std::byte* out, note& found,
                     Make make, Add add_to) const {
     block_writer writer(by_cpu, out, n, weight_of(from));
     double error = 0;

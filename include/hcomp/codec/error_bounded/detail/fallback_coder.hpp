@@ -10,7 +10,7 @@
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
@@ -142,17 +142,17 @@ template <class T> struct fallback_coder {
 
   /// Shared memory for chunks, in bytes. Payloads are at odd addresses, so workers assemble and
   /// split chunks there.
-  static constexpr std::size_t scratch_bytes(int codes) {
-    return chunks::parts_bytes(static_cast<std::size_t>(codes));
+  static constexpr std::size_t scratch_bytes(int inputs) {
+    return chunks::parts_bytes(static_cast<std::size_t>(inputs));
   }
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<T> const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, encoded_sources<T> const& from, std::size_t i,
                                     Out const& out, std::size_t, note& found) const {
     if constexpr (WarpsShareMemory<Group>) return encode_parts(group, from, i, out, found);
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n);
-    typename chunks::template sources<reader<Group>> codes(group, from, i);
-    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, codes.areas));
+    typename chunks::template sources<reader<Group>> inputs(group, from, i);
+    std::byte* const chunk = area_for(group, out, chunks::staging_of(group, inputs.areas));
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     std::size_t at = blocks;
     fallback_findings findings;
@@ -163,7 +163,7 @@ template <class T> struct fallback_coder {
       bool const has_block = k < blocks;
       block v, other;
       if (from.a) {
-        codes.a.take(group, k, v);
+        inputs.a.take(group, k, v);
       } else {
         T own[block_values];
         if (has_block) {
@@ -171,7 +171,7 @@ template <class T> struct fallback_coder {
           v.set(grid, own, findings);
         }
       }
-      if (from.b) codes.b.take(group, k, other);
+      if (from.b) inputs.b.take(group, k, other);
       fallback_mode mode{};
       if (has_block)
         mode = sum(v, nullptr, here, from.b ? &other : nullptr, most, findings, is_beyond);
@@ -223,8 +223,8 @@ template <class T> struct fallback_coder {
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   // ---- Fast path for CPUs
 
-  std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
-                           std::size_t out_capacity, note& found) const {
+  std::size_t encode_chunk(simd_group, encoded_sources<T> const& from, std::size_t i,
+                           std::byte* out, std::size_t out_capacity, note& found) const {
 #if defined(__x86_64__)
     if (best_simd_level() != simd_level::baseline)
       return encode_chunk_by_vectors(from, i, out, out_capacity, found);
@@ -243,7 +243,7 @@ template <class T> struct fallback_coder {
                                    std::size_t values) const {
     if constexpr (std::is_same_v<T, double>) {  // every integer is a finite double
       std::byte const* const modes =
-          in + part_of_code<header>(in, i, chunks_of<header>(values)).begin;
+          in + part_of_encoded<header>(in, i, chunks_of<header>(values)).begin;
       std::byte all{0};
       for (std::size_t k = 0; k < blocks_of(values_of_chunk<header>(i, values)); ++k)
         all |= modes[k];
@@ -279,7 +279,7 @@ template <class T> struct fallback_coder {
   }
   /// Completes the header from the notes of all chunks.
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources<T> const& from, note const* notes,
+  HCOMP_HD void finish(Group group, encoded_sources<T> const& from, note const* notes,
                        std::size_t count, std::uint64_t bytes, std::byte* out,
                        outcome& made) const {
     auto front = load_aligned<header>(out);
@@ -293,8 +293,8 @@ template <class T> struct fallback_coder {
     front.rounding = all.rounding;
     front.largest = all.largest;
     int next = 0;
-    std::byte const* const codes[] = {from.a, from.b};
-    for (std::byte const* const in : codes) {
+    std::byte const* const inputs[] = {from.a, from.b};
+    for (std::byte const* const in : inputs) {
       if (!in) continue;
       auto const summand = load_aligned<header>(in);
       made.weights[next++] = summand.weight;
@@ -314,14 +314,14 @@ template <class T> struct fallback_coder {
   // ---- Warps that share memory: several lanes per block
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_parts(Group group, code_sources<T> const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_parts(Group group, encoded_sources<T> const& from, std::size_t i,
                                     Out const& out, note& found) const {
     using place = typename chunks::template part<Group>;
     auto const n = static_cast<unsigned>(values_of_chunk<header>(i, from.values));
     place const mine(group, n);
     T x[place::own] = {};
     if (!from.a) mine.load(from.x + i * chunk_values(), x);
-    typename chunks::template part_sources<Group> const codes(group, from, i);
+    typename chunks::template part_sources<Group> const inputs(group, from, i);
     std::uint64_t const most = weight_of(from) * static_cast<std::uint64_t>(grid.largest);
     group.sync();
     auto const take = [&](auto const& of, fallback_part<T, place>& to) {
@@ -331,28 +331,28 @@ template <class T> struct fallback_coder {
     fallback_findings findings;
     fallback_part<T, place> v;
     if (from.a)
-      take(codes.a, v);
+      take(inputs.a, v);
     else
       v.set(grid, x, findings);
     if (from.b) {
       fallback_part<T, place> other;
-      take(codes.b, other);
+      take(inputs.b, other);
       v.add(grid, other, findings);
     }
     bool const is_beyond = !v.note_rounding(grid, most, findings);
     auto const facts = v.look(group, mine);
     fallback_mode const mode = facts.mode(mine.n);
-    codes.lengths.say(mine, mode.payload_bytes(mine.n));
+    inputs.lengths.say(mine, mode.payload_bytes(mine.n));
     group.sync();
-    auto const at = codes.lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
+    auto const at = inputs.lengths.find(group, mine, 8 * static_cast<unsigned>(blocks_of(n)));
     if (mine.part() == 0 && mine.n > 0)
-      put_bits(group, codes.chunk, 8 * mine.block, std::uint32_t{mode.byte}, 8);
+      put_bits(group, inputs.chunk, 8 * mine.block, std::uint32_t{mode.byte}, 8);
     unsigned const end = at.end / 8;
     announce_bytes(out, end);
-    v.put(group, mine, mode, facts, codes.chunk, at.own);
+    v.put(group, mine, mode, facts, inputs.chunk, at.own);
     note const all = note_of(group, findings, is_beyond);  // also waits for all payloads
     if (group.worker() == 0) found = all;
-    return send_whole(group, out, codes.chunk, end);
+    return send_whole(group, out, inputs.chunk, end);
   }
   template <class Group>
   HCOMP_HD void decode_parts(Group group, std::byte const* in, std::size_t i, std::size_t values,
@@ -380,7 +380,7 @@ template <class T> struct fallback_coder {
 
   HCOMP_HD static constexpr std::size_t chunk_values() { return header::chunk_values; }
   /// Number of ranks in the sum.
-  HCOMP_HD static std::uint32_t weight_of(code_sources<T> const& from) {
+  HCOMP_HD static std::uint32_t weight_of(encoded_sources<T> const& from) {
     std::uint32_t weight = from.a ? load_aligned<header>(from.a).weight : 1;
     if (from.b) weight += load_aligned<header>(from.b).weight;
     return weight;
@@ -429,7 +429,7 @@ template <class T> struct fallback_coder {
 
   static_assert(chunks::most_blocks == fallback_most_blocks);
 
-  std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i, std::byte* out,
+  std::size_t encode_chunk_by_vectors(encoded_sources<T> const& from, std::size_t i, std::byte* out,
                                       std::size_t out_capacity, note& found) const {
     auto const kernels = best_fallback_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), blocks = blocks_of(n),

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/options.hpp>
 #include <hcomp/core/bits.hpp>

@@ -9,7 +9,7 @@
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/chunk_bits.hpp>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/error_bounded/detail/blocks.hpp>
 #include <hcomp/codec/error_bounded/detail/chunks.hpp>
 #include <hcomp/codec/error_bounded/detail/grid.hpp>
@@ -218,7 +218,7 @@ template <class Group> class worker_reader {
   HCOMP_HD void open(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      block_places& places, std::uint32_t (&sums)[most_blocks + 1],
                      std::byte* area_bytes_of_chunk) {
-    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    auto const part = part_of_encoded<header>(in, i, chunks_of<header>(values));
     chunk_ = in + part.begin;
     values_ = values_of_chunk<header>(i, values);
     places_ = &places;

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/detail/chunk_words.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/detail/header.hpp>
@@ -39,8 +39,8 @@ struct chunk_coder {
   static constexpr std::size_t made_bytes =
                                    tag_bytes(chunk_values) + chunk_values * sizeof(float) + 16,
                                brought_bytes = chunk_values * sizeof(float) + 32;
-  static constexpr std::size_t scratch_bytes(int codes) {
-    return made_bytes + static_cast<std::size_t>(codes - 1) * brought_bytes;
+  static constexpr std::size_t scratch_bytes(int inputs) {
+    return made_bytes + static_cast<std::size_t>(inputs - 1) * brought_bytes;
   }
 
   /// Encodes a chunk at `chunk` in two steps; the first returns its size. Workers that share memory
@@ -51,7 +51,7 @@ struct chunk_coder {
         : coder_(coder), group_(group), chunk_(chunk), mine_(values_at(group, chunk)) {}
 
     /// Reads the values of chunk i and writes the tags; returns the size of the chunk in bytes.
-    HCOMP_HD std::size_t plan(code_sources<float> const& from, std::size_t i) {
+    HCOMP_HD std::size_t plan(encoded_sources<float> const& from, std::size_t i) {
       std::size_t const n = values_of_chunk<header>(i, from.values);
       float const* const x = from.x + i * chunk_values;
       if (from.b) {
@@ -84,7 +84,7 @@ struct chunk_coder {
   };
 
   template <class Group, class Out>
-  HCOMP_HD std::size_t encode_chunk(Group group, code_sources<float> const& from, std::size_t i,
+  HCOMP_HD std::size_t encode_chunk(Group group, encoded_sources<float> const& from, std::size_t i,
                                     Out const& out, std::size_t, note&) const {
     auto* const chunk = area_for(group, out, memory_of(group));
     planned_chunk<Group> made(*this, group, chunk);
@@ -123,14 +123,14 @@ struct chunk_coder {
   }
 
   template <class Group>
-  HCOMP_HD void finish(Group group, code_sources<float> const&, note const*, std::size_t,
+  HCOMP_HD void finish(Group group, encoded_sources<float> const&, note const*, std::size_t,
                        std::uint64_t bytes, std::byte*, outcome& made) const {
     if (group.worker() == 0) made.bytes = bytes;
   }
 
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
   // ---- Fast path for CPUs
-  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+  std::size_t encode_chunk(simd_group, encoded_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t capacity, note&) const {
     std::size_t const n = values_of_chunk<header>(i, from.values);
     float const* const x = from.x + i * chunk_values;
@@ -172,7 +172,7 @@ struct chunk_coder {
   template <class Group, class Values>
   HCOMP_HD void take(Group group, std::byte const* in, std::size_t i, std::size_t values,
                      [[maybe_unused]] std::byte* area, Values& mine) const {
-    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    auto const part = part_of_encoded<header>(in, i, chunks_of<header>(values));
     std::size_t const bytes = part.end - part.begin, n = values_of_chunk<header>(i, values);
     if constexpr (SharesMemory<Group>) {
       std::byte const* const chunk = bring_bytes(group, in, part.begin, part.end, area);
@@ -185,7 +185,7 @@ struct chunk_coder {
   }
   void take(std::byte const* in, std::size_t i, std::size_t values, float const* addends,
             float* out) const {
-    auto const part = part_of_code<header>(in, i, chunks_of<header>(values));
+    auto const part = part_of_encoded<header>(in, i, chunks_of<header>(values));
     by_cpu.decode(in + part.begin, part.end - part.begin, load<header>(in).bytes - part.end,
                   values_of_chunk<header>(i, values), addends, out);
   }
@@ -200,7 +200,7 @@ template <class F> struct given_chunks {
   cpu_coder const& by_cpu;
   F const& f;
 
-  std::size_t encode_chunk(simd_group, code_sources<float> const& from, std::size_t i,
+  std::size_t encode_chunk(simd_group, encoded_sources<float> const& from, std::size_t i,
                            std::byte* out, std::size_t, note&) const {
     std::byte coded[chunk_capacity];
     std::size_t const n = values_of_chunk<header>(i, from.values);

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/options.hpp>
 #include <hcomp/core/bits.hpp>

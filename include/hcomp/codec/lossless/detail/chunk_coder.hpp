@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/detail/block_values.hpp>
 #include <hcomp/codec/detail/blocks_coder.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/lossless/detail/blocks.hpp>
 #include <hcomp/codec/lossless/detail/chunk_forms.hpp>
@@ -24,11 +24,11 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using base::encode_chunk, base::decode_chunk, base::nonfinite_in_chunk, base::is_chunk;
   using typename base::header, typename base::note;
 
-  static constexpr int blocks_at_once(int codes) { return codes >= 2 && sizeof(T) == 4 ? 8 : 0; }
+  static constexpr int blocks_at_once(int inputs) { return inputs >= 2 && sizeof(T) == 4 ? 8 : 0; }
 
 #if !defined(__CUDA_ARCH__)  // device code has neither SIMD nor simd_group
-  std::size_t encode_chunk(simd_group, code_sources<T> const& from, std::size_t i, std::byte* out,
-                           std::size_t capacity, note& found) const {
+  std::size_t encode_chunk(simd_group, encoded_sources<T> const& from, std::size_t i,
+                           std::byte* out, std::size_t capacity, note& found) const {
 #if defined(__x86_64__)
     if (has_block_kernels()) return encode_chunk_by_vectors(from, i, out, capacity);
 #endif
@@ -64,17 +64,17 @@ template <class T> struct chunk_coder : blocks_coder<format<T>> {
   using readable = typename chunks::readable;
   static_assert(header::chunk_values == most_blocks * block_values);
 
-  static std::size_t encode_chunk_by_vectors(code_sources<T> const& from, std::size_t i,
+  static std::size_t encode_chunk_by_vectors(encoded_sources<T> const& from, std::size_t i,
                                              std::byte* out, std::size_t capacity) {
     auto const kernels = best_block_kernels<T>();
     std::size_t const n = values_of_chunk<header>(i, from.values), whole = n / block_values,
                       rest = n % block_values, blocks = blocks_of<block_values>(n);
     T sums[header::chunk_values];
     T const* x = from.a ? nullptr : from.x + i * header::chunk_values;
-    std::byte const* const codes[] = {from.a, from.b};  // nvcc rejects the list in the loop
-    for (std::byte const* const code : codes) {
-      if (!code) continue;
-      get_values(kernels, readable(code, i, from.values), n, x, x == sums, sums);
+    std::byte const* const inputs[] = {from.a, from.b};  // nvcc rejects the list in the loop
+    for (std::byte const* const encoded : inputs) {
+      if (!encoded) continue;
+      get_values(kernels, readable(encoded, i, from.values), n, x, x == sums, sums);
       x = sums;
     }
     return chunks::put_chunk(out, capacity, [&](std::byte* chunk) {

@@ -103,9 +103,9 @@ struct codec_probe {
   }
 
   /// @param cost  has the sizes
-  /// @param code  receives the encoded vector of one rank
+  /// @param encoded  receives the encoded vector of one rank
   codec_cost of_blocks(codec_cost cost, block_engine_settings const& made_for, code_work& work,
-                       value_work& x, any_buffer const& code) const {
+                       value_work& x, any_buffer const& encoded) const {
     auto const all = made_for.layout.all();
     auto const other = work.allocate(made_for.layout.bytes());
     auto const statistics = work.allocate(made_for.statistics_words * sizeof(std::uint32_t));
@@ -119,40 +119,40 @@ struct codec_probe {
     cost.call = call;
     if (words) cost.measure = per_value(timed([&] { x.measure(words); }));
     encode(other, 1, 1);
-    cost.encode = per_value(timed([&] { encode(code, 0, 1); }));
+    cost.encode = per_value(timed([&] { encode(encoded, 0, 1); }));
     std::uint32_t const most = std::min<std::uint32_t>(
         {4, made_for.codec.max_summands - 1, static_cast<unsigned>(ranks) - 1});
     for (std::uint32_t weight = 1; weight <= most; ++weight)  // the weight grows with every hop
-      cost.merge += per_value(timed([&] { encode(code, 0, weight); },
-                                    [&] { work.merge(all, code.data(), other.data()); })) /
+      cost.merge += per_value(timed([&] { encode(encoded, 0, weight); },
+                                    [&] { work.merge(all, encoded.data(), other.data()); })) /
                     most;
     if (made_for.is_narrow && made_for.space == memory_space::host) {
       auto const narrow = work.allocate(made_for.layout.bytes());
       auto const change = [&](std::uint32_t weight, double& narrowing, double& widening) {
-        encode(code, 0, weight);
+        encode(encoded, 0, weight);
         std::size_t bytes = 0;
-        narrowing =
-            per_value(timed([&] { bytes = work.narrow(all, code.data(), narrow.data(), weight); }));
+        narrowing = per_value(
+            timed([&] { bytes = work.narrow(all, encoded.data(), narrow.data(), weight); }));
         widening = per_value(timed([&] {
-          work.widen(all, {narrow.data(), bytes}, nullptr, code.data());
+          work.widen(all, {narrow.data(), bytes}, nullptr, encoded.data());
         }));
       };
       change(1, cost.narrow_one, cost.widen_one);
       change(std::min(static_cast<std::uint32_t>(ranks), made_for.codec.max_summands), cost.narrow,
              cost.widen);
     }
-    encode(code, 0, 1);
-    cost.decode = per_value(timed([&] { x.decode(all, code.data(), reduce_op::mean, false); }));
+    encode(encoded, 0, 1);
+    cost.decode = per_value(timed([&] { x.decode(all, encoded.data(), reduce_op::mean, false); }));
     return cost;
   }
 
   /// Measures the additional work of algorithm sampled, per rank.
-  /// @param code  encoded vector of one rank; overwritten
+  /// @param encoded  encoded vector of one rank; overwritten
   template <Executor E>
   void selection(codec_cost& cost, encoded_layout const& layout, E& executor,
-                 std::byte* code) const {
+                 std::byte* encoded) const {
     auto const size = static_cast<std::size_t>(ranks);
-    auto const header = load<block_header>(code);
+    auto const header = load<block_header>(encoded);
     auto const tree = sampling::tree_of(std::vector<std::uint32_t>(size, 1));
     auto const lots = sampling::lots_of({}, size);
     std::vector<std::uint32_t> counts(layout.blocks() * size);
@@ -160,7 +160,7 @@ struct codec_probe {
         per_value(timed([&] {
           executor.for_each_block(
               layout.blocks(),
-              pack_owned_bits{layout, {tree.data(), lots, size, 0}, 0, code, counts.data()});
+              pack_owned_bits{layout, {tree.data(), lots, size, 0}, 0, encoded, counts.data()});
         })) /
         ranks;
     std::vector<std::size_t> starts(counts.size());
@@ -178,7 +178,7 @@ struct codec_probe {
                                                               header,
                                                               messages.data(),
                                                               starts.data(),
-                                                              code});
+                                                              encoded});
                   })) /
                   ranks;
   }
@@ -188,35 +188,35 @@ struct codec_probe {
                               variable_rate_engine_settings const& made_for,
                               variable_rate_work& work, variable_rate_values& x) const {
     value_range const all{0, values};
-    work.reserve(values, 0, made_for.merges_codes);
+    work.reserve(values, 0, made_for.merges_encoded);
     bool const is_fallback = made_for.fits_calls && work.fit(x.measure(), ranks);
     if (is_fallback) {
       work.refine();
-      work.reserve(values, 0, made_for.merges_codes);
+      work.reserve(values, 0, made_for.merges_encoded);
     }
     std::size_t const most_bytes = work.capacity(values);
-    auto const code = work.allocate(most_bytes), sum = work.allocate(most_bytes);
+    auto const encoded = work.allocate(most_bytes), sum = work.allocate(most_bytes);
     std::size_t bytes = 0, longest = 0;
-    code_findings none;
+    encoded_findings none;
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
       if (is_fallback) work.refine();
-      x.encode(all, false, false, {code.data(), most_bytes});
+      x.encode(all, false, false, {encoded.data(), most_bytes});
       bytes = work.end(0, none);
     };
     codec_cost cost;
     cost.encode = per_value(timed(encode));
     longest = bytes;
-    std::span<std::byte const> const made(code.data(), bytes);
+    std::span<std::byte const> const made(encoded.data(), bytes);
     if (ranks > 1)
       cost.merge = per_value(timed([&] {
         std::span const out(sum.data(), most_bytes);
-        made_for.merges_codes ? work.merge(made, made, values, false, out)
-                              : x.add_and_encode(all, false, made, false, out);
+        made_for.merges_encoded ? work.merge(made, made, values, false, out)
+                                : x.add_and_encode(all, false, made, false, out);
         longest = std::max(longest, work.end(0, none));
       }));
-    cost.decode = per_value(timed([&] { x.decode(all, made, false, code_of::another, 0); }));
+    cost.decode = per_value(timed([&] { x.decode(all, made, false, encoded_by::another, 0); }));
     cost.block_values = 1024;
     cost.block_bytes = std::max<std::size_t>(1, (longest * 1024 + values - 1) / values);
     cost.block_unit = made_for.layout.block_values;
@@ -257,11 +257,11 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
   no_feedback<V> nothing(probe.values);
   typename parts::template values<no_feedback<V>> of_x(work, x, nothing);
   if constexpr (HomomorphicSum<C>) {
-    auto const code = work.allocate(layout.bytes());
-    auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, code);
+    auto const encoded = work.allocate(layout.bytes());
+    auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, encoded);
     if constexpr (SampledSign<C> && E::space == memory_space::host)
       if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= sampling::max_ranks)
-        probe.selection(cost, layout, executor, code.data());
+        probe.selection(cost, layout, executor, encoded.data());
     return cost;
   } else {
     return probe.of_variable_rate(algorithms_of<C>(), work.settings(), work, of_x);

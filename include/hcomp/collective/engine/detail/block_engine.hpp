@@ -125,7 +125,7 @@ class block_engine final : public sum_engine<value_work> {
   std::size_t scratch_bytes() const {
     return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
   }
-  std::byte* code(block_range range = {}) const {
+  std::byte* encoded(block_range range = {}) const {
     return memory_.data() + layout_.offset(range.first);
   }
   /// Where these blocks are when hop h merges them.
@@ -166,7 +166,7 @@ class block_engine final : public sum_engine<value_work> {
 
   void encode(block_range range, one_call const& it, std::uint32_t const* statistics) {
     stopwatch watch;
-    it.values.encode(range, code(),
+    it.values.encode(range, encoded(),
                      {session_.key(), static_cast<std::uint32_t>(transport().rank()),
                       it.options.weight, 0, statistics, options().checksum});
     if (is_narrow_) set_weight(range, it.options.weight, false);
@@ -182,22 +182,22 @@ class block_engine final : public sum_engine<value_work> {
   }
   void decode(block_range range, one_call const& it) {
     stopwatch watch;
-    it.values.decode(range, code(), it.options.op,
+    it.values.decode(range, encoded(), it.options.op,
                      options().nonfinite == nonfinite_policy::propagate);
     watch.add_to(it.stats.seconds_decode);
   }
   /// The message of a segment.
   /// @param keep  an existing message is still valid
   std::span<std::byte const> message_of(block_range range, bool keep, report& stats) {
-    if (!is_narrow_) return {code(range), layout_.bytes(range)};
+    if (!is_narrow_) return {encoded(range), layout_.bytes(range)};
     auto& message = narrow_messages_[range.first];
     if (!keep || message.blocks != range.count) {
       stopwatch watch;
       // The peer rounds what it receives; a sender that continues to add must start from the same
       // bits.
-      if (schedule_.reduces_all || options().checksum) work_->round(range, code(range));
+      if (schedule_.reduces_all || options().checksum) work_->round(range, encoded(range));
       message = {range.count,
-                 work_->narrow(range, code(range), outbox(range), weights_[range.first])};
+                 work_->narrow(range, encoded(range), outbox(range), weights_[range.first])};
       ready_to_move();
       watch.add_to(stats.seconds_encode);
     }
@@ -252,9 +252,9 @@ class block_engine final : public sum_engine<value_work> {
                      engine.received(h, segment), now.adds, it.stats);
       stopwatch watch;
       if (now.adds)
-        engine.work_->merge(segment, engine.code(segment), engine.received(h, segment));
+        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment));
       else
-        engine.work_->copy(segment, engine.code(segment), engine.received(h, segment));
+        engine.work_->copy(segment, engine.encoded(segment), engine.received(h, segment));
       engine.ready_to_move();
       watch.add_to(it.stats.seconds_merge);
     }
@@ -276,7 +276,7 @@ class block_engine final : public sum_engine<value_work> {
       return engine.message_of(segment, true, stats);
     }
     std::span<std::byte> inbox(std::size_t, block_range segment) override {
-      return {engine.is_narrow_ ? engine.outbox(segment) : engine.code(segment),
+      return {engine.is_narrow_ ? engine.outbox(segment) : engine.encoded(segment),
               engine.layout_.bytes(segment)};
     }
     void expect(std::size_t, block_range) override { do_meanwhile(); }
@@ -287,7 +287,7 @@ class block_engine final : public sum_engine<value_work> {
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       engine.require_length(engine.schedule_.gather[h], h, segment, bytes);
       if (!engine.is_narrow_) return;
-      engine.widen(segment, engine.outbox(segment), bytes, engine.code(segment), false, stats);
+      engine.widen(segment, engine.outbox(segment), bytes, engine.encoded(segment), false, stats);
       engine.narrow_messages_[segment.first] = {segment.count, bytes};
     }
     void passed_on(block_range segment) override { arrived(segment); }
@@ -309,7 +309,7 @@ class block_engine final : public sum_engine<value_work> {
     if (!is_narrow_ || (reduces_all && is_power_of_two(transport().size()))) return;
     stopwatch watch;
     block_range const range = reduces_all ? layout_.all() : shard_blocks();
-    if (work_->round(range, code(range))) ready_to_move();
+    if (work_->round(range, encoded(range))) ready_to_move();
     watch.add_to(stats.seconds_merge);
   }
 
@@ -355,10 +355,10 @@ class block_engine final : public sum_engine<value_work> {
   findings of_all() const {
     return options().checksum ? findings::of_all_to_compare : findings::of_all;
   }
-  code_findings check(block_range range, std::uint64_t weight, one_call const& it) {
+  encoded_findings check(block_range range, std::uint64_t weight, one_call const& it) {
     stopwatch watch;
     auto const found =
-        work_->inspect(range, code(), session_.key(), weight, options().checksum, it.options.op);
+        work_->inspect(range, encoded(), session_.key(), weight, options().checksum, it.options.op);
     watch.add_to(it.stats.seconds_decode);
     return found;
   }
@@ -376,10 +376,10 @@ class block_engine final : public sum_engine<value_work> {
   void spread_and_decode(one_call const& it) {
     finish(shard_blocks(), session_.expected_weight(), findings::of_parts, it);
     auto const weight = it.stats.weight;  // all ranks have agreed on it
-    code_findings found;
+    encoded_findings found;
     auto const decode_sound = [&](block_range range) {
       found.merge(check(range, weight, it));
-      if (found.damaged == code_findings::nowhere) decode(range, it);
+      if (found.damaged == encoded_findings::nowhere) decode(range, it);
     };
     spread(
         it, [&] { decode_sound(shard_blocks()); }, decode_sound);

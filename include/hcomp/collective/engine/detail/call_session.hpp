@@ -92,8 +92,8 @@ class call_session {
 
   /// Throws the faults of reduced blocks, on all ranks alike; otherwise returns the findings of all
   /// ranks.
-  code_findings finish(code_findings found, findings whose, encoded_layout const& layout,
-                       report& stats) {
+  encoded_findings finish(encoded_findings found, findings whose, encoded_layout const& layout,
+                          report& stats) {
     if (whose != findings::of_all && transport_->size() > 1) {
       stopwatch watch;
       findings_summary summary(found);
@@ -103,7 +103,7 @@ class call_session {
       found.needs_fallback = summary.needs_fallback;
       if (summary.trouble) {
         all_gather_records(*transport_, options_.tag, found, findings_, next_seal());
-        code_findings all;
+        encoded_findings all;
         for (auto const& one : findings_) all.merge(one);
         if (whose == findings::of_all_to_compare) all.nonfinite_blocks = found.nonfinite_blocks;
         found = all;
@@ -191,7 +191,7 @@ class call_session {
   double seconds_of_last_ = 0;  ///< on this rank; 0 unless the call succeeded
   std::uint64_t bytes_before_ = 0;
   std::vector<call_record> records_;
-  std::vector<code_findings> findings_;
+  std::vector<encoded_findings> findings_;
 };
 
 }  // namespace hcomp::detail

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/compressor.hpp>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
@@ -111,7 +111,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return false;
   }
   std::size_t most_under_way() const override { return segment_staging<C, E>::most_under_way; }
-  std::size_t end(std::size_t first_block, code_findings& found) override {
+  std::size_t end(std::size_t first_block, encoded_findings& found) override {
     return by_codec([&](auto const& codec, auto& segment) {
       return segment->staging.end(segment->coder, codec, first_block, found);
     });
@@ -122,8 +122,8 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
              [[maybe_unused]] std::span<std::byte> out) override {
     if constexpr (MergingVariableRate<C>)
       by_codec([&](auto const& codec, auto& segment) {
-        auto const first = segment->upload(codec, a, values, code_of::this_rank, true),
-                   second = segment->upload(codec, b, values, code_of::another);
+        auto const first = segment->upload(codec, a, values, encoded_by::this_rank, true),
+                   second = segment->upload(codec, b, values, encoded_by::another);
         auto const validation = segment->staging.unverified();
         segment->coder.merge(codec, first, second, values,
                              segment->staging.output_memory(out, true), validation);
@@ -142,7 +142,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     return by_codec([](auto const&, auto& segment) { return segment->staging.rejected_none(); });
   }
   void find_error([[maybe_unused]] std::span<std::byte const> in, [[maybe_unused]] int parts,
-                  [[maybe_unused]] code_findings& found) const override {
+                  [[maybe_unused]] encoded_findings& found) const override {
     if constexpr (has_fallback) {
       by_codec([&](auto const& codec, auto const&) {
         found.error = std::max(found.error, codec.error_of(in, parts));
@@ -151,7 +151,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     }
   }
   void find_nonfinite(std::span<std::byte const> in, std::size_t values, std::size_t first_block,
-                      code_findings& found) const override {
+                      encoded_findings& found) const override {
     constexpr std::size_t some = 1024;
     value_type x[some];
     for (std::size_t first = 0; first < values; first += some) {
@@ -183,9 +183,9 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   void decode_add_encode(std::span<std::byte const> in, std::span<value_type const> x,
                          bool seeks_nonfinite, std::span<std::byte> out) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->upload(codec, in, x.size(), code_of::another);
+      auto const encoded = segment->upload(codec, in, x.size(), encoded_by::another);
       auto const validation = segment->staging.unverified();
-      segment->coder.decode_add_encode(codec, code, x, segment->staging.output_memory(out),
+      segment->coder.decode_add_encode(codec, encoded, x, segment->staging.output_memory(out),
                                        validation);
       segment->begin(codec, x.size(), seeks_nonfinite, validation);
     });
@@ -193,16 +193,16 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   void decode_add(std::span<std::byte const> in, std::span<value_type const> addends,
                   std::span<value_type> out) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->upload(codec, in, out.size(), code_of::another);
-      segment->coder.decode_add(codec, code, addends, out, segment->staging.unverified());
+      auto const encoded = segment->upload(codec, in, out.size(), encoded_by::another);
+      segment->coder.decode_add(codec, encoded, addends, out, segment->staging.unverified());
       segment->staging.finish_upload();
     });
   }
-  void decode(std::span<std::byte const> in, std::span<value_type> x, code_of whose,
+  void decode(std::span<std::byte const> in, std::span<value_type> x, encoded_by whose,
               int parts = 0) {
     by_codec([&](auto const& codec, auto& segment) {
-      auto const code = segment->upload(codec, in, x.size(), whose);
-      segment->coder.decode(codec, code, x, parts, segment->staging.unverified());
+      auto const encoded = segment->upload(codec, in, x.size(), whose);
+      segment->coder.decode(codec, encoded, x, parts, segment->staging.unverified());
     });
   }
   std::size_t copy_out(std::span<value_type const> x, std::span<std::byte> out) {
@@ -232,7 +232,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
           sums(sum_values * sizeof(value_type)) {}
 
     std::span<std::byte const> upload(D const& codec, std::span<std::byte const> in,
-                                      std::size_t values, code_of whose, bool is_other = false) {
+                                      std::size_t values, encoded_by whose, bool is_other = false) {
       return staging.upload(coder, codec, in, values, whose, is_other);
     }
     void begin(D const& codec, std::size_t values, bool seeks_nonfinite,
@@ -325,9 +325,9 @@ class codec_variable_rate_values final : public variable_rate_values {
     work_->decode_add(in, values(part, of_sums), sums(part));
   }
   void decode_to_sums(value_range part, std::span<std::byte const> in) override {
-    work_->decode(in, sums(part), code_of::this_rank);
+    work_->decode(in, sums(part), encoded_by::this_rank);
   }
-  void decode(value_range part, std::span<std::byte const> in, bool plain, code_of whose,
+  void decode(value_range part, std::span<std::byte const> in, bool plain, encoded_by whose,
               int parts) override {
     std::span const out(x_ + part.first, part.count);
     if (plain)

@@ -12,7 +12,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/engine/detail/inspection.hpp>
-#include <hcomp/collective/engine/detail/narrow_code.hpp>
+#include <hcomp/collective/engine/detail/narrow_encoding.hpp>
 #include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -106,16 +106,16 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     return words == 0 ? 0 : *std::max_element(first, first + words);
   }
 
-  code_findings inspect(block_range blocks, std::byte const* code, std::uint64_t key,
-                        std::uint64_t weight, bool checksum, reduce_op result) override {
-    return inspect_(this->executor(), codec_, this->layout(), blocks, code, key, weight, result,
+  encoded_findings inspect(block_range blocks, std::byte const* encoded, std::uint64_t key,
+                           std::uint64_t weight, bool checksum, reduce_op result) override {
+    return inspect_(this->executor(), codec_, this->layout(), blocks, encoded, key, weight, result,
                     checksum);
   }
-  bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* code) override {
+  bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* encoded) override {
     if constexpr (HopRounding<C>) {
       if (codec_.hop_bits() == 0) return false;
       this->executor().for_each_block(blocks.count,
-                                      round_blocks<C>{codec_, code, this->layout().block_bytes});
+                                      round_blocks<C>{codec_, encoded, this->layout().block_bytes});
       return true;
     }
     return false;
@@ -142,7 +142,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   int sharers_;                  ///< ranks that share the blocks
   C codec_;
   bool is_narrow_;
-  narrow_code<C, E> narrow_;
+  narrow_encoding<C, E> narrow_;
 };
 
 /// The values of one call, and what `feedback` adds to them.
@@ -164,18 +164,19 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
     }
     return 0;
   }
-  void encode(block_range blocks, std::byte* code, block_origin const& origin) override {
+  void encode(block_range blocks, std::byte* encoded, block_origin const& origin) override {
     auto const view = feedback_->view(x_);
     using work = encode_with_feedback<C, std::remove_const_t<decltype(view)>>;
     work_->executor().for_each_block(
-        blocks.count, shifted<work>{{codec(), layout(), view, code, origin}, blocks.first});
+        blocks.count, shifted<work>{{codec(), layout(), view, encoded, origin}, blocks.first});
   }
-  void decode(block_range blocks, std::byte const* code, reduce_op result,
+  void decode(block_range blocks, std::byte const* encoded, reduce_op result,
               bool spread_nan) override {
     auto const view = feedback_->view(x_);
     work_->executor().for_each_block(
-        blocks.count, decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
-                          {codec(), layout(), blocks.first, code, x_, result, spread_nan}, view});
+        blocks.count,
+        decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
+            {codec(), layout(), blocks.first, encoded, x_, result, spread_nan}, view});
     if constexpr (!DeviceExecutor<E>) work_->executor().synchronize();
   }
 

@@ -33,12 +33,12 @@ struct never_overflows {
 template <class Bound> struct inspect_blocks {
   encoded_layout layout;
   std::size_t first;
-  std::byte const* code;  ///< the complete encoded vector
+  std::byte const* encoded;  ///< the complete encoded vector
   inspected_block* out;
   Bound may_overflow;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    std::byte const* const block = code + layout.offset(first + i);
+    std::byte const* const block = encoded + layout.offset(first + i);
     auto const header = load_header(block);
     bool const intact = detail::is_intact(group, header, block, layout.bytes({first + i, 1}));
     if (group.worker() == 0)
@@ -54,19 +54,19 @@ template <MayOverflow C> struct find_overflows {
   C codec;
   encoded_layout layout;
   std::size_t first;
-  std::byte const* code;  ///< the complete encoded vector
+  std::byte const* encoded;  ///< the complete encoded vector
   reduce_op result;
   std::uint32_t* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
-    bool const finite = codec.stays_finite(group, code + layout.offset(first + i),
+    bool const finite = codec.stays_finite(group, encoded + layout.offset(first + i),
                                            layout.values_in(first + i), result);
     if (group.worker() == 0) out[i] = finite ? 0 : 1;
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
 };
 
-/// check_code and check_sums in an executor's memory. A device inspects its blocks, and the host
+/// check_encoded and check_sums in an executor's memory. A device inspects its blocks, and the host
 /// reads 40 bytes per block. After construction nothing is allocated, unless values come near the
 /// largest of their type.
 template <Executor E> class inspection {
@@ -75,15 +75,15 @@ template <Executor E> class inspection {
   explicit inspection(std::size_t most_blocks) : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
 
   template <Compressor C>
-  code_findings operator()(E& executor, C const& codec, encoded_layout const& layout,
-                           block_range blocks, std::byte const* code, std::uint64_t key,
-                           std::uint64_t weight, reduce_op result,
-                           std::optional<bool> checksum = {}) {
+  encoded_findings operator()(E& executor, C const& codec, encoded_layout const& layout,
+                              block_range blocks, std::byte const* encoded, std::uint64_t key,
+                              std::uint64_t weight, reduce_op result,
+                              std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
       auto const bound = bound_of(codec, result);
       executor.for_each_block(blocks.count,
                               inspect_blocks<std::remove_const_t<decltype(bound)>>{
-                                  layout, blocks.first, code, blocks_.for_work(), bound});
+                                  layout, blocks.first, encoded, blocks_.for_work(), bound});
       blocks_.fetch(executor, blocks.count);
       block_check check(C::codec_id, layout, key, weight, checksum);
       bool may_overflow = false;
@@ -94,11 +94,11 @@ template <Executor E> class inspection {
       }
       auto found = check.found();
       if (may_overflow && found.is_sound())
-        found.overflow = first_overflow(executor, codec, layout, blocks, code, result);
+        found.overflow = first_overflow(executor, codec, layout, blocks, encoded, result);
       return found;
     } else {
-      return check_sums(codec, layout, blocks, code, result,
-                        check_code(C::codec_id, layout, blocks, code, key, weight, checksum));
+      return check_sums(codec, layout, blocks, encoded, result,
+                        check_encoded(C::codec_id, layout, blocks, encoded, key, weight, checksum));
     }
   }
 
@@ -114,17 +114,17 @@ template <Executor E> class inspection {
   static std::uint64_t first_overflow([[maybe_unused]] E& executor, [[maybe_unused]] C const& codec,
                                       [[maybe_unused]] encoded_layout const& layout,
                                       [[maybe_unused]] block_range blocks,
-                                      [[maybe_unused]] std::byte const* code,
+                                      [[maybe_unused]] std::byte const* encoded,
                                       [[maybe_unused]] reduce_op result) {
     if constexpr (MayOverflow<C>) {
       mirror<std::uint32_t, E> found(blocks.count);
-      executor.for_each_block(blocks.count, find_overflows<C>{codec, layout, blocks.first, code,
+      executor.for_each_block(blocks.count, find_overflows<C>{codec, layout, blocks.first, encoded,
                                                               result, found.for_work()});
       found.fetch(executor, blocks.count);
       for (std::size_t i = 0; i < blocks.count; ++i)
         if (found.for_host()[i] != 0) return blocks.first + i;
     }
-    return code_findings::nowhere;
+    return encoded_findings::nowhere;
   }
 
   mirror<inspected_block, E> blocks_;

@@ -84,7 +84,7 @@ struct pack_owned_bits {
   encoded_layout layout;
   owners whose;
   std::size_t rank;
-  std::byte* code;        ///< of this rank, a bit per value
+  std::byte* encoded;     ///< of this rank, a bit per value
   std::uint32_t* counts;  ///< [block][rank]: number of bits that belong to the rank
 
   /// The packed bits, and a count per rank.
@@ -94,7 +94,7 @@ struct pack_owned_bits {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
-    std::byte* const bits = code + layout.offset(b) + block_header_bytes;
+    std::byte* const bits = encoded + layout.offset(b) + block_header_bytes;
     if constexpr (HasWarps<Group>)
       by_lanes(group, b, n, bits);
     else if (whose.draws_lots())
@@ -194,14 +194,14 @@ struct sampled_message {
 struct write_owned_bits {
   encoded_layout layout;
   std::size_t ranks, rank;
-  std::byte const* code;
+  std::byte const* encoded;
   std::uint32_t const* counts;  ///< [block][rank]
   std::size_t const* starts;    ///< [block][rank]: first byte of a rank's bits in `messages`
   std::byte* messages;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     std::size_t const i = b * ranks + rank, bytes = (counts[i] + 7) / 8;
-    std::byte const* const bits = code + layout.offset(b) + block_header_bytes;
+    std::byte const* const bits = encoded + layout.offset(b) + block_header_bytes;
     for (auto k = static_cast<std::size_t>(group.worker()); k < bytes; k += Group::workers)
       messages[starts[i] + k] = bits[k];
     group.sync();
@@ -212,7 +212,7 @@ struct write_owned_bits {
 struct close_sampled_message {
   encoded_layout layout;
   block_range blocks;
-  std::byte const* code;
+  std::byte const* encoded;
   sampled_message place;
   std::byte* messages;
   block_header header;
@@ -221,7 +221,8 @@ struct close_sampled_message {
     std::uint64_t nonfinite = 0;
     for (auto b = blocks.first + static_cast<std::size_t>(group.worker()); b < blocks.end();
          b += Group::workers)
-      nonfinite |= load_aligned<block_header>(code + layout.offset(b)).flags & block_has_nonfinite;
+      nonfinite |=
+          load_aligned<block_header>(encoded + layout.offset(b)).flags & block_has_nonfinite;
     bool const any = group.sum(nonfinite) != 0;
     if (group.worker() == 0) {
       auto whole = header;
@@ -258,14 +259,14 @@ struct unpack_owned_bits {
   block_header header;  ///< of the merged blocks, except index and length
   std::byte const* messages;
   std::size_t const* starts;  ///< [block][rank]: first byte of a rank's bits in `messages`
-  std::byte* code;
+  std::byte* encoded;
 
   /// The position of the next bit of every rank.
   HCOMP_HD std::size_t scratch_bytes() const { return whose.ranks * sizeof(std::uint32_t); }
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     int const n = layout.values_in(b);
-    std::byte* const block = code + layout.offset(b);
+    std::byte* const block = encoded + layout.offset(b);
     if (group.worker() == 0) {
       auto own = header;
       own.index = static_cast<std::uint32_t>(b);
@@ -343,11 +344,11 @@ struct unpack_owned_bits {
 /// Marks every block as having NaN or infinity.
 struct mark_nonfinite {
   encoded_layout layout;
-  std::byte* code;
+  std::byte* encoded;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t b) const {
     if (group.worker() == 0) {
-      std::byte* const block = code + layout.offset(b);
+      std::byte* const block = encoded + layout.offset(b);
       auto header = load_aligned<block_header>(block);
       header.flags |= block_has_nonfinite;
       store_aligned(block, 0, header);

@@ -57,7 +57,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
         executor_(&executor),
         ranks_(checked(static_cast<std::size_t>(transport.size()))),
         slice_blocks_(layout_.blocks_per(options.segment_bytes)),
-        code_(layout_.bytes()),
+        encoded_(layout_.bytes()),
         messages_(slices() * ranks_ * (block_header_bytes + gap) + layout_.bytes() +
                   ranks_ * layout_.blocks()),
         tree_(draws_lots() ? 0 : ranks_ - 1),
@@ -79,7 +79,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
       pack(g, values, call, stats);
       exchange(g, stats);
     }
-    code_findings found;
+    encoded_findings found;
     auto merged = make_header(session_.codec().codec_id, 0, false, {session_.key(), 0, 0, 0});
     for (auto const weight : weights_) merged.weight += weight;
     if (slices() > 0) found.weight = merged.weight;
@@ -171,19 +171,19 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   void pack(std::size_t slice, value_work& values, call_options const& call, report& stats) {
     stopwatch watch;
     block_range const blocks = blocks_of(slice);
-    values.encode(blocks, code_.data(),
+    values.encode(blocks, encoded_.data(),
                   {session_.key(), static_cast<std::uint32_t>(rank()), call.weight, 0});
     for_each_block(blocks,
-                   pack_owned_bits{layout_, owners(), rank(), code_.data(), counts_.for_work()});
+                   pack_owned_bits{layout_, owners(), rank(), encoded_.data(), counts_.for_work()});
     counts_.fetch(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     lay_out(slice);
     starts_.send(*executor_, blocks.count * ranks_, blocks.first * ranks_);
     places_.send(*executor_, ranks_, slice * ranks_);
     for_each_block(blocks,
-                   write_owned_bits{layout_, ranks_, rank(), code_.data(), counts_.for_work(),
+                   write_owned_bits{layout_, ranks_, rank(), encoded_.data(), counts_.for_work(),
                                     starts_.for_work(), messages_.data()});
     executor_->for_each_block(
-        1, close_sampled_message{layout_, blocks, code_.data(), place(slice, rank()),
+        1, close_sampled_message{layout_, blocks, encoded_.data(), place(slice, rank()),
                                  messages_.data(), header_of(slice, rank(), false)});
     if (!transport().waits_for_work()) executor_->synchronize();
     watch.add_to(stats.seconds_encode);
@@ -238,7 +238,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   }
 
   /// Checks the headers of a slice's messages. `merged` gets the flags of all ranks.
-  void check(std::size_t slice, code_findings& found, block_header& merged) {
+  void check(std::size_t slice, encoded_findings& found, block_header& merged) {
     executor_->for_each_block(
         ranks_, shifted<inspect_messages>{
                     {places_.for_work(), messages_.data(), inspected_.for_work()}, slice * ranks_});
@@ -249,7 +249,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
       if (fault == block_fault::none && header.lowest_rank != r) fault = block_fault::ranks;
       if (fault == block_fault::none && header.weight != weights_[r]) fault = block_fault::weight;
       if (fault == block_fault::none && !is_intact) fault = block_fault::checksum;
-      if (fault != block_fault::none && found.damaged == code_findings::nowhere) {
+      if (fault != block_fault::none && found.damaged == encoded_findings::nowhere) {
         found.damaged = blocks_of(slice).first;
         found.fault = static_cast<std::uint64_t>(fault);
       }
@@ -264,15 +264,16 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   void unpack(std::size_t slice, block_header const& merged, report& stats) {
     stopwatch watch;
     for_each_block(blocks_of(slice), unpack_owned_bits{layout_, owners(), merged, messages_.data(),
-                                                       starts_.for_work(), code_.data()});
+                                                       starts_.for_work(), encoded_.data()});
     watch.add_to(stats.seconds_decode);
   }
 
   void decode(value_work& values, call_options const& call, bool nonfinite, report& stats) {
     stopwatch watch;
     bool const spread = nonfinite && options().nonfinite == nonfinite_policy::propagate;
-    if (spread) executor_->for_each_block(layout_.blocks(), mark_nonfinite{layout_, code_.data()});
-    values.decode(layout_.all(), code_.data(), call.op, spread);
+    if (spread)
+      executor_->for_each_block(layout_.blocks(), mark_nonfinite{layout_, encoded_.data()});
+    values.decode(layout_.all(), encoded_.data(), call.op, spread);
     watch.add_to(stats.seconds_decode);
   }
 
@@ -283,7 +284,7 @@ template <Executor E> class sampled_engine final : public sum_engine<value_work>
   E* executor_;
   std::size_t ranks_;
   std::size_t slice_blocks_;
-  typename E::buffer code_;
+  typename E::buffer encoded_;
   typename E::buffer messages_;
   mirror<sampling::node, E> tree_;         ///< for few ranks
   mirror<sampling::alias_cell, E> cells_;  ///< for many ranks, see lots

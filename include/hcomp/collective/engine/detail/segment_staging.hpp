@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/variable_rate.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
@@ -24,7 +24,7 @@ namespace hcomp::detail {
 /// Records the runs of 64 values that contain NaN or infinity.
 /// @param runs   a bit per run
 /// @param first  the number of the first run
-inline void note_nonfinite(std::uint64_t runs, std::size_t first, code_findings& found) {
+inline void note_nonfinite(std::uint64_t runs, std::size_t first, encoded_findings& found) {
   for (; runs != 0; runs &= runs - 1) {
     found.nonfinite = std::min<std::uint64_t>(found.nonfinite, first + lowest_one(runs));
     ++found.nonfinite_blocks;
@@ -50,8 +50,9 @@ template <VariableRate C, Executor E> class segment_staging {
   /// @param is_other  the second of two segments in use
   /// @throws wire_error  it is invalid
   std::span<std::byte const> upload(coder& by, C const& codec, std::span<std::byte const> in,
-                                    std::size_t values, code_of whose, bool /*is_other*/ = false) {
-    if (whose == code_of::another) by.check(codec, in, values);
+                                    std::size_t values, encoded_by whose,
+                                    bool /*is_other*/ = false) {
+    if (whose == encoded_by::another) by.check(codec, in, values);
     return in;
   }
   /// The pending validation of the last upload, for its coder.
@@ -75,7 +76,7 @@ template <VariableRate C, Executor E> class segment_staging {
   }
   /// Waits for the oldest segment; returns its length.
   /// @throws wire_error  it could not be encoded
-  std::size_t end(coder& by, C const& codec, std::size_t first_block, code_findings& found) {
+  std::size_t end(coder& by, C const& codec, std::size_t first_block, encoded_findings& found) {
     std::size_t const bytes = by.bytes(codec);
     if (made_.data() != out_.data()) std::memcpy(out_.data(), made_.data(), bytes);
     if (seeks_nonfinite_) {
@@ -112,7 +113,7 @@ template <VariableRate C, Executor E> class segment_staging {
 template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   using value_type = typename C::value_type;
   using header_type = typename C::header_type;
-  using report_type = code_report<typename C::coder_type>;
+  using report_type = encoded_report<typename C::coder_type>;
 
  public:
   using memory = typename E::staging;
@@ -125,7 +126,8 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
       : executor_(&executor),
         came_{place(codec.capacity(longest)), place(codec.capacity(longest))},
         other_(merges ? codec.capacity(longest) : 0),
-        codes_{code(codec.capacity(longest), longest), code(codec.capacity(longest), longest)},
+        encodings_{encoding(codec.capacity(longest), longest),
+                   encoding(codec.capacity(longest), longest)},
         rejected_(1),
         seen_(sizeof(std::uint32_t)) {
     *rejected_.for_host() = 0;
@@ -140,12 +142,12 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     unverified_ = {};
   }
   std::span<std::byte const> upload(coder& by, C const& codec, std::span<std::byte const> in,
-                                    std::size_t values, code_of whose, bool is_other = false) {
-    auto const header = header_of_code<header_type>(in);
+                                    std::size_t values, encoded_by whose, bool is_other = false) {
+    auto const header = header_of_encoded<header_type>(in);
     header.require(codec.options(), values);
     std::span<std::byte const> const uploaded = copied(in.first(header.bytes), is_other);
     unverified_ = {};
-    if (whose == code_of::another) {
+    if (whose == encoded_by::another) {
       unverified_ = {rejected_.for_work(), ++number_};
       by.validate_later(codec, header, uploaded, unverified_);
     }
@@ -182,7 +184,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     auto const about = by.device_report(seeks_nonfinite, values);
     one.ready = executor_->read(one.about.data(), about.data(), about.size());
   }
-  std::size_t end(coder&, C const& codec, std::size_t first_block, code_findings& found) {
+  std::size_t end(coder&, C const& codec, std::size_t first_block, encoded_findings& found) {
     auto& one = under_way(first_++);
     wait_for(one);
     auto const about = load<report_type>(one.about.data());
@@ -215,8 +217,8 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     typename E::mark free{};  ///< when nothing reads the last upload any more
   };
   /// A segment that the device encodes.
-  struct code {
-    code(std::size_t bytes, std::size_t values)
+  struct encoding {
+    encoding(std::size_t bytes, std::size_t values)
         : made(bytes),
           about(sizeof(report_type) + chunks_of<header_type>(values) * sizeof(std::uint64_t)) {}
 
@@ -245,8 +247,8 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
     copied_ = executor_->write(to.data(), in.data(), in.size());
     return {to.data(), in.size()};
   }
-  code& under_way(std::size_t number) { return codes_[number % most_under_way]; }
-  void wait_for(code& one) {
+  encoding& under_way(std::size_t number) { return encodings_[number % most_under_way]; }
+  void wait_for(encoding& one) {
     executor_->wait(one.copied);
     executor_->wait(one.ready);
   }
@@ -262,7 +264,7 @@ template <VariableRate C, DeviceExecutor E> class segment_staging<C, E> {
   place came_[2];
   typename E::buffer other_;
   std::size_t turn_ = 0;  ///< index of the last upload
-  code codes_[most_under_way];
+  encoding encodings_[most_under_way];
   std::size_t first_ = 0, next_ = 0;  ///< the oldest in progress, and one past the newest
   mirror<std::uint32_t, E> rejected_;
   typename E::staging seen_;

@@ -57,7 +57,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   variable_rate_engine(variable_rate_engine_settings const& made_for, variable_rate_work& work,
                        any_transport& transport, plan_options const& options)
       : sum_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
-        merges_codes_(made_for.merges_codes),
+        merges_encoded_(made_for.merges_encoded),
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
         work_(&work),
@@ -94,7 +94,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       finish_shard(it);
       if (!finish(ranks(), stats)) return false;
       stopwatch watch;
-      for_each_in_shard([&](std::size_t s) { decode(it, s, code_of::this_rank); });
+      for_each_in_shard([&](std::size_t s) { decode(it, s, encoded_by::this_rank); });
       watch.add_to(stats.seconds_decode);
       return true;
     });
@@ -241,7 +241,8 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       incoming_bytes_ = std::max(
           incoming_bytes_, places_[begins_[h.receive.end()]] - places_[begins_[h.receive.first]]);
     incoming_ = work_->allocate(2 * incoming_bytes_);
-    work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0, merges_codes_ && merges_);
+    work_->reserve(longest, adds_before_it_encodes_ ? layout_.values : 0,
+                   merges_encoded_ && merges_);
   }
   /// The segment is encoded at this hop.
   std::size_t last_hop_adding_to(std::size_t part) {
@@ -250,7 +251,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
       auto const& received = schedule_.reduce[h].receive;
       if (part < received.first || part >= received.end()) continue;
       merges_ |= last != never;
-      adds_before_it_encodes_ |= answers_plain_ || (last != never && !merges_codes_);
+      adds_before_it_encodes_ |= answers_plain_ || (last != never && !merges_encoded_);
       last = h;
     }
     return answers_plain_ ? never : last;
@@ -307,7 +308,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   void note(std::size_t s, block_fault fault) {
     if (fault == block_fault::none) return;
     segments_[s].fault = fault;
-    code_findings one;
+    encoded_findings one;
     one.damaged = blocks_[s].first;
     one.fault = static_cast<std::uint64_t>(fault);
     found_.merge(one);
@@ -404,11 +405,11 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
     note(s, fault_of(message, header_of(s, false, ranks)));
     one.weight += ranks;
-    bool const is_last = merges_codes_ || h == one.encoded_at;
+    bool const is_last = merges_encoded_ || h == one.encoded_at;
     bool const finished = h == one.encoded_at && is_owned(s);
     auto const make_sum = [&] {
       begin(s, finished, [&](std::span<std::byte> out, bool seeks_nonfinite) {
-        if (merges_codes_ && one.bytes > 0)  // already encoded
+        if (merges_encoded_ && one.bytes > 0)  // already encoded
           return work_->merge(payload(this->message(s)), payload(message), one.values.count,
                               seeks_nonfinite, out);
         it.values.add_and_encode(one.values, one.is_summed, payload(message), seeks_nonfinite, out);
@@ -425,10 +426,10 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     }
     watch.add_to(it.stats.seconds_merge);
   }
-  void add_to_sums(one_call const& it, segment& one, std::span<std::byte const> code) {
+  void add_to_sums(one_call const& it, segment& one, std::span<std::byte const> encoded) {
     bool const is_summed = one.is_summed;
     one.is_summed = true;
-    it.values.add_to_sums(one.values, is_summed, code);
+    it.values.add_to_sums(one.values, is_summed, encoded);
   }
 
   /// Decodes an encoded partial sum to values.
@@ -456,7 +457,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
   /// Decodes a reduced segment into x.
   /// @throws wire_error  it is damaged; x is unchanged
-  void decode(one_call const& it, std::size_t s, code_of whose) {
+  void decode(one_call const& it, std::size_t s, encoded_by whose) {
     it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose, it.parts);
   }
 
@@ -550,10 +551,10 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     end_all();
     watch.add_to(it.stats.seconds_encode);
     for_each_in_shard([&](std::size_t s) {
-      bool const is_code = segments_[s].bytes > 0;
-      if (is_code) find_error(it, s);
+      bool const is_encoded = segments_[s].bytes > 0;
+      if (is_encoded) find_error(it, s);
       if (!answers_plain_) return;
-      if (is_code) decode_to_sums(it, s);
+      if (is_encoded) decode_to_sums(it, s);
       copy(it, s);
       if (options().nonfinite == nonfinite_policy::throw_error &&
           segments_[s].fault == block_fault::none)
@@ -570,7 +571,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (on_arrival && !finish(weight, it.stats)) return false;
     auto const use = [&](std::size_t s) {
       if (on_arrival)
-        decode(it, s, is_owned(s) ? code_of::this_rank : code_of::another);
+        decode(it, s, is_owned(s) ? encoded_by::this_rank : encoded_by::another);
       else if (!is_owned(s))
         check(s);
     };
@@ -581,7 +582,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     if (!finish(weight, it.stats)) return false;
     if (on_arrival) return true;
     stopwatch watch;
-    for_each([&](std::size_t s) { decode(it, s, code_of::this_rank); });
+    for_each([&](std::size_t s) { decode(it, s, encoded_by::this_rank); });
     watch.add_to(it.stats.seconds_decode);
     return true;
   }
@@ -599,7 +600,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
     watch.add_to(it.stats.seconds_decode);
   }
 
-  bool merges_codes_, fits_calls_;
+  bool merges_encoded_, fits_calls_;
   bool has_fallback_memory_ = false;  ///< memory for the fallback's messages is allocated
   std::uint8_t codec_id_ = 0;         ///< codec_id of this call
   message_memory message_memory_;
@@ -616,7 +617,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   std::vector<std::size_t> places_;     ///< offsets of the segments' messages, and their end
   std::size_t incoming_bytes_ = 0;
   any_buffer messages_, incoming_;
-  code_findings found_;
+  encoded_findings found_;
 };
 
 }  // namespace hcomp::detail

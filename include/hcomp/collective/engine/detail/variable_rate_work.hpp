@@ -15,14 +15,14 @@ namespace hcomp::detail {
 /// Settings of a variable_rate_engine.
 struct variable_rate_engine_settings {
   codec_terms codec;
-  encoded_layout layout;      ///< blocks of the shortest possible chunks
-  bool merges_codes = false;  ///< encoded vectors are added without decoding
-  bool fits_calls = false;    ///< every call fits the codec to the values of all ranks
+  encoded_layout layout;        ///< blocks of the shortest possible chunks
+  bool merges_encoded = false;  ///< encoded vectors are added without decoding
+  bool fits_calls = false;      ///< every call fits the codec to the values of all ranks
   message_memory messages = message_memory::host;
 };
 
 /// Origin of an encoded segment: this rank, so that it is valid, or an unknown rank.
-enum class code_of { this_rank, another };
+enum class encoded_by { this_rank, another };
 
 /// Work on variable-rate segments, for a codec and an executor. Segments are in memory of
 /// `allocate`, which is host memory: the host reads their lengths and headers. Functions that read
@@ -62,7 +62,7 @@ class variable_rate_work {
   /// Completes the oldest segment in progress and returns its length. Waits for it.
   /// @param first_block  the number of its first run
   /// @throws wire_error  it cannot be encoded: an input was invalid, or the sum does not exist
-  virtual std::size_t end(std::size_t first_block, code_findings& found) = 0;
+  virtual std::size_t end(std::size_t first_block, encoded_findings& found) = 0;
 
   /// The sum of two segments of equal size; `out` may be one of them. Only for MergingVariableRate
   /// codecs.
@@ -76,11 +76,12 @@ class variable_rate_work {
   /// Records the largest error of a segment's values, and whether they need the fallback, if the
   /// codec states it.
   /// @param parts  divisor of the values; 0: none
-  virtual void find_error(std::span<std::byte const> in, int parts, code_findings& found) const = 0;
+  virtual void find_error(std::span<std::byte const> in, int parts,
+                          encoded_findings& found) const = 0;
   /// Records the runs of 64 values of a plain segment with NaN or infinity.
   /// @param first_block  the number of the first run
   virtual void find_nonfinite(std::span<std::byte const> in, std::size_t values,
-                              std::size_t first_block, code_findings& found) const = 0;
+                              std::size_t first_block, encoded_findings& found) const = 0;
 };
 
 /// Work between the vector x of one call, its partial sums as values, and encoded segments of one
@@ -111,7 +112,7 @@ class variable_rate_values {
   /// x = values of `in`. If `in` is invalid, the error may be left to `decoded_all`.
   /// @param whose  a checked segment of another rank counts as this rank's
   /// @param parts  divisor of the values; 0: none
-  virtual void decode(value_range part, std::span<std::byte const> in, bool plain, code_of whose,
+  virtual void decode(value_range part, std::span<std::byte const> in, bool plain, encoded_by whose,
                       int parts) = 0;
 
  protected:

@@ -39,8 +39,8 @@ class shard_exchange {
   /// @param key          of the call
   /// @param sums_follow  give_sums is the next call
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
-  code_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
-                       bool sums_follow, report& stats) {
+  encoded_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
+                          bool sums_follow, report& stats) {
     start();
     agree_on_units(x, result, key, stats);
     receives_.clear();
@@ -48,7 +48,7 @@ class shard_exchange {
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
     if (sums_follow) receive_from_owners();
     send_parts(x, key, stats);
-    code_findings found;
+    encoded_findings found;
     next_ = 0;
     for (int r = 0; r < ranks() && mine().count > 0; ++r) {
       if (r == rank()) continue;
@@ -78,7 +78,7 @@ class shard_exchange {
 
   /// After add_up: sends this rank's reduced shard to all ranks, and receives theirs into memory,
   /// for `write`. Returns faults, by words of the index.
-  code_findings give_sums(std::uint64_t key, report& stats) {
+  encoded_findings give_sums(std::uint64_t key, report& stats) {
     if (mine().count > 0) {
       stopwatch watch;
       auto const from = origin(key, rank(), rank());
@@ -91,7 +91,7 @@ class shard_exchange {
     }
     marked_ = 0;
     travels_packed_ = false;
-    code_findings found;
+    encoded_findings found;
     for_shards([&](int owner, shard_state& s) {
       stopwatch watch;
       if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
@@ -117,12 +117,12 @@ class shard_exchange {
 
   /// All-gather of uncompressed shards of x: sends this rank's to all ranks, and receives theirs
   /// into memory, for `read`. Returns faults, by words of the index.
-  code_findings gather(std::span<float const> x, std::uint64_t key, report& stats) {
+  encoded_findings gather(std::span<float const> x, std::uint64_t key, report& stats) {
     start();
     units_ = 0;
     receives_.clear();
     receive_from_owners();
-    code_findings found;
+    encoded_findings found;
     if (mine().count > 0) {
       stopwatch watch;
       if (options_.nonfinite == nonfinite_policy::throw_error)
@@ -226,13 +226,13 @@ class shard_exchange {
             capacity};
   }
 
-  static void note(block_fault fault, sparse_shard const& where, code_findings& found) {
-    if (fault == block_fault::none || found.damaged != code_findings::nowhere) return;
+  static void note(block_fault fault, sparse_shard const& where, encoded_findings& found) {
+    if (fault == block_fault::none || found.damaged != encoded_findings::nowhere) return;
     found.damaged = where.words.first;
     found.fault = static_cast<std::uint64_t>(fault);
   }
   /// Records NaN and infinity in this rank's shard, where they are errors.
-  void note(nonfinite_words const& words, code_findings& found) {
+  void note(nonfinite_words const& words, encoded_findings& found) {
     if (words.count == 0) return;
     found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + words.first);
     found.nonfinite_blocks += words.count;

@@ -19,7 +19,7 @@ namespace hcomp::detail {
 
 /// Sources of an encoded vector: the content of `a`, or x if `a` is null, plus the content of `b`
 /// unless null. The encoded vectors `a` and `b` are valid, and on devices at multiples of 4.
-template <class T> struct code_sources {
+template <class T> struct encoded_sources {
   std::size_t values;
   T const* x = nullptr;
   std::byte const* a = nullptr;
@@ -41,12 +41,12 @@ template <class Header> HCOMP_HD constexpr std::size_t first_chunk_at(std::size_
 }
 
 /// A byte range of an encoded vector.
-struct code_part {
+struct encoded_part {
   std::size_t begin, end;
 };
 /// Range of chunk i of `chunks`, according to the table; for the last chunk also to the header.
 template <class Header>
-HCOMP_HD code_part part_of_code(std::byte const* in, std::size_t i, std::size_t chunks) {
+HCOMP_HD encoded_part part_of_encoded(std::byte const* in, std::size_t i, std::size_t chunks) {
   std::byte const* const begins = in + sizeof(Header);
   return {load_aligned<std::uint32_t>(begins, i),
           i + 1 < chunks ? load_aligned<std::uint32_t>(begins, i + 1)
@@ -61,14 +61,14 @@ template <class Header> void require_header(std::size_t given) {
 }
 /// Returns the header of an encoded vector; other bytes may follow the vector.
 /// @throws wire_error  not a valid header, or bytes of the encoded vector are missing
-template <class Header> Header header_of_code(std::span<std::byte const> in) {
+template <class Header> Header header_of_encoded(std::span<std::byte const> in) {
   require_header<Header>(in.size());
   return Header::checked(load<Header>(in.data()), in.size());
 }
 /// @param values, bytes  of the encoded vector
 /// @throws wire_error  always: chunk i is invalid
 template <class Header>
-[[noreturn]] void refuse_chunk(std::size_t i, std::size_t values, code_part part,
+[[noreturn]] void refuse_chunk(std::size_t i, std::size_t values, encoded_part part,
                                std::size_t bytes) {
   Header::refuse(
       "chunk " + std::to_string(i) + " of " + std::to_string(values_of_chunk<Header>(i, values)) +
@@ -82,7 +82,7 @@ template <class Header>
 /// @param note   receives information for `finish`
 template <class Group, class Coder>
 std::size_t encode_run(Group group, Coder const& coder,
-                       code_sources<typename Coder::value_type> const& from, std::size_t first,
+                       encoded_sources<typename Coder::value_type> const& from, std::size_t first,
                        std::size_t end, std::byte* out, std::size_t at, std::size_t limit,
                        typename Coder::note& note) {
   for (std::size_t i = first; i < end; ++i) {
@@ -100,7 +100,7 @@ HCOMP_HD bool is_sound_chunk(Group group, Coder const& coder, std::byte const* i
                              std::size_t values, std::size_t bytes) {
   using header = typename Coder::header;
   std::size_t const chunks = chunks_of<header>(values), front = first_chunk_at<header>(chunks);
-  auto const part = part_of_code<header>(in, i, chunks);
+  auto const part = part_of_encoded<header>(in, i, chunks);
   return (i == 0 ? part.begin == front : part.begin >= front) && part.begin <= part.end &&
          part.end <= bytes && part.end - part.begin <= header::slot_bytes &&
          coder.is_chunk(group, in + part.begin, part.end - part.begin,
@@ -137,9 +137,9 @@ void require_capacity(std::string const& where, char const* who, std::size_t val
 ///                                unspecified
 /// @throws std::invalid_argument  as require_capacity
 template <class C>
-std::size_t encode_code(char const* who, C const& codec,
-                        code_sources<typename C::value_type> const& from,
-                        std::span<std::byte> out) {
+std::size_t encode_vector(char const* who, C const& codec,
+                          encoded_sources<typename C::value_type> const& from,
+                          std::span<std::byte> out) {
   using coder = typename C::coder_type;
   using header = typename coder::header;
   require_capacity<C>(std::string(C::name) + "::", who, from.values, out.size());
@@ -155,28 +155,28 @@ std::size_t encode_code(char const* who, C const& codec,
 
 /// @throws wire_error  not an encoded vector of `values` values with these parameters, or damaged
 template <class C>
-void check_code(C const& codec, std::span<std::byte const> in, std::size_t values) {
+void check_encoded(C const& codec, std::span<std::byte const> in, std::size_t values) {
   using header = typename C::coder_type::header;
-  auto const front = header_of_code<header>(in);
+  auto const front = header_of_encoded<header>(in);
   front.require(codec.options(), values);
   std::size_t const chunks = front.chunks;
   for (std::size_t i = 0; i < chunks; ++i) {
     if (i + 4 < chunks) {  // hardware prefetchers do not predict the next chunks
-      std::size_t const next = part_of_code<header>(in.data(), i + 4, chunks).begin;
+      std::size_t const next = part_of_encoded<header>(in.data(), i + 4, chunks).begin;
       for (std::size_t line = 0; line < 256; line += 64) prefetch(in.data(), next + line);
     }
     if (!is_sound_chunk(simd_group{}, codec.coder(), in.data(), i, values, front.bytes))
-      refuse_chunk<header>(i, values, part_of_code<header>(in.data(), i, chunks), front.bytes);
+      refuse_chunk<header>(i, values, part_of_encoded<header>(in.data(), i, chunks), front.bytes);
   }
 }
 
 /// Decodes `in` into `out`, and adds `addends` unless null.
-/// @throws wire_error  as check_code; `out` is unchanged
+/// @throws wire_error  as check_encoded; `out` is unchanged
 template <class C>
-void decode_code(C const& codec, std::span<std::byte const> in,
-                 typename C::value_type const* addends, std::span<typename C::value_type> out) {
+void decode_vector(C const& codec, std::span<std::byte const> in,
+                   typename C::value_type const* addends, std::span<typename C::value_type> out) {
   using header = typename C::coder_type::header;
-  check_code(codec, in, out.size());
+  check_encoded(codec, in, out.size());
   for (std::size_t i = 0; i < chunks_of<header>(out.size()); ++i)
     codec.coder().decode_chunk(simd_group{}, in.data(), i, out.size(), addends,
                                typename C::value_type{0}, out.data());

@@ -35,9 +35,9 @@ struct spoil_blocks {
 /// Finds the positions of narrow blocks, which are contiguous, from the headers of the blocks.
 /// Enqueues the work and does not wait for it. After construction nothing is allocated. Codecs that
 /// are not Narrowable can construct it, but not use it.
-template <Compressor C, Executor E> class narrow_code {
+template <Compressor C, Executor E> class narrow_encoding {
  public:
-  narrow_code(encoded_layout const& layout, std::size_t most_blocks)
+  narrow_encoding(encoded_layout const& layout, std::size_t most_blocks)
       : layout_(layout), places_(most_blocks) {}
 
   /// @param blocks  the first block of the range
@@ -147,9 +147,9 @@ template <Narrowable C> struct widen_alike {
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.narrow_scratch_bytes(); }
 };
 
-template <Compressor C, DeviceExecutor E> class narrow_code<C, E> {
+template <Compressor C, DeviceExecutor E> class narrow_encoding<C, E> {
  public:
-  narrow_code(encoded_layout const& layout, std::size_t most_blocks)
+  narrow_encoding(encoded_layout const& layout, std::size_t most_blocks)
       : layout_(layout), first_(most_blocks > 0 ? sizeof(block_header) : 0) {}
 
   /// @param weight  of the blocks

@@ -8,14 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <hcomp/codec/detail/chunked_code.hpp>
+#include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <vector>
 
 namespace hcomp::testing {
 
-using code_bytes = std::vector<std::byte>;
+using encoded_bytes = std::vector<std::byte>;
 
 /// Compares bit by bit.
 template <class T> bool same_values(std::vector<T> const& a, std::vector<T> const& b) {
@@ -25,13 +25,15 @@ template <class T> bool same_values(std::vector<T> const& a, std::vector<T> cons
 
 /// Encodes without spare capacity behind the result, so that sanitizers detect reads there.
 template <class C>
-code_bytes encoded(C const& codec, std::vector<typename C::value_type> const& x) {
-  code_bytes out(codec.capacity(x.size()));
+encoded_bytes encoded(C const& codec, std::vector<typename C::value_type> const& x) {
+  encoded_bytes out(codec.capacity(x.size()));
   out.resize(codec.encode(x, out));
   return {out.begin(), out.end()};
 }
-template <class C> code_bytes merged(C const& codec, code_bytes const& a, code_bytes const& b) {
-  code_bytes out(codec.capacity(detail::header_of_code<typename C::coder_type::header>(a).values));
+template <class C>
+encoded_bytes merged(C const& codec, encoded_bytes const& a, encoded_bytes const& b) {
+  encoded_bytes out(
+      codec.capacity(detail::header_of_encoded<typename C::coder_type::header>(a).values));
   out.resize(codec.merge(a, b, out));
   return {out.begin(), out.end()};
 }
@@ -40,7 +42,7 @@ template <class C> code_bytes merged(C const& codec, code_bytes const& a, code_b
 /// and the modes. Decoding and merging either throw a wire_error, and decoding then leaves values
 /// unchanged, or they succeed without leaving its bytes. Returns the number of refusals.
 template <class C>
-std::size_t refused_when_damaged(C const& codec, code_bytes const& right, std::size_t values,
+std::size_t refused_when_damaged(C const& codec, encoded_bytes const& right, std::size_t values,
                                  std::size_t front) {
   using T = typename C::value_type;
   std::size_t refused = 0;
@@ -64,7 +66,7 @@ std::size_t refused_when_damaged(C const& codec, code_bytes const& right, std::s
       REQUIRE(y == before);
     }
     try {
-      code_bytes out(codec.capacity(values));
+      encoded_bytes out(codec.capacity(values));
       out.resize(codec.merge(right, in, out));
       codec.check(out, values);
     } catch (wire_error const&) {

@@ -15,7 +15,7 @@
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
-#include <support/codes.hpp>
+#include <support/encoded_vectors.hpp>
 #include <vector>
 
 namespace hcomp::testing {
@@ -24,7 +24,8 @@ namespace hcomp::testing {
 inline constexpr std::size_t front_of_one_chunk = 24 + 4;
 
 template <class C>
-std::vector<typename C::value_type> decoded(C const& codec, code_bytes const& in, std::size_t n) {
+std::vector<typename C::value_type> decoded(C const& codec, encoded_bytes const& in,
+                                            std::size_t n) {
   std::vector<typename C::value_type> y(n, 77);
   codec.decode(in, y);
   return y;
@@ -57,7 +58,7 @@ void check_sums(C const& codec, std::vector<typename C::value_type> const& x,
   CHECK(same_values(decoded(codec, merged(codec, a, b), x.size()), sum));
   CHECK(merged(codec, a, b) == encoded(codec, sum));
   CHECK(merged(codec, a, b) == merged(codec, b, a));
-  code_bytes out(codec.capacity(x.size()));
+  encoded_bytes out(codec.capacity(x.size()));
   out.resize(codec.decode_add_encode(a, y, out));
   CHECK(out == encoded(codec, sum));
   auto added = y;
@@ -68,8 +69,8 @@ void check_sums(C const& codec, std::vector<typename C::value_type> const& x,
 /// Damaged encodings of 1500 values, a wrong number of values, and too small a buffer are refused.
 /// @param make  make(kind) returns 1500 values
 template <class C, class Make>
-void check_refusals_of_codes(C const& codec, std::size_t form_bytes,
-                             std::initializer_list<int> kinds, Make const& make) {
+void check_rejected_encodings(C const& codec, std::size_t form_bytes,
+                              std::initializer_list<int> kinds, Make const& make) {
   using T = typename C::value_type;
   std::size_t const front = 24 + 2 * 4 + 16 * form_bytes;  // header, table, forms of a chunk
   for (int const kind : kinds) {
@@ -79,7 +80,7 @@ void check_refusals_of_codes(C const& codec, std::size_t form_bytes,
   }
   auto const text = std::string(C::name) + ": 5 values, 6 were expected";
   CHECK_THROWS_WITH_AS(codec.check(encoded(codec, std::vector<T>(5)), 6), text.c_str(), wire_error);
-  code_bytes small(10);
+  encoded_bytes small(10);
   CHECK_THROWS_AS(codec.encode(std::vector<T>(5), small), std::invalid_argument);
 }
 /// Whether an encoded vector of 64 values with another form is refused.
@@ -98,7 +99,7 @@ bool refuses_form(C const& codec, std::vector<typename C::value_type> const& x, 
 
 /// Fingerprint of the encodings of make(kind), over all kinds.
 template <class C, class Make>
-std::uint64_t fingerprint_of_codes(C const& codec, int kinds, Make const& make) {
+std::uint64_t fingerprint_of_encodings(C const& codec, int kinds, Make const& make) {
   std::uint64_t all = 0;
   for (int kind = 0; kind < kinds; ++kind) {
     auto const code = encoded(codec, make(kind));
