@@ -51,7 +51,7 @@ class ShardState(SumState):
         super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
         # Parts must be complete blocks in full-precision steps, too.
         with Plan(self._group, 0, numpy.float32, "identity") as exact:
-            self._part_unit = math.lcm(self._part_unit, exact.shard_alignment)
+            self._shard_alignment = math.lcm(self._shard_alignment, exact.shard_alignment)
         self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
         self._left = set(modules)  #: modules without gradients so far in this step
@@ -73,7 +73,7 @@ class ShardState(SumState):
     ) -> None:
         require_host(whole)
         part = output.numel()
-        unit = self._part_unit
+        unit = self._shard_alignment
         padded = -(-part // unit) * unit if unit else 0
         is_ours = (
             (operation == ReduceOp.AVG or operation == ReduceOp.SUM)

@@ -119,7 +119,7 @@ class SumState:
         self.size = self._group.size
         # Refuses invalid codecs now, on all ranks.
         with Plan(self._group, 0, numpy.float32, self._words) as nothing:
-            self._part_unit = nothing.shard_alignment
+            self._shard_alignment = nothing.shard_alignment
 
     # ---- State and report ------------------------------------------------------------------------
 
