@@ -16,8 +16,8 @@
 #include "../support/take_device.hpp"
 #include "codec_promise.hpp"
 #include "device_codecs.hpp"
-#include "sparse_plan_sum.hpp"
-#include "variable_rate_sum.hpp"
+#include "sparse_reduction.hpp"
+#include "variable_rate_reduction.hpp"
 
 namespace perf {
 
@@ -83,11 +83,12 @@ template <class C> class device_plan final : public device_contender {
   hcomp::plan<C, host_staged, stream_executor> sum_;
 };
 
-/// @tparam Sum  a variable_rate_sum or a sparse_plan_sum
-template <class Sum> class device_sum final : public device_contender {
+/// @tparam Sum  a variable_rate_reduction or a sparse_reduction
+template <class Sum> class device_reduction final : public device_contender {
  public:
   template <class... Settings>
-  device_sum(strategy as, std::size_t values, any_transport& transport, Settings const&... settings)
+  device_reduction(strategy as, std::size_t values, any_transport& transport,
+                   Settings const&... settings)
       : device_contender(values),
         over_(transport, executor_),
         sum_(values, settings..., over_, executor_) {
@@ -164,16 +165,17 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
     }
   };
   auto const add_sparse = [&]<class Lane>(Lane, sparse_codec const& sparse) {
-    using sum = sparse_plan_sum<Lane, host_staged, stream_executor>;
+    using sum = sparse_reduction<Lane, host_staged, stream_executor>;
     add([&](strategy as, hcomp::plan_options const& options) {
-      return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, sparse,
-                                               options.algorithm);
+      return std::make_unique<device_reduction<sum>>(std::move(as), it.values, transport, sparse,
+                                                     options.algorithm);
     });
   };
   auto const add_variable_rate = [&]<class C>(C const& one) {
-    using sum = variable_rate_sum<C, host_staged, stream_executor>;
+    using sum = variable_rate_reduction<C, host_staged, stream_executor>;
     add([&](strategy as, hcomp::plan_options const& options) {
-      return std::make_unique<device_sum<sum>>(std::move(as), it.values, transport, one, options);
+      return std::make_unique<device_reduction<sum>>(std::move(as), it.values, transport, one,
+                                                     options);
     });
   };
   if (auto const sparse = sparse_codec::from(*codec.row, settings)) {

@@ -16,7 +16,7 @@
 #include "device.hpp"
 #include "mpi_algorithms.hpp"
 #include "plans.hpp"
-#include "raw_sum.hpp"
+#include "raw_reduction.hpp"
 #include "sparse_op.hpp"
 #ifdef HCOMP_PERF_ZFP
 #include "zfp_codec.hpp"
@@ -50,7 +50,7 @@ template <class T> class raw_contender final : public contender<T> {
 
  private:
   chosen_algorithm on_;
-  raw_sum<T> sum_;
+  raw_reduction<T> sum_;
 };
 
 /// MPI_Allreduce with a codec of hcomp as MPI_Op.

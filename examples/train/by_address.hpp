@@ -38,7 +38,7 @@ template <hcomp::IndexCodec Codec> class mean_by_address : public synchronizer {
               hcomp::udp::aggregated_plan_options{
                   .aggregators = o.aggregators,
                   .deadline = deadline_,
-                  .goes_on_without_sums = true,
+                  .goes_on_without_results = true,
                   .norm_timeout = 10 * deadline_ + std::chrono::seconds(5),
                   .timeout = 10 * deadline_ + std::chrono::seconds(5),
                   .resend_after = deadline_ / 2,

@@ -34,7 +34,7 @@ using hcomp::drop_in::value_type;
 
 /// Elastic plan for the C API. It has no reduce-scatter and no all-gather: a failed rank would take
 /// its shard with it.
-template <class V> class lasting_sum : public hcomp::elastic::plan<V> {
+template <class V> class elastic_plan : public hcomp::elastic::plan<V> {
  public:
   using hcomp::elastic::plan<V>::plan;
 
@@ -81,7 +81,7 @@ class elastic_connection final : public hcomp::c_api::connection {
   std::uint64_t next_handle() override { return 0; }  // the group numbers calls
   bool numbers_steps() const override { return true; }
   /// Not collective: other ranks may have created their plans earlier. Plans compare in every call.
-  void agree_on_sum(std::string const&, std::string const& error) override {
+  void agree_on_plan(std::string const&, std::string const& error) override {
     if (!error.empty()) throw std::invalid_argument(error);
   }
   hcomp::any_plan<float> plan_of(codec_spec const& how, std::size_t values,
@@ -118,7 +118,7 @@ class elastic_connection final : public hcomp::c_api::connection {
               how, values, over, executor));
     };
     return {how.entry_text(), hcomp::detail::kept_transport(transport()),
-            std::make_unique<hcomp::detail::some_plan<lasting_sum<V>>>(values, *group_, make)};
+            std::make_unique<hcomp::detail::some_plan<elastic_plan<V>>>(values, *group_, make)};
   }
 
   hcomp::elastic::directory_store store_;
@@ -261,6 +261,6 @@ int hcomp_plan_create_elastic(hcomp_elastic* group, size_t values, int type, cha
     std::optional<value_type> known;
     if (type == HCOMP_FLOAT) known = value_type::float32;
     if (type == HCOMP_DOUBLE) known = value_type::float64;
-    hcomp::c_api::make_sum(over, values, known, codec_text, plan);
+    hcomp::c_api::create_plan(over, values, known, codec_text, plan);
   });
 }

@@ -12,8 +12,8 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/node/addition.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/node_ranks.hpp>
-#include <hcomp/node/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
@@ -92,7 +92,7 @@ class ucx_connection final : public hcomp::c_api::connection {
     return shared && shared->ranks().is_by_blocks && part_bytes > least ? shared : nullptr;
   }
   /// Shared memory for uncompressed data if all ranks are on one node; otherwise null.
-  hcomp::node::sums* inside() {
+  hcomp::node::collectives* inside() {
     auto* const shared = shared_nodes();
     return shared && shared->ranks().nodes == 1 ? &shared->inside() : nullptr;
   }
@@ -135,7 +135,7 @@ class ucx_connection final : public hcomp::c_api::connection {
   /// During its lifetime, other started calls progress while one waits in shared memory.
   class waiting_over {
    public:
-    waiting_over(hcomp::node::sums& memory, hcomp::any_transport& over) : memory_(&memory) {
+    waiting_over(hcomp::node::collectives& memory, hcomp::any_transport& over) : memory_(&memory) {
       memory_->wait_over(&over);
     }
     ~waiting_over() { memory_->wait_over(nullptr); }
@@ -143,7 +143,7 @@ class ucx_connection final : public hcomp::c_api::connection {
     waiting_over& operator=(waiting_over const&) = delete;
 
    private:
-    hcomp::node::sums* memory_;
+    hcomp::node::collectives* memory_;
   };
 
   void serve() {
@@ -238,15 +238,15 @@ constexpr bool is_added_on_the_way =
 struct hcomp_group {
   std::shared_ptr<ucx_connection> over;
   hcomp::drop_in::residual_store residuals;
-  hcomp::drop_in::plan_cache sums;
+  hcomp::drop_in::plan_cache plans;
   settings chosen;
   hcomp::drop_in::spare_memory spare;  ///< scratch for reduce_scatter
 
   explicit hcomp_group(std::shared_ptr<ucx_connection> connected)
       : over(std::move(connected)),
         residuals(settings{}.feedback_bytes),
-        sums(hcomp::any_transport(over->concurrent()), 0, over->next_handle(), residuals,
-             over->known_nodes()) {}
+        plans(hcomp::any_transport(over->concurrent()), 0, over->next_handle(), residuals,
+              over->known_nodes()) {}
 
   hcomp::any_transport& transport() { return over->transport(); }
   /// The codec of the first matching rule; none means uncompressed. Without a rule, halves use
@@ -255,8 +255,8 @@ struct hcomp_group {
     auto const known = value_type_of(type);
     if (!known) return std::nullopt;
     std::size_t const bytes = values * size_of(*known);
-    auto const* const rule = chosen.find(*known, bytes, sums.ranks());
-    if (rule && rule->sum.codec != "none") return rule->sum;
+    auto const* const rule = chosen.find(*known, bytes, plans.ranks());
+    if (rule && rule->spec.codec != "none") return rule->spec;
     bool const is_half = *known == value_type::float16 || *known == value_type::bfloat16;
     if (!is_half || over->inside()) return std::nullopt;
     codec_spec halves;
@@ -291,7 +291,7 @@ template <class F> int run(char const* function, hcomp_group* group, F const& f)
 /// @throws std::invalid_argument  on this rank; the other ranks get a wire_error
 [[noreturn]] void end(hcomp_group& it, std::string const& why) {
   try {
-    auto const words = "rank " + std::to_string(it.sums.rank()) + ": " + why;
+    auto const words = "rank " + std::to_string(it.plans.rank()) + ": " + why;
     if (auto* const inside = it.over->inside()) inside->revoke(words);
     hcomp::detail::revoke(it.transport(), words);
   } catch (hcomp::wire_error const&) {
@@ -332,8 +332,8 @@ std::string name_of(std::string const& what, std::size_t values, int type, int m
 /// @param complaint why this rank's buffers are invalid; empty if they are valid
 /// @param f         (pointer to the value type) runs the reduction
 template <class F>
-hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type, int mean,
-                             std::string complaint, turn const* started, F const& f) {
+hcomp_report reduce_uncompressed(hcomp_group& it, std::string const& call, int type, int mean,
+                                 std::string complaint, turn const* started, F const& f) {
   auto const begin = std::chrono::steady_clock::now();
   auto const sent = it.over->bytes_sent(started);
   if (mean && (type == HCOMP_INT32 || type == HCOMP_INT64))
@@ -342,7 +342,7 @@ hcomp_report sum_as_they_are(hcomp_group& it, std::string const& call, int type,
   for_plain_type(type, f);
   hcomp_report made = {};
   made.bytes_sent = it.over->bytes_sent(started) - sent;
-  made.weight = static_cast<std::uint64_t>(it.sums.ranks());
+  made.weight = static_cast<std::uint64_t>(it.plans.ranks());
   made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return made;
 }
@@ -379,23 +379,22 @@ struct all_reduce_call {
     auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
       it.over->meet(call, started, how->algorithm.hierarchical);
-      return hcomp::c_api::to_c(it.sums.all_reduce(*value_type_of(type), x, values, *how, x,
-                                                   hcomp::plan_options{}.segment_bytes,
-                                                   result_of(mean), place_of(started)));
+      return hcomp::c_api::to_c(it.plans.all_reduce(*value_type_of(type), x, values, *how, x,
+                                                    hcomp::plan_options{}.segment_bytes,
+                                                    result_of(mean), place_of(started)));
     }
-    return sum_as_they_are(it, call, type, mean, complaint_of(x, values, "x"), started,
-                           [&]<class V>(V*) {
-                             std::span const all(static_cast<V*>(x), values);
-                             int const divisor = mean ? it.sums.ranks() : 1;
-                             if (auto* const inside = it.over->inside())
-                               return inside->all_reduce(all, divisor);
-                             if constexpr (is_added_on_the_way<V>) {
-                               if (auto* const nodes = it.over->shared_nodes())
-                                 hcomp::drop_in::all_reduce_by_nodes(*nodes, 0, all, divisor);
-                               else
-                                 hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
-                             }
-                           });
+    return reduce_uncompressed(
+        it, call, type, mean, complaint_of(x, values, "x"), started, [&]<class V>(V*) {
+          std::span const all(static_cast<V*>(x), values);
+          int const divisor = mean ? it.plans.ranks() : 1;
+          if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
+          if constexpr (is_added_on_the_way<V>) {
+            if (auto* const nodes = it.over->shared_nodes())
+              hcomp::drop_in::all_reduce_by_nodes(*nodes, 0, all, divisor);
+            else
+              hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+          }
+        });
   }
 };
 
@@ -407,7 +406,7 @@ struct reduce_scatter_call {
   void* part;
 
   bool goes_together(hcomp_group& it) const {
-    auto const all = values * static_cast<std::size_t>(it.sums.ranks());
+    auto const all = values * static_cast<std::size_t>(it.plans.ranks());
     if (auto const how = it.how(type, all)) return ::goes_together(*how, all, type);
     auto const known = value_type_of(type);
     return !it.over->inside() && !it.over->blocks_of_nodes(known ? values * size_of(*known) : 0);
@@ -415,7 +414,7 @@ struct reduce_scatter_call {
 
   hcomp_report operator()(hcomp_group& it, turn const* started) const {
     require_type(it, type);
-    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    auto const ranks = static_cast<std::size_t>(it.plans.ranks());
     constexpr std::size_t most = std::numeric_limits<int>::max();
     if (values > most)
       end(it,
@@ -425,15 +424,15 @@ struct reduce_scatter_call {
     auto const how = it.how(type, values * ranks);
     if (!how) {
       if (complaint.empty()) complaint = complaint_of(x, values, "x");
-      return sum_as_they_are(it, call, type, mean, complaint, started,
-                             [&]<class V>(V*) { scatter_as_they_are<V>(it); });
+      return reduce_uncompressed(it, call, type, mean, complaint, started,
+                                 [&]<class V>(V*) { scatter_as_they_are<V>(it); });
     }
     it.over->meet(call, started, how->algorithm.hierarchical);
     std::vector<int> const counts(ranks, static_cast<int>(values));
     try {
       // With an invalid buffer this rank takes part without values, so the other ranks return with
       // an error.
-      return hcomp::c_api::to_c(it.sums.reduce_scatter(
+      return hcomp::c_api::to_c(it.plans.reduce_scatter(
           *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
           hcomp::plan_options{}.segment_bytes, result_of(mean), place_of(started)));
     } catch (std::invalid_argument const&) {
@@ -444,8 +443,8 @@ struct reduce_scatter_call {
 
  private:
   template <class V> void scatter_as_they_are(hcomp_group& it) const {
-    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
-    int const divisor = mean ? it.sums.ranks() : 1;
+    auto const ranks = static_cast<std::size_t>(it.plans.ranks());
+    int const divisor = mean ? it.plans.ranks() : 1;
     std::span const given(static_cast<V const*>(x), values * ranks);
     std::span const mine(static_cast<V*>(part), values);
     if (auto* const inside = it.over->inside())
@@ -460,7 +459,7 @@ struct reduce_scatter_call {
         return hcomp::drop_in::reduce_scatter_by_nodes(*nodes, 0, given, all, mine, divisor);
       std::ranges::copy(given, all.begin());
       hcomp::drop_in::reduce_scatter_values(it.transport(), 0, all);
-      auto const own = all.subspan(static_cast<std::size_t>(it.sums.rank()) * values, values);
+      auto const own = all.subspan(static_cast<std::size_t>(it.plans.rank()) * values, values);
       hcomp::node::divide(own, divisor);
       std::ranges::copy(own, mine.begin());
     }
@@ -478,7 +477,7 @@ struct all_gather_call {
   }
 
   hcomp_report operator()(hcomp_group& it, turn const*) const {
-    auto const ranks = static_cast<std::size_t>(it.sums.ranks());
+    auto const ranks = static_cast<std::size_t>(it.plans.ranks());
     std::string error = complaint_of(mine, bytes, "mine");
     if (error.empty()) error = complaint_of(all, bytes, "all");
     agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
@@ -504,10 +503,10 @@ struct broadcast_call {
 
   hcomp_report operator()(hcomp_group& it, turn const*) const {
     std::string error = complaint_of(x, bytes, "x");
-    if (root < 0 || root >= it.sums.ranks())
+    if (root < 0 || root >= it.plans.ranks())
       error = "root is " + std::to_string(root) + ", the group has " +
-              std::to_string(it.sums.ranks()) + " ranks (0 to " +
-              std::to_string(it.sums.ranks() - 1) + ")";
+              std::to_string(it.plans.ranks()) + " ranks (0 to " +
+              std::to_string(it.plans.ranks() - 1) + ")";
     agree(it, "broadcast different things",
           std::to_string(bytes) + " bytes of rank " + std::to_string(root), error);
     std::span const everything(static_cast<std::byte*>(x), bytes);
@@ -576,7 +575,7 @@ int hcomp_plan_create_group(hcomp_group* group, size_t values, int type, char co
   if (plan) *plan = nullptr;
   return run(__func__, group, [&](hcomp_group& it) {
     it.over->meet("create");
-    hcomp::c_api::make_sum(it.over, values, value_type_of(type), codec_text, plan);
+    hcomp::c_api::create_plan(it.over, values, value_type_of(type), codec_text, plan);
   });
 }
 

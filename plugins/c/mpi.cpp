@@ -66,7 +66,7 @@ int create(MPI_Comm comm, std::size_t values, std::optional<value_type> type, ch
   if (plan) *plan = nullptr;
   return guarded("hcomp_plan_create", [&] {
     require_comm(comm);
-    hcomp::c_api::make_sum(
+    hcomp::c_api::create_plan(
         std::make_shared<over_communicator>(hcomp::drop_in::transport_over_shared_copy(comm)),
         values, type, codec, plan);
   });

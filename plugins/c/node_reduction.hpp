@@ -61,12 +61,13 @@ template <class V>
 void reduce_scatter_by_nodes(node::node_ranks& nodes, tag_t tag, std::span<V const> x,
                              std::span<V> scratch, std::span<V> part, int divisor) {
   int const count = nodes.ranks().nodes;
-  auto const sum_of_node = [&](int h) { return detail::part_of_node(nodes, scratch, h); };
+  auto const reduced_on_node = [&](int h) { return detail::part_of_node(nodes, scratch, h); };
   nodes.telling_others([&] {
     for (int h = 0; h < count; ++h)
-      nodes.inside().reduce_scatter(detail::part_of_node(nodes, x, h), part.size(), sum_of_node(h));
+      nodes.inside().reduce_scatter(detail::part_of_node(nodes, x, h), part.size(),
+                                    reduced_on_node(h));
     reduce_scatter_values(*nodes.between(), tag, scratch);
-    auto const mine = sum_of_node(nodes.between()->rank());
+    auto const mine = reduced_on_node(nodes.between()->rank());
     node::divide(mine, divisor);
     std::copy(mine.begin(), mine.end(), part.begin());
   });

@@ -12,8 +12,8 @@
 #include <hcomp/core/version.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/node_ranks.hpp>
-#include <hcomp/node/sums.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <memory>
@@ -55,18 +55,18 @@ codec_spec codec_spec_from(value_type type, std::string const& text) {
     std::string const known = hcomp::detail::printable("HCOMP_CONFIG: clause 1 '" + clause + "': ");
     throw std::invalid_argument(quoted + hcomp::c_api::without(known, error.what()));
   }
-  if (given.sum.codec == "none")
+  if (given.spec.codec == "none")
     throw std::invalid_argument(quoted + "MPI's own sum is not made here");
   hcomp::drop_in::rule plain;
   plain.type = type;
-  plain.sum = given.sum;
-  plain.sum.turns = 1;
+  plain.spec = given.spec;
+  plain.spec.turns = 1;
   if (given != plain)
     throw std::invalid_argument(
         quoted +
         "keys min, max, ranks, when, device, check and turns are for the rules of the "
         "drop-in library only");
-  return given.sum;
+  return given.spec;
 }
 
 /// Validated arguments of a create function, or the error.
@@ -125,24 +125,25 @@ void require_agreement(std::vector<text_record> const& all, char const* what,
 
 // ---- Plans and requests
 
-template <class V> struct sum_of {
+template <class V> struct typed_plan {
   std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
 
-  sum_of(codec_spec const& how, std::size_t values, connection& over,
-         hcomp::host_executor& executor)
+  typed_plan(codec_spec const& how, std::size_t values, connection& over,
+             hcomp::host_executor& executor)
       : plan(std::make_unique<hcomp::any_plan<V>>(
             over.plan_of(how, values, executor, std::type_identity<V>{}))) {
     if (how.feedback) residual.emplace(plan->encoded().count);
   }
 };
 
-using any_sum = std::variant<sum_of<float>, sum_of<double>>;
+using plan_of_type = std::variant<typed_plan<float>, typed_plan<double>>;
 
-any_sum make_sum(plan_arguments const& asked, std::size_t values, connection& over,
-                 hcomp::host_executor& executor) {
-  if (asked.type == value_type::float32) return sum_of<float>(asked.how, values, over, executor);
-  return sum_of<double>(asked.how, values, over, executor);
+plan_of_type make_plan_of_type(plan_arguments const& asked, std::size_t values, connection& over,
+                               hcomp::host_executor& executor) {
+  if (asked.type == value_type::float32)
+    return typed_plan<float>(asked.how, values, over, executor);
+  return typed_plan<double>(asked.how, values, over, executor);
 }
 
 }  // namespace
@@ -180,7 +181,7 @@ struct hcomp_plan {
   std::size_t values;
   std::string text;   ///< description of the plan for messages
   bool hierarchical;  ///< the algorithm is hierarchical
-  any_sum of;
+  plan_of_type of;
   hcomp::call_options next;
   std::uint64_t step = 0;              ///< number of the next call
   std::string broken;                  ///< error after which the transport is unusable
@@ -196,7 +197,7 @@ struct hcomp_plan {
         values(count),
         text(asked.text),
         hierarchical(asked.how.algorithm.hierarchical),
-        of(make_sum(asked, count, *over, executor)) {
+        of(make_plan_of_type(asked, count, *over, executor)) {
     next.tensor = number;
   }
   /// Returns when all nonblocking calls are done.
@@ -224,8 +225,8 @@ struct vector {
 
   /// Describes an invalid vector; empty if it is valid.
   std::string complaint(hcomp_plan const& sum) const {
-    int const bytes =
-        std::visit([]<class V>(sum_of<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
+    int const bytes = std::visit(
+        []<class V>(typed_plan<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
     if (values && (*values != sum.values || value_bytes != bytes))
       return " with " + std::to_string(*values) + " values of " + std::to_string(value_bytes) +
              " bytes in x for a sum of " + std::to_string(sum.values) + " of " +
@@ -246,7 +247,7 @@ void bring(hcomp_plan& sum, void const* x, std::size_t bytes) {
 }
 
 /// Runs a collective of the plan.
-/// @param f        (sum_of, span of its values, call options) returns the report
+/// @param f        (typed_plan, span of its values, call options) returns the report
 /// @param note     set to a remark on the call, for error messages
 /// @param started  number of a nonblocking call; null for a blocking call
 /// @param context  the caller's CUDA context for a nonblocking call; null otherwise
@@ -261,7 +262,7 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
   try {
     it.over->meet(std::string(function) + " of " + it.text, started, it.hierarchical);
     auto const made = std::visit(
-        [&]<class V>(sum_of<V>& one) {
+        [&]<class V>(typed_plan<V>& one) {
           auto* first = static_cast<V*>(x.x);
           std::size_t const bytes = it.values * sizeof(V);
           bool on_device = false;
@@ -404,7 +405,7 @@ int failed(int code, std::string_view where, std::string const& note, std::strin
   return code;
 }
 
-void connection::agree_on_sum(std::string const& text, std::string const& error) {
+void connection::agree_on_plan(std::string const& text, std::string const& error) {
   agree(transport(), "ask for different plans", text, error);
 }
 
@@ -461,7 +462,7 @@ void agree(any_transport& transport, char const* what, std::string const& text,
   require_agreement(all, what, error);
 }
 
-void agree(node::sums& inside, char const* what, std::string const& text,
+void agree(node::collectives& inside, char const* what, std::string const& text,
            std::string const& error) {
   text_record const mine(text);
   std::vector<text_record> all(static_cast<std::size_t>(inside.size()));
@@ -469,10 +470,10 @@ void agree(node::sums& inside, char const* what, std::string const& text,
   require_agreement(all, what, error);
 }
 
-void make_sum(std::shared_ptr<connection> over, std::size_t values, std::optional<value_type> type,
-              char const* codec_text, hcomp_plan** plan) {
+void create_plan(std::shared_ptr<connection> over, std::size_t values,
+                 std::optional<value_type> type, char const* codec_text, hcomp_plan** plan) {
   plan_arguments const asked(values, type, codec_text, plan != nullptr);
-  over->agree_on_sum(asked.text, asked.error);
+  over->agree_on_plan(asked.text, asked.error);
   std::uint64_t const number = over->next_handle();
   try {
     *plan = std::make_unique<hcomp_plan>(std::move(over), asked, values, number).release();

@@ -12,8 +12,8 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/node_ranks.hpp>
-#include <hcomp/node/sums.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <mutex>
@@ -51,7 +51,7 @@ struct connection {
   /// Compares the create arguments of all ranks.
   /// @param error  why this rank's arguments are invalid; empty if they are valid
   /// @throws std::invalid_argument, disagreement_error  on all ranks alike
-  virtual void agree_on_sum(std::string const& text, std::string const& error);
+  virtual void agree_on_plan(std::string const& text, std::string const& error);
   /// The engine of a new plan. Errors: those of make_feedback_plan.
   virtual any_plan<float> plan_of(drop_in::codec_spec const& how, std::size_t values,
                                   host_executor& executor, std::type_identity<float>);
@@ -143,8 +143,9 @@ hcomp_request* start(connection& over, char const* function, drop_in::request_qu
 /// @param type        float or double; other types and none are invalid arguments
 /// @param codec_text  null is an invalid argument
 /// @throws std::invalid_argument, disagreement_error  on all ranks alike
-void make_sum(std::shared_ptr<connection> over, std::size_t values,
-              std::optional<drop_in::value_type> type, char const* codec_text, hcomp_plan** sum);
+void create_plan(std::shared_ptr<connection> over, std::size_t values,
+                 std::optional<drop_in::value_type> type, char const* codec_text,
+                 hcomp_plan** plan);
 
 /// Compares the texts of all ranks. Either all ranks throw or none does.
 /// @param what   what differs between the ranks: "ask for different plans"
@@ -154,6 +155,7 @@ void make_sum(std::shared_ptr<connection> over, std::size_t values,
 void agree(any_transport& transport, char const* what, std::string const& text,
            std::string const& error);
 /// The same through shared memory.
-void agree(node::sums& inside, char const* what, std::string const& text, std::string const& error);
+void agree(node::collectives& inside, char const* what, std::string const& text,
+           std::string const& error);
 
 }  // namespace hcomp::c_api

@@ -52,8 +52,8 @@ report plan_cache::all_reduce(value_type type, void* x, std::size_t values, code
                               void const* buffer, std::size_t segment_bytes, reduce_op result,
                               std::size_t place) {
   auto const plan = plan_for(type, values, how, segment_bytes, place);
-  return for_type(type,
-                  [&]<class V>(V*) { return sum(*plan, static_cast<V*>(x), buffer, result); });
+  return for_type(
+      type, [&]<class V>(V*) { return all_reduce_by(*plan, static_cast<V*>(x), buffer, result); });
 }
 
 report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int const> counts,
@@ -93,9 +93,10 @@ std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::
     old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
   }
   for_type(type, [&]<class V>(V*) {
-    std::get<sum_of<V>>(one->sums) = std::make_unique<any_plan<V>>(make_feedback_plan<V>(
-        how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
-        segment_bytes));
+    std::get<plan_pointer<V>>(one->plan_of_type) =
+        std::make_unique<any_plan<V>>(make_feedback_plan<V>(
+            how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
+            segment_bytes));
   });
   plans_.push_front(one);
   ++plans_made_;
@@ -127,12 +128,13 @@ call_options plan_cache::next_call(reduce_op result) {
 }
 
 template <class V>
-report plan_cache::sum(planned& plan, V* x, void const* buffer, reduce_op result) {
+report plan_cache::all_reduce_by(planned& plan, V* x, void const* buffer, reduce_op result) {
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   std::span const all(x, plan.values);
-  auto& sums = plan.of<V>();
-  return residual ? sums.all_reduce(all, *residual, call) : sums.all_reduce(all, call);
+  auto& plan_of_type = plan.of<V>();
+  return residual ? plan_of_type.all_reduce(all, *residual, call)
+                  : plan_of_type.all_reduce(all, call);
 }
 
 template <class V>
@@ -167,15 +169,16 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
 
   auto const kept = plan_for(type_of<V>, values, how, segment_bytes, place);
   auto& plan = *kept;
-  auto& sums = plan.template of<V>();
+  auto& plan_of_type = plan.template of<V>();
   // Before waiting for other calls: concurrent calls must look up residuals in their order.
   auto const residual = residual_of<V>(plan, buffer);
   auto const call = next_call(result);
   if (plan.parts.empty())
-    all_gather_records(transport_, plan_options{}.tag, std::uint64_t{sums.shard().first},
+    all_gather_records(transport_, plan_options{}.tag, std::uint64_t{plan_of_type.shard().first},
                        plan.parts);
   auto const scattered = [&](std::span<V> of) {
-    return residual ? sums.reduce_scatter(of, *residual, call) : sums.reduce_scatter(of, call);
+    return residual ? plan_of_type.reduce_scatter(of, *residual, call)
+                    : plan_of_type.reduce_scatter(of, call);
   };
   if (!x) return scattered({static_cast<V*>(nullptr), values});
   // Reused between calls: first use of this much memory takes as long as a fast network.
@@ -187,7 +190,7 @@ report plan_cache::scatter(V const* x, std::span<int const> counts, V* mine, cod
     x += count_of(r);
   }
   auto const made = scattered(filled);
-  std::copy_n(filled.data() + sums.shard().first, count_of(rank()), mine);
+  std::copy_n(filled.data() + plan_of_type.shard().first, count_of(rank()), mine);
   return made;
 }
 

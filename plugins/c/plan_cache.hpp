@@ -85,7 +85,7 @@ class plan_cache {
   std::uint64_t plans_made() const { return plans_made_; }
 
  private:
-  template <class V> using sum_of = std::unique_ptr<any_plan<V>>;
+  template <class V> using plan_pointer = std::unique_ptr<any_plan<V>>;
 
   struct planned {
     value_type type;
@@ -94,20 +94,21 @@ class plan_cache {
     std::size_t segment_bytes;
     std::size_t place;
     std::unique_ptr<host_executor> executor;
-    std::tuple<sum_of<float>, sum_of<double>, sum_of<float16>, sum_of<bfloat16>,
-               sum_of<std::int32_t>, sum_of<std::int64_t>>
-        sums;                          ///< exactly one is set
+    std::tuple<plan_pointer<float>, plan_pointer<double>, plan_pointer<float16>,
+               plan_pointer<bfloat16>, plan_pointer<std::int32_t>, plan_pointer<std::int64_t>>
+        plan_of_type;                  ///< exactly one is set
     std::vector<std::uint64_t> parts;  ///< start of each rank's part, after first use
     std::vector<std::byte> filled;     ///< padded values of reduce_scatter
 
-    template <class V> any_plan<V>& of() const { return *std::get<sum_of<V>>(sums); }
+    template <class V> any_plan<V>& of() const { return *std::get<plan_pointer<V>>(plan_of_type); }
     std::size_t bytes() const { return values * size_of(type) + filled.size(); }
   };
 
   /// A plan removed from the cache lives while it is in use.
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
                                     std::size_t segment_bytes, std::size_t place = 0);
-  template <class V> report sum(planned& plan, V* x, void const* buffer, reduce_op result);
+  template <class V>
+  report all_reduce_by(planned& plan, V* x, void const* buffer, reduce_op result);
   node::node_ranks& nodes();
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,

@@ -5,8 +5,8 @@
 
 namespace hcomp::drop_in {
 
-void request_queue::begin(work sum, manner how) {
-  auto one = std::make_unique<begun_sum>(begun_sum{std::move(sum), how});
+void request_queue::begin(work run, manner how) {
+  auto one = std::make_unique<pending_request>(pending_request{std::move(run), how});
   {
     std::lock_guard const lock(mutex_);
     waiting_.push_back(std::move(one));
@@ -42,14 +42,14 @@ void request_queue::make_all(concurrent_transport& over) {
   }
 }
 
-std::unique_ptr<request_queue::begun_sum> request_queue::first_that_waits() {
+std::unique_ptr<request_queue::pending_request> request_queue::first_that_waits() {
   std::lock_guard const lock(mutex_);
   auto first = std::move(waiting_.front());
   waiting_.pop_front();
   return first;
 }
 
-bool request_queue::may_begin(begun_sum const& next) const {
+bool request_queue::may_begin(pending_request const& next) const {
   return under_way_.empty() || (next.how.together && under_way_.front()->how.together &&
                                 under_way_.size() < most_together_);
 }
@@ -64,13 +64,13 @@ void request_queue::begin_those_that_may(concurrent_transport& over) {
     auto& next = *under_way_.back();
     next.number = begun_++;
     if (next.how.directly) {
-      next.sum(next.number);
+      next.run(next.number);
       under_way_.pop_back();
       continue;
     }
     next.runs.emplace(over.start(
         [&next] {
-          next.sum(next.number);
+          next.run(next.number);
           next.is_done = true;
         },
         {.exclusive = next.how.exclusive}));
@@ -78,7 +78,7 @@ void request_queue::begin_those_that_may(concurrent_transport& over) {
 }
 
 void request_queue::wait_until_earlier(concurrent_transport& over, std::uint64_t number,
-                                       bool (*are_so)(begun_sum const&)) {
+                                       bool (*are_so)(pending_request const&)) {
   auto const all_are = [&] {
     return std::ranges::all_of(under_way_, [&](auto const& one) {
       return one->number >= number || one->is_done || are_so(*one);
@@ -88,7 +88,7 @@ void request_queue::wait_until_earlier(concurrent_transport& over, std::uint64_t
 }
 
 void request_queue::wait_for_earlier(concurrent_transport& over, std::uint64_t number) {
-  wait_until_earlier(over, number, [](begun_sum const&) { return false; });
+  wait_until_earlier(over, number, [](pending_request const&) { return false; });
 }
 
 }  // namespace hcomp::drop_in

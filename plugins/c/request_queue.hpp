@@ -39,7 +39,7 @@ class request_queue {
 
   // ---- For the program's threads
 
-  void begin(work sum, manner how);
+  void begin(work run, manner how);
   /// Returns when all queued calls are done. The progress thread pauses while the caller holds the
   /// lock.
   std::unique_lock<std::mutex> wait_for_all();
@@ -73,7 +73,7 @@ class request_queue {
   /// Runs all waiting calls, and those queued meanwhile.
   void make_all(concurrent_transport& over);
   /// Runs the first waiting call outside any transport, for calls that only report an error.
-  void make_first() { first_that_waits()->sum(begun_); }
+  void make_first() { first_that_waits()->run(begun_); }
 
   // ---- For a call in progress
 
@@ -81,15 +81,15 @@ class request_queue {
   void wait_for_earlier(concurrent_transport& over, std::uint64_t number);
   /// Runs f(), once in each call, after the f of all calls with smaller numbers.
   template <class F> void in_turn(concurrent_transport& over, std::uint64_t number, F const& f) {
-    wait_until_earlier(over, number, [](begun_sum const& one) { return one.had_turn; });
+    wait_until_earlier(over, number, [](pending_request const& one) { return one.had_turn; });
     f();
     for (auto const& one : under_way_)
       if (one->number == number) one->had_turn = true;
   }
 
  private:
-  struct begun_sum {
-    work sum;
+  struct pending_request {
+    work run;
     manner how;
     std::uint64_t number = 0;
     bool had_turn = false;
@@ -98,17 +98,18 @@ class request_queue {
   };
 
   void begin_those_that_may(concurrent_transport& over);
-  bool may_begin(begun_sum const& next) const;
-  std::unique_ptr<begun_sum> first_that_waits();
+  bool may_begin(pending_request const& next) const;
+  std::unique_ptr<pending_request> first_that_waits();
   void wait_until_earlier(concurrent_transport& over, std::uint64_t number,
-                          bool (*are_so)(begun_sum const&));
+                          bool (*are_so)(pending_request const&));
 
   std::size_t const most_together_;
-  std::deque<std::unique_ptr<begun_sum>> under_way_;  ///< owned by the progress thread, in order
-  std::uint64_t begun_ = 0;                           ///< by the progress thread
-  std::mutex mutex_;                                  ///< of the members below
+  std::deque<std::unique_ptr<pending_request>>
+      under_way_;            ///< owned by the progress thread, in order
+  std::uint64_t begun_ = 0;  ///< by the progress thread
+  std::mutex mutex_;         ///< of the members below
   std::condition_variable changed_;
-  std::deque<std::unique_ptr<begun_sum>> waiting_;
+  std::deque<std::unique_ptr<pending_request>> waiting_;
   bool busy_ = false, ends_ = false;
 };
 

@@ -29,7 +29,7 @@ struct choice_of_codec {
   codec_info const* row = nullptr;  ///< null: none, the all-reduce of MPI
   void (*check)(codec_settings const&) = nullptr;
 
-  bool sums(value_type type) const { return std::ranges::find(types, type) != types.end(); }
+  bool supports(value_type type) const { return std::ranges::find(types, type) != types.end(); }
   bool wants_feedback() const { return row && row->wants_feedback; }
   /// Keys that a user sets once. The magnitude is set in every call.
   std::vector<codec_key> keys() const {
@@ -143,7 +143,7 @@ std::string types_of(choice_of_codec const& codec) {
 std::string codecs_for(std::vector<value_type> const& types) {
   auto all = codecs();
   std::erase_if(all, [&](choice_of_codec const& codec) {
-    return std::ranges::none_of(types, [&](value_type type) { return codec.sums(type); });
+    return std::ranges::none_of(types, [&](value_type type) { return codec.supports(type); });
   });
   return names_of(all);
 }
@@ -273,10 +273,10 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
-  if (key == "feedback") to.sum.feedback = one.yes();
-  if (key == "algorithm") to.sum.algorithm = one.strategy(codec);
-  if (key == "turns") to.sum.turns = one.number(1, 1'000'000);
-  if (key == "threads") to.sum.threads = one.number(1, 1024);
+  if (key == "feedback") to.spec.feedback = one.yes();
+  if (key == "algorithm") to.spec.algorithm = one.strategy(codec);
+  if (key == "turns") to.spec.turns = one.number(1, 1'000'000);
+  if (key == "threads") to.spec.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();
   if (key == "max") to.max_bytes = one.size();
   if (key == "ranks") to.min_ranks = one.number(1, most_int);
@@ -299,14 +299,14 @@ std::string keys_text(choice_of_codec const& codec, codec_settings const& given)
 /// The rule of a clause, without its type.
 rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view words) {
   rule result;
-  result.sum.codec = codec.name;
-  result.sum.feedback = codec.wants_feedback();
+  result.spec.codec = codec.name;
+  result.spec.feedback = codec.wants_feedback();
   auto const own = codec.keys();
   auto const is_own = [&](std::string_view key) {
     return std::ranges::find(own, key, &codec_key::name) != own.end();
   };
   if (codec.row)
-    result.sum.algorithm.kind = codec.row->algorithms.front();
+    result.spec.algorithm.kind = codec.row->algorithms.front();
   else
     result.min_bytes = 0;
   std::optional<codec_settings> settings;
@@ -336,7 +336,7 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   try {
     if (settings) {
       settings->require_all();
-      result.sum.keys = keys_text(codec, *settings);
+      result.spec.keys = keys_text(codec, *settings);
       codec.check(*settings);
     }
   } catch (std::invalid_argument const& why) {
@@ -345,7 +345,7 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   if (result.min_bytes > result.max_bytes)
     where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
                  std::to_string(result.max_bytes) + ", so it is for no vector");
-  if (result.if_faster && result.sum.feedback)
+  if (result.if_faster && result.spec.feedback)
     where.refuse(
         "when=faster conflicts with feedback=yes, the default of '" + std::string(codec.name) +
         "': all-reduces left to MPI would omit the residual; set feedback=no or when=always");
@@ -412,7 +412,7 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   if (!codec)
     where.refuse("no codec is called '" + std::string(name) + "'; there are: " + codecs_for(types));
   auto const all_types = types;
-  std::erase_if(types, [&](value_type one) { return !codec->sums(one); });
+  std::erase_if(types, [&](value_type one) { return !codec->supports(one); });
   if (types.empty())
     where.refuse("codec '" + std::string(name) + "' is for " + types_of(*codec) + ", not for " +
                  (type == "all" ? "float and double" : std::string(type)) +
@@ -478,8 +478,8 @@ std::string codec_spec::text() const {
 }
 
 std::string rule::text() const {
-  auto text = std::string(to_text(type)).append(": ").append(sum.text());
-  if (min_bytes != 0 || sum.codec != "none") text.append(" min=").append(size_text(min_bytes));
+  auto text = std::string(to_text(type)).append(": ").append(spec.text());
+  if (min_bytes != 0 || spec.codec != "none") text.append(" min=").append(size_text(min_bytes));
   if (max_bytes != no_limit) text.append(" max=").append(size_text(max_bytes));
   if (min_ranks != 2) text.append(" ranks=").append(std::to_string(min_ranks));
   if (if_faster) text.append(" when=faster");

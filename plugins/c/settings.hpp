@@ -46,7 +46,7 @@ struct codec_spec {
 /// Selects vectors, and says how to reduce them.
 struct rule {
   value_type type = value_type::float32;
-  codec_spec sum;
+  codec_spec spec;
   std::size_t min_bytes = 64 * 1024;
   std::size_t max_bytes = static_cast<std::size_t>(-1);
   int min_ranks = 2;

@@ -9,10 +9,10 @@
 
 namespace hcomp::drop_in {
 
-communicator::communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number,
+communicator::communicator(MPI_Comm comm, bool may_run_aside, std::uint64_t number,
                            residual_store& residuals)
     : number_(number), residuals_(&residuals) {
-  if (may_sum_aside) {
+  if (may_run_aside) {
     mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
     return;
   }
@@ -77,7 +77,7 @@ void communicator::wait_for_copy() {
   changed_.notify_all();
 }
 
-plan_cache& communicator::sums() {
+plan_cache& communicator::plans() {
   if (sums_ && !over_) return *sums_;  // uses a shared copy of the communicator
   wait_for_copy();
   if (!over_) {
@@ -92,9 +92,9 @@ plan_cache& communicator::sums() {
   return *sums_;
 }
 
-void communicator::run(work const& sum) {
+void communicator::run(work const& body) {
   begun_.wait_for_all().unlock();  // no other thread may use this communicator now
-  sum(*this);
+  body(*this);
 }
 
 namespace {
@@ -112,8 +112,8 @@ running_threads& threads() {
 
 }  // namespace
 
-void communicator::begin(work_aside sum, bool together) {
-  begun_.begin([this, sum = std::move(sum)](std::uint64_t number) { sum(*this, number); },
+void communicator::begin(work_aside body, bool together) {
+  begun_.begin([this, body = std::move(body)](std::uint64_t number) { body(*this, number); },
                {.together = together});
   std::lock_guard const lock(mutex_);
   if (std::exchange(has_thread_, true)) return;
@@ -140,15 +140,14 @@ void communicator::serve() {
     std::lock_guard const lock(mutex_);
     thread_ = std::this_thread::get_id();
   }
-  begun_.serve(
-      [&] { sum_all_that_wait(); },
-      [](auto& lock, auto& changed, auto const& has_work) { changed.wait(lock, has_work); });
+  begun_.serve([&] { run_pending(); }, [](auto& lock, auto& changed,
+                                          auto const& has_work) { changed.wait(lock, has_work); });
   give_back();
 }
 
-void communicator::sum_all_that_wait() {
+void communicator::run_pending() {
   try {
-    sums();  // communicates with other ranks; later calls reuse the result
+    plans();  // communicates with other ranks; later calls reuse the result
   } catch (std::exception const&) {
     begun_.make_first();  // hits the same error, and ends the program
     return;

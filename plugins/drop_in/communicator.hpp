@@ -41,20 +41,20 @@ class communicator : public std::enable_shared_from_this<communicator> {
   using work_aside = std::function<void(communicator&, std::uint64_t number)>;
   static constexpr std::size_t most_together = 4;
 
-  /// Collective. Waits like a broadcast. With `may_sum_aside` it waits for no other rank, but
+  /// Collective. Waits like a broadcast. With `may_run_aside` it waits for no other rank, but
   /// duplicates `comm`, because MPI may have to run a nonblocking call.
-  communicator(MPI_Comm comm, bool may_sum_aside, std::uint64_t number, residual_store& residuals);
+  communicator(MPI_Comm comm, bool may_run_aside, std::uint64_t number, residual_store& residuals);
   ~communicator();
   communicator(communicator const&) = delete;
   communicator& operator=(communicator const&) = delete;
 
   /// Runs a blocking call after all started calls. Passes its exceptions on.
-  void run(work const& sum);
+  void run(work const& body);
   /// Queues a nonblocking call for the progress thread. The call must not throw. Needs
   /// MPI_THREAD_MULTIPLE.
   /// @param together  the call may overlap with up to most_together - 1 neighbouring calls;
   ///                  otherwise it runs alone. Equal on all ranks
-  void begin(work_aside sum, bool together);
+  void begin(work_aside body, bool together);
 
   /// Keeps the communicator alive for a persistent request until let_go. Such a request may start
   /// calls even after the program has freed the communicator.
@@ -75,10 +75,10 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
   std::uint64_t number() const { return number_; }
   /// Only within a call. @throws transport_error
-  plan_cache& sums();
+  plan_cache& plans();
   /// Only within a call: whether it runs in the progress thread.
   bool is_aside() const { return thread_ == std::this_thread::get_id(); }
-  /// Only within a nonblocking call, after `sums()`: the communicator for MPI's all-reduces. The
+  /// Only within a nonblocking call, after `plans()`: the communicator for MPI's all-reduces. The
   /// program may start other collectives on its own communicator meanwhile.
   MPI_Comm private_copy() const { return copy_; }
   /// Only within a nonblocking call: returns when all calls with smaller numbers are done.
@@ -98,7 +98,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
 
  private:
   void serve();
-  void sum_all_that_wait();
+  void run_pending();
   void wait_for_copy();
   void end();
   void give_back();

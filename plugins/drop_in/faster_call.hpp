@@ -16,8 +16,8 @@
 #include <vector>
 
 #include <c/cuda_memory.hpp>
+#include "compressed_call.hpp"
 #include "faster_strategy.hpp"
-#include "summing.hpp"
 
 namespace hcomp::drop_in {
 
@@ -52,7 +52,7 @@ inline constexpr function_of_mpi mpi_reduce_scatter_block{
 struct part_of_vector {
   /// @param part    copies 1 / part of the vector, but at least MPI's first message size
   /// @param number  selects the part; equal on all ranks
-  part_of_vector(summing const& whole, int part, std::uint64_t number) : sum(whole) {
+  part_of_vector(compressed_call const& whole, int part, std::uint64_t number) : reduction(whole) {
     constexpr std::size_t least_bytes = 16 * 1024;
     std::size_t const all = whole.values(), size = size_of(whole.d.type),
                       wanted = std::clamp(all / static_cast<std::size_t>(part),
@@ -77,18 +77,18 @@ struct part_of_vector {
         copy_from_device(in.data(), from, in.size());
       } catch (std::runtime_error const&) {  // zeros are sufficient: the result is discarded
       }
-    sum.call.send = in.data();
-    sum.tensor = sum.call.receive = out.data();
-    sum.call.count = static_cast<int>(values);
-    sum.counts = counts;
-    sum.is_timed = sum.is_look = true;
+    reduction.call.send = in.data();
+    reduction.tensor = reduction.call.receive = out.data();
+    reduction.call.count = static_cast<int>(values);
+    reduction.counts = counts;
+    reduction.is_timed = reduction.is_look = true;
   }
   part_of_vector(part_of_vector const&) = delete;
   part_of_vector& operator=(part_of_vector const&) = delete;
 
   std::vector<std::byte> in, out;
   std::vector<int> counts;
-  summing sum;
+  compressed_call reduction;
 };
 
 inline std::int64_t nanoseconds_since(std::chrono::steady_clock::time_point begin) {
@@ -105,35 +105,36 @@ template <class F> std::int64_t nanoseconds_of(F const& f) {
 /// @param make  runs a reduction by its rule, as for take
 template <class Make> class faster_call {
  public:
-  faster_call(communicator& state, summing sum, function_of_mpi const& by_mpi, Make const& make)
+  faster_call(communicator& state, compressed_call reduction, function_of_mpi const& by_mpi,
+              Make const& make)
       : state_(state),
-        sum_(std::move(sum)),
+        reduction_(std::move(reduction)),
         by_mpi_(by_mpi),
         make_(make),
-        strategy_(state.strategy_of(sum_.as.text(), by_mpi.name, sum_.bytes())) {}
+        strategy_(state.strategy_of(reduction_.as.text(), by_mpi.name, reduction_.bytes())) {}
 
   /// Returns MPI's error code.
   int operator()() {
-    summing_now const guard;
-    if (state_.calls() < sum_.shadow_calls) return by_codec(sum_);
+    collective_now const guard;
+    if (state_.calls() < reduction_.shadow_calls) return by_codec(reduction_);
     if (strategy_.compares()) strategy_.learn_mean(united(strategy_.stats()));
     if (int const part = strategy_.look_at(); part > 0) look(part);
     bool const by_mpi = strategy_.by() == faster_strategy::strategy::mpi;
-    sum_.is_timed = strategy_.is_timed();
+    reduction_.is_timed = strategy_.is_timed();
     if (by_mpi) {
-      sum_.d.why = sum_.is_timed ? why_timed : why_faster;
-      note_passed(*sum_.lib, sum_.call, sum_.d);
+      reduction_.d.why = reduction_.is_timed ? why_timed : why_faster;
+      note_passed(*reduction_.lib, reduction_.call, reduction_.d);
     }
-    if (sum_.is_timed) sum_.wait_for_all(state_);
+    if (reduction_.is_timed) reduction_.wait_for_all(state_);
     auto const begin = std::chrono::steady_clock::now();
     int code = MPI_SUCCESS;
     std::exception_ptr failed;  // only on this rank, which still counts the call
     try {
-      code = by_mpi ? by_mpi_.call(sum_.call, sum_.counts) : by_codec(sum_);
+      code = by_mpi ? by_mpi_.call(reduction_.call, reduction_.counts) : by_codec(reduction_);
     } catch (copy_error const&) {
       failed = std::current_exception();
     }
-    strategy_.add(nanoseconds_since(begin), sum_.bytes());
+    strategy_.add(nanoseconds_since(begin), reduction_.bytes());
     if (strategy_.ends_trial()) strategy_.learn_trial(united(strategy_.medians()));
     if (failed) std::rethrow_exception(failed);
     return code;
@@ -141,25 +142,28 @@ template <class Make> class faster_call {
 
  private:
   /// Falls back to MPI for values that the codec does not support.
-  int by_codec(summing const& sum) {
-    return make_(state_, sum) ? MPI_SUCCESS : by_mpi_.call(sum.call, sum.counts);
+  int by_codec(compressed_call const& reduction) {
+    return make_(state_, reduction) ? MPI_SUCCESS : by_mpi_.call(reduction.call, reduction.counts);
   }
   void look(int part) {
-    part_of_vector const piece(sum_, part, strategy_.looks());
-    auto const& sums = state_.sums();
-    auto const wait = [&] { sum_.wait_for_all(state_); };
-    auto const sum_by_mpi = [&] {
-      mpi::require(by_mpi_.call(piece.sum.call, piece.sum.counts), sum_.call.function);
+    part_of_vector const piece(reduction_, part, strategy_.looks());
+    auto const& cache = state_.plans();
+    auto const wait = [&] { reduction_.wait_for_all(state_); };
+    auto const reduce_by_mpi = [&] {
+      mpi::require(by_mpi_.call(piece.reduction.call, piece.reduction.counts),
+                   reduction_.call.function);
     };
-    auto const sum_by_codec = [&] { mpi::require(by_codec(piece.sum), sum_.call.function); };
+    auto const reduce_by_codec = [&] {
+      mpi::require(by_codec(piece.reduction), reduction_.call.function);
+    };
     wait();
     auto const begin = std::chrono::steady_clock::now();
-    auto const mpi = nanoseconds_of(sum_by_mpi), waited = nanoseconds_of(wait);
-    auto const plans = sums.plans_made();
-    auto codec = nanoseconds_of(sum_by_codec);
-    if (sums.plans_made() > plans) {  // the first call touched new memory
+    auto const mpi = nanoseconds_of(reduce_by_mpi), waited = nanoseconds_of(wait);
+    auto const plans = cache.plans_made();
+    auto codec = nanoseconds_of(reduce_by_codec);
+    if (cache.plans_made() > plans) {  // the first call touched new memory
       wait();
-      codec = nanoseconds_of(sum_by_codec);
+      codec = nanoseconds_of(reduce_by_codec);
     }
     // The first wait and the comparison of the statistics each take about as long as this wait.
     auto const cost = nanoseconds_since(begin) + 2 * waited;
@@ -167,13 +171,14 @@ template <class Make> class faster_call {
   }
   strategy_stats united(strategy_stats mine) {
     static_assert(sizeof mine == 4 * sizeof(std::int64_t));
-    mpi::require(PMPI_Allreduce(MPI_IN_PLACE, &mine, 4, MPI_INT64_T, MPI_MAX, sum_.comm_of(state_)),
-                 "MPI_Allreduce");
+    mpi::require(
+        PMPI_Allreduce(MPI_IN_PLACE, &mine, 4, MPI_INT64_T, MPI_MAX, reduction_.comm_of(state_)),
+        "MPI_Allreduce");
     return mine;
   }
 
   communicator& state_;
-  summing sum_;
+  compressed_call reduction_;
   function_of_mpi const& by_mpi_;
   Make const& make_;
   faster_strategy& strategy_;

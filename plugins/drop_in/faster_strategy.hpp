@@ -190,8 +190,8 @@ class faster_strategy {
 
   static bool gains(strategy_stats const& all) { return all.by_codec * 100 <= all.by_mpi * 95; }
   /// Number of calls whose total time is 100 times `cost`.
-  static std::int64_t calls_worth(std::int64_t cost, std::int64_t of_a_sum) {
-    return (100 * cost + of_a_sum - 1) / of_a_sum;
+  static std::int64_t calls_worth(std::int64_t cost, std::int64_t per_call) {
+    return (100 * cost + per_call - 1) / per_call;
   }
   bool is_slower() const { return mean_of_look_ > 0 && 2 * mean_ >= 3 * mean_of_look_; }
   bool needs_trial() const {

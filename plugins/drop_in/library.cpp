@@ -145,7 +145,7 @@ int agree(asked const& mine) {
 int least_values(settings const& all) {
   std::size_t least = std::numeric_limits<int>::max();
   for (auto const& one : all.rules)
-    if (one.sum.codec != "none") least = std::min(least, one.min_bytes / size_of(one.type));
+    if (one.spec.codec != "none") least = std::min(least, one.min_bytes / size_of(one.type));
   return static_cast<int>(least);
 }
 

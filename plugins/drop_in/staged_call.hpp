@@ -13,7 +13,7 @@
 #include <c/cuda_memory.hpp>
 #include <c/spare_memory.hpp>
 #include "communicator.hpp"
-#include "summing.hpp"
+#include "compressed_call.hpp"
 
 namespace hcomp::drop_in {
 
@@ -26,7 +26,7 @@ class staged_call {
   /// Copies device buffers to host memory. If a copy fails, prints the error. After an error, or
   /// with device=no in the rule, this rank cannot access the buffers and all ranks leave the call
   /// to MPI.
-  staged_call(communicator& state, summing const& of_program) : of_program_(of_program) {
+  staged_call(communicator& state, compressed_call const& of_program) : of_program_(of_program) {
     auto const& call = of_program.call;
     bool const from_device = call.send != MPI_IN_PLACE && is_in_device(call.send),
                to_device = call.receives && is_in_device(call.receive);
@@ -50,15 +50,15 @@ class staged_call {
   staged_call(staged_call const&) = delete;
   staged_call& operator=(staged_call const&) = delete;
 
-  summing const& sum() const { return copied_ ? *copied_ : of_program_; }
+  compressed_call const& reduction() const { return copied_ ? *copied_ : of_program_; }
   /// Copies the result to the program's buffer.
   /// @throws copy_error  the copy to the device fails
   void put_back() const {
     auto const& call = of_program_.call;
-    if (!call.receives || sum().call.receive == call.receive) return;
+    if (!call.receives || reduction().call.receive == call.receive) return;
     try {
       used_context const context(of_program_.context);
-      copy_to_device(call.receive, sum().call.receive, of_program_.result_bytes());
+      copy_to_device(call.receive, reduction().call.receive, of_program_.result_bytes());
     } catch (std::runtime_error const& error) {
       throw copy_error(error.what());
     }
@@ -75,8 +75,8 @@ class staged_call {
     return to;
   }
 
-  summing const& of_program_;
-  std::optional<summing> copied_;
+  compressed_call const& of_program_;
+  std::optional<compressed_call> copied_;
   std::vector<spare_memory::lent> memory_;
 };
 

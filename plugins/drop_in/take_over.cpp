@@ -18,12 +18,12 @@
 #include <vector>
 
 #include <c/cuda_memory.hpp>
+#include "compressed_call.hpp"
 #include "faster_call.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
 #include "passed_calls.hpp"
 #include "staged_call.hpp"
-#include "summing.hpp"
 
 namespace hcomp::drop_in {
 
@@ -32,9 +32,9 @@ namespace {
 /// @param make  as of take
 /// @throws copy_error  the result cannot be copied to the device
 template <class Make>
-bool by_host(communicator& state, summing const& of_program, Make const& make) {
+bool by_host(communicator& state, compressed_call const& of_program, Make const& make) {
   staged_call const here(state, of_program);
-  if (!make(state, here.sum())) return false;
+  if (!make(state, here.reduction())) return false;
   here.put_back();
   return true;
 }
@@ -58,14 +58,14 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
   bool is_done = true;
   try {
     lib->state_of(call.comm)->run([&](communicator& state) {
-      summing sum(*lib, call, d, counts);
-      auto const made = [&](communicator& own, summing const& one) {
+      compressed_call reduction(*lib, call, d, counts);
+      auto const made = [&](communicator& own, compressed_call const& one) {
         return by_host(own, one, make);
       };
-      if (sum.as.if_faster)
-        code = faster_call(state, std::move(sum), by_mpi, made)();
+      if (reduction.as.if_faster)
+        code = faster_call(state, std::move(reduction), by_mpi, made)();
       else
-        is_done = made(state, sum);
+        is_done = made(state, reduction);
     });
   } catch (std::exception const& error) {
     code = raise(call, error.what());
@@ -75,10 +75,10 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
 
 /// Reduces into the receive buffer.
 /// @param place  see plan_cache::all_reduce
-bool sum_in_place(communicator& state, summing const& sum, std::size_t place = 0) {
-  if (sum.call.send != MPI_IN_PLACE && !sum.is_out_of_reach)
-    std::memcpy(sum.call.receive, sum.call.send, sum.bytes());
-  return sum(state, sum.call.receive, place);
+bool reduce_in_place(communicator& state, compressed_call const& reduction, std::size_t place = 0) {
+  if (reduction.call.send != MPI_IN_PLACE && !reduction.is_out_of_reach)
+    std::memcpy(reduction.call.receive, reduction.call.send, reduction.bytes());
+  return reduction(state, reduction.call.receive, place);
 }
 
 /// Requests of unfinished nonblocking calls.
@@ -118,45 +118,48 @@ requests_under_way& under_way() {
 }
 
 /// Runs a nonblocking call in the communicator's progress thread.
-void sum_aside(communicator& state, summing const& sum, std::uint64_t number, MPI_Request request,
-               int tag) {
+void run_aside(communicator& state, compressed_call const& reduction, std::uint64_t number,
+               MPI_Request request, int tag) {
   is_summing = true;  // never reset: this thread calls MPI only for reductions
   try {
-    auto const in_place = [&](communicator& own, summing const& one) {
-      return sum_in_place(own, one, one.goes_together() ? number % communicator::most_together : 0);
+    auto const in_place = [&](communicator& own, compressed_call const& one) {
+      return reduce_in_place(own, one,
+                             one.goes_together() ? number % communicator::most_together : 0);
     };
-    if (!by_host(state, sum, in_place)) {
+    if (!by_host(state, reduction, in_place)) {
       // MPI's all-reduces run in this order on all ranks. A rank that waits in one of them has
       // finished its part of all earlier calls.
       state.wait_for_earlier(number);
-      mpi::require(PMPI_Allreduce(sum.call.send, sum.call.receive, sum.call.count, sum.call.type,
-                                  MPI_SUM, state.private_copy()),
+      mpi::require(PMPI_Allreduce(reduction.call.send, reduction.call.receive, reduction.call.count,
+                                  reduction.call.type, MPI_SUM, state.private_copy()),
                    "MPI_Allreduce");
     }
   } catch (std::exception const& error) {
-    print(std::string(sum.call.function) + ": " + error.what());
+    print(std::string(reduction.call.function) + ": " + error.what());
     PMPI_Comm_call_errhandler(state.private_copy(), MPI_ERR_OTHER);
     PMPI_Abort(MPI_COMM_WORLD, 2);  // a request cannot return an error
   }
-  sum.lib->finish_request(tag);
+  reduction.lib->finish_request(tag);
   under_way().remove(request);
 }
 
 /// State of persistent requests.
-struct persistent_sum {
-  summing sum;
+struct persistent_call {
+  compressed_call reduction;
   std::shared_ptr<communicator> state;
   int tag;
 };
 std::mutex persistent_mutex;
-std::map<MPI_Request, persistent_sum> persistent;
+std::map<MPI_Request, persistent_call> persistent;
 std::atomic<int> persistent_count{0};
 
 }  // namespace
 
 bool all_reduce(reduction_call const& call, int& code) noexcept {
   return take(call, code, {}, mpi_all_reduce,
-              [](communicator& state, summing const& sum) { return sum_in_place(state, sum); });
+              [](communicator& state, compressed_call const& reduction) {
+                return reduce_in_place(state, reduction);
+              });
 }
 
 bool reduce(reduction_call const& call, int root, int& code) noexcept {
@@ -169,14 +172,15 @@ bool reduce(reduction_call const& call, int root, int& code) noexcept {
   here.root = root;
   here.receives = rank == root;
   if (!here.receives) here.receive = const_cast<void*>(call.send);  // MPI ignores it
-  return take(here, code, {}, mpi_reduce, [&](communicator& state, summing const& sum) {
-    auto const* const from = static_cast<std::byte const*>(sum.input());
-    std::vector<std::byte> x;
-    if (!sum.is_out_of_reach) x.assign(from, from + sum.bytes());
-    if (!sum(state, x.data())) return false;
-    if (rank == root) std::memcpy(sum.call.receive, x.data(), x.size());
-    return true;
-  });
+  return take(here, code, {}, mpi_reduce,
+              [&](communicator& state, compressed_call const& reduction) {
+                auto const* const from = static_cast<std::byte const*>(reduction.input());
+                std::vector<std::byte> x;
+                if (!reduction.is_out_of_reach) x.assign(from, from + reduction.bytes());
+                if (!reduction(state, x.data())) return false;
+                if (rank == root) std::memcpy(reduction.call.receive, x.data(), x.size());
+                return true;
+              });
 }
 
 namespace {
@@ -201,7 +205,9 @@ bool reduce_scatter_by(function_of_mpi const& by_mpi, reduction_call const& call
   static std::byte nothing;
   if (counts[rank] == 0 && !call.receive) whole.receive = &nothing;  // MPI ignores it
   return take(whole, code, {counts, static_cast<std::size_t>(ranks)}, by_mpi,
-              [](communicator& state, summing const& sum) { return sum(state, sum.call.receive); });
+              [](communicator& state, compressed_call const& reduction) {
+                return reduction(state, reduction.call.receive);
+              });
 }
 
 }  // namespace
@@ -252,40 +258,42 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
     }
     int tag = 0;
     mpi::require(lib->make_request(is_persistent, request, tag), "a request");
-    summing sum(*lib, call, d);
-    sum.context = current_context();
-    keep(state, sum, tag);
+    compressed_call reduction(*lib, call, d);
+    reduction.context = current_context();
+    keep(state, reduction, tag);
   } catch (std::exception const& error) {
     code = raise(call, error.what());
   }
   return true;
 }
 
-void begin(communicator& state, summing const& sum, MPI_Request request, int tag) {
+void begin(communicator& state, compressed_call const& reduction, MPI_Request request, int tag) {
   under_way().add(request);
   state.begin(
-      [sum, request, tag](communicator& me, std::uint64_t number) {
-        sum_aside(me, sum, number, request, tag);
+      [reduction, request, tag](communicator& me, std::uint64_t number) {
+        run_aside(me, reduction, number, request, tag);
       },
-      sum.goes_together());
+      reduction.goes_together());
 }
 
 }  // namespace
 
 bool iall_reduce(reduction_call const& call, MPI_Request* request, int& code) noexcept {
-  return take_with_request(call, false, request, code,
-                           [&](std::shared_ptr<communicator> const& state, summing const& sum,
-                               int tag) { begin(*state, sum, *request, tag); });
+  return take_with_request(
+      call, false, request, code,
+      [&](std::shared_ptr<communicator> const& state, compressed_call const& reduction, int tag) {
+        begin(*state, reduction, *request, tag);
+      });
 }
 
 bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code) noexcept {
   return take_with_request(
       call, true, request, code,
-      [&](std::shared_ptr<communicator> const& state, summing const& sum, int tag) {
-        state->run([](communicator& me) { me.sums(); });  // creates the copy while comm exists
+      [&](std::shared_ptr<communicator> const& state, compressed_call const& reduction, int tag) {
+        state->run([](communicator& me) { me.plans(); });  // creates the copy while comm exists
         state->keep();
         std::lock_guard const lock(persistent_mutex);
-        persistent.insert_or_assign(*request, persistent_sum{sum, state, tag});
+        persistent.insert_or_assign(*request, persistent_call{reduction, state, tag});
         ++persistent_count;
       });
 }
@@ -295,7 +303,7 @@ void started(MPI_Request request) noexcept {
   std::lock_guard const lock(persistent_mutex);
   auto const found = persistent.find(request);
   if (found == persistent.end()) return;
-  begin(*found->second.state, found->second.sum, request, found->second.tag);
+  begin(*found->second.state, found->second.reduction, request, found->second.tag);
 }
 
 void wait_for(MPI_Request request) noexcept {

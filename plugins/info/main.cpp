@@ -29,7 +29,7 @@
 
 #include "codec_table.hpp"
 #include "device_memory.hpp"
-#include "kernel_sums.hpp"
+#include "kernel_offload.hpp"
 #include "try_library.hpp"
 
 namespace {
@@ -257,7 +257,7 @@ void show_machine() {
     case simd_level::avx2: print("processor", "AVX2"); break;
     case simd_level::baseline: print("processor", "no AVX2; codecs take what every one has"); break;
   }
-  print("XDP", info::kernel_sums());
+  print("XDP", info::kernel_offload());
 }
 
 /// Prints the statistics of a running aggregator.

@@ -158,12 +158,12 @@ static double error_of_mean(char const* codec) {
   CHECK_OK(hcomp_plan_free(&sum));
   return sqrt(norm / values);
 }
-static void a_sum_keeps_what_was_lost(void) {
+static void a_plan_keeps_the_residual(void) {
   /* Independent errors of 32 calls average to 1/sqrt(32) of one error, a residual to 1/32 of it. */
   CHECK(error_of_mean("thc bits=2") < 0.5 * error_of_mean("thc bits=2 feedback=no"));
 }
 
-static void calls_and_sums_draw_new_numbers(void) {
+static void calls_and_plans_draw_new_numbers(void) {
   static float first[values];
   int round, again = 0;
   for (round = 0; round < 2; ++round) {
@@ -237,7 +237,8 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", NULL) ==
         HCOMP_INVALID_ARGUMENT);
   CHECK(says("plan is a null pointer"));
-  CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT && says("hcomp_all_reduce: plan"));
+  CHECK(hcomp_all_reduce(NULL, x, NULL) == HCOMP_INVALID_ARGUMENT &&
+        says("hcomp_all_reduce: plan"));
   CHECK(hcomp_plan_values(NULL, &count) == HCOMP_INVALID_ARGUMENT &&
         says("plan is a null pointer"));
   CHECK(hcomp_plan_shard(NULL, &count, &count) == HCOMP_INVALID_ARGUMENT);
@@ -276,7 +277,7 @@ static void wrong_arguments_are_refused_in_words(void) {
 #elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED
 #endif
-static void too_large_sums_are_refused_in_words(void) {
+static void too_large_plans_are_refused_in_words(void) {
 #ifndef SANITIZED
   hcomp_plan* sum = NULL;
   int const code = hcomp_plan_create(MPI_COMM_WORLD, (size_t)1 << 38, MPI_FLOAT, "identity", &sum);
@@ -359,7 +360,7 @@ static void communicators_of_any_kind(void) {
 
 /* More plans than MPICH has communicators. On one rank only: with several ranks the waiting
    takes long on a busy machine. */
-static void many_sums_at_once(void) {
+static void many_plans_at_once(void) {
   enum { count = 2100 };
   static hcomp_plan* sums[count];
   int i, made = 0, right = 0;
@@ -432,16 +433,16 @@ int main(int argc, char** argv) {
   means_and_doubles();
   means_by_all_ways();
   a_bound_is_kept();
-  a_sum_keeps_what_was_lost();
-  calls_and_sums_draw_new_numbers();
+  a_plan_keeps_the_residual();
+  calls_and_plans_draw_new_numbers();
   parts_make_the_whole();
   wrong_arguments_are_refused_in_words();
-  too_large_sums_are_refused_in_words();
+  too_large_plans_are_refused_in_words();
   disagreement_is_told_to_all();
   nan_is_told_to_all();
   communicators_of_any_kind();
   no_communicator_is_left();
-  if (ranks == 1) many_sums_at_once();
+  if (ranks == 1) many_plans_at_once();
   the_drop_in_library_is_not_there();
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -22,8 +22,8 @@
 
 using namespace hcomp;
 using detail::adaptive_strategy;
+using detail::call_time;
 using detail::running_costs;
-using detail::sum_time;
 
 namespace {
 
@@ -66,7 +66,7 @@ struct world {
            predicted_seconds(strategy.algorithm, ranks, values, cost, costs.link, options);
   }
   double error_of(choice const& strategy) const { return strategy.codec == "identity" ? 1 : error; }
-  sum_time sum(choice const& strategy) const {
+  call_time sum(choice const& strategy) const {
     return {seconds(strategy, per_byte), seconds(strategy, 0) / error_of(strategy)};
   }
   double best(std::vector<choice> const& strategies) const {
@@ -119,7 +119,7 @@ struct watcher {
   }
   /// One all-reduce with strategy plan.used().
   /// @param per_byte  seconds per byte of the link, as a measurement would give them
-  /// @param sum       returns the sum_time of the call
+  /// @param sum       returns the call_time of the call
   template <class Sum> double step(double per_byte, Sum const& sum) {
     if (calls >= next_look && times.added() > 0) {
       auto const took = plan.judge(times);
@@ -137,7 +137,7 @@ struct watcher {
       if (cold) seconds_of_last = 0;  // the plan is new: no previous call
     }
     ++calls;
-    sum_time const took = sum();
+    call_time const took = sum();
     times.add(took.seconds, took.work);
     if (plan.hurries(times, seconds_of_last)) next_look = calls;
     seconds_of_last = took.seconds;
@@ -237,14 +237,14 @@ TEST_CASE(
   auto const& strategies = plan.costs().strategies();
   auto const kind = [&] { return strategies[plan.used()].algorithm.kind; };
   CHECK(kind() != algorithm_kind::ring);
-  sum_time const lost{1, 0};  // seconds, as with lost packets on a congested link
+  call_time const lost{1, 0};  // seconds, as with lost packets on a congested link
   CHECK(plan.look(lost, 2));
   plan.learn(lost, no_limit);
   plan.take(plan.decide(0));
   CHECK(kind() == algorithm_kind::ring);
   // From here on the calls take their predicted time again.
   for (int i = 0; i < 4000 && kind() == algorithm_kind::ring; ++i) {
-    sum_time const again{plan.decided().expected, plan.decided().expected};
+    call_time const again{plan.decided().expected, plan.decided().expected};
     if (plan.look(again, 1)) {
       plan.learn(again, no_limit);
       plan.take(plan.decide(0));
@@ -356,7 +356,7 @@ TEST_CASE(
   // A lost packet delays a call by a fixed time. Probabilities: 0.3 where several ranks send to one
   // at once, 0.02 elsewhere, and 0.4 in the first three calls of a strategy, whose connections are
   // new. For comparison, the ring runs with its own draws.
-  constexpr double lost_packet = 0.24, long_sum = 0.008;
+  constexpr double lost_packet = 0.24, long_call = 0.008;
   constexpr std::size_t count = 1 << 18;
   allowed_strategies const some{.codecs = {"identity", "float_cast:fp16", "thc"}};
   double spent = 0, by_ring = 0;
@@ -383,14 +383,14 @@ TEST_CASE(
                                  {.check = false});
       };
       auto const lost = [&](std::size_t strategy) {
-        if (took(strategy, per_byte) < long_sum) return 0.;
+        if (took(strategy, per_byte) < long_call) return 0.;
         bool const crowds = detail::facts_of(strategies[strategy].algorithm.kind).crowds_links;
         double const odds = sums[strategy]++ < 3 ? 0.4 : crowds ? 0.3 : 0.02;
         return chance(draw) < odds ? lost_packet : 0;
       };
       for (double passed = 0; passed < 6;) {
         double const beside = took(ring, per_byte) + lost(ring),
-                     seconds = watch.step(per_byte * std::exp(noise(draw)), [&]() -> sum_time {
+                     seconds = watch.step(per_byte * std::exp(noise(draw)), [&]() -> call_time {
                        std::size_t const strategy = watch.plan.used();
                        return {took(strategy, per_byte) * std::exp(noise(draw)) + lost(strategy),
                                took(strategy, 0)};

@@ -294,7 +294,7 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     s.op = draw(2) ? reduce_op::sum : reduce_op::mean;
     s.calls = 1;
     s.what = static_cast<detail::operation>(1 + draw(3));
-    if (!s.how.shares_the_sum()) s.what = detail::operation::all_reduce;
+    if (!s.how.splits_vector()) s.what = detail::operation::all_reduce;
     if (s.what == detail::operation::all_gather || is_of_integers(s.codec)) s.op = reduce_op::sum;
     CAPTURE(s.text());
     auto const [found, is_new] = intact.try_emplace(s.text());

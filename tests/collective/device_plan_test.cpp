@@ -45,8 +45,8 @@ enum class strategy { host_staged, direct, host_staged_over_reaching, host_stage
 
 /// The same in host memory. Returns the bytes sent by the last call.
 template <class C>
-std::uint64_t sum_on_host(C const& codec, in_process& transport, std::span<float> mine,
-                          plan_options const& options) {
+std::uint64_t reduced_on_host(C const& codec, in_process& transport, std::span<float> mine,
+                              plan_options const& options) {
   host_executor executor;
   plan sum(mine.size(), codec, transport, executor, options);
   sum.all_reduce(mine, {.step = 0});
@@ -55,13 +55,13 @@ std::uint64_t sum_on_host(C const& codec, in_process& transport, std::span<float
 
 /// Two all-reduces on devices. `sent` gets the bytes sent by the last one.
 template <class C>
-std::vector<std::vector<float>> sums_on_devices(C const& codec,
-                                                std::vector<std::vector<float>> const& x,
-                                                plan_options const& options,
-                                                std::vector<std::uint64_t>& sent, strategy by) {
+std::vector<std::vector<float>> reduced_on_devices(C const& codec,
+                                                   std::vector<std::vector<float>> const& x,
+                                                   plan_options const& options,
+                                                   std::vector<std::uint64_t>& sent, strategy by) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
     if (by == strategy::host_staged_beside_a_host && transport.rank() == 0) {
-      sent[0] = sum_on_host(codec, transport, mine, options);
+      sent[0] = reduced_on_host(codec, transport, mine, options);
       return;
     }
     guarded_executor executor;
@@ -90,12 +90,13 @@ std::vector<std::vector<float>> sums_on_devices(C const& codec,
   });
 }
 template <class C>
-std::vector<std::vector<float>> sums_on_nodes(C const& codec,
-                                              std::vector<std::vector<float>> const& x,
-                                              plan_options const& options,
-                                              std::vector<std::uint64_t>& sent) {
+std::vector<std::vector<float>> reduced_on_nodes(C const& codec,
+                                                 std::vector<std::vector<float>> const& x,
+                                                 plan_options const& options,
+                                                 std::vector<std::uint64_t>& sent) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
-    sent[static_cast<std::size_t>(transport.rank())] = sum_on_host(codec, transport, mine, options);
+    sent[static_cast<std::size_t>(transport.rank())] =
+        reduced_on_host(codec, transport, mine, options);
   });
 }
 
@@ -128,14 +129,14 @@ TEST_CASE("plan on devices: the bits and the bytes of plans on CPUs; the host to
                 .decode_on_arrival_bytes = 0};
             auto const x = vectors(values, ranks);
             std::vector<std::uint64_t> sent(x.size()), expected = sent;
-            auto const wanted = sums_on_nodes(codec, x, options, expected);
+            auto const wanted = reduced_on_nodes(codec, x, options, expected);
             for (strategy const by :
                  {strategy::host_staged, strategy::direct, strategy::host_staged_over_reaching,
                   strategy::host_staged_beside_a_host}) {
               if (by == strategy::host_staged_over_reaching && C::codec_id != sign<>::codec_id)
                 continue;
               CAPTURE(static_cast<int>(by));
-              auto const found = sums_on_devices(codec, x, options, sent, by);
+              auto const found = reduced_on_devices(codec, x, options, sent, by);
               CHECK(sent == expected);
               for (std::size_t rank = 0; rank < x.size(); ++rank)
                 CHECK(first_difference(found[rank], wanted[rank]) == nowhere);

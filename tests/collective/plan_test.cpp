@@ -23,7 +23,7 @@ using namespace hcomp::testing;
 namespace {
 
 /// Inputs of one all-reduce.
-template <class C> struct sum_case {
+template <class C> struct reduction_case {
   C codec;
   std::vector<std::vector<typename C::value_type>> x;  // [rank]
   plan_options options = {};
@@ -39,7 +39,7 @@ template <class C> struct sum_case {
 };
 
 /// x on every rank after an all-reduce.
-template <class C> auto all_reduced(sum_case<C> const& work) {
+template <class C> auto all_reduced(reduction_case<C> const& work) {
   return on_ranks(work.x, [&](in_process& transport, auto& x) {
     host_executor executor(work.threads);
     all_reduce(std::span(x), work.codec, transport, executor, work.call_of(transport),
@@ -87,7 +87,7 @@ std::vector<V> exact_sum(std::vector<std::vector<V>> const& x,
 }
 
 /// All ranks hold the oracle's result, bit for bit.
-template <class C> void check_against_oracle(sum_case<C> const& work) {
+template <class C> void check_against_oracle(reduction_case<C> const& work) {
   auto const expected =
       oracle<C>(work.codec, work.x, work.call, work.weights).sum(work.options.algorithm);
   auto const got = all_reduced(work);
@@ -112,7 +112,8 @@ TEST_CASE(
           CAPTURE(std::string(C::name));
           CAPTURE(size);
           CAPTURE(how.name());
-          check_against_oracle(sum_case<C>{{}, x, {.algorithm = how}, {.seed = 3, .step = size}});
+          check_against_oracle(
+              reduction_case<C>{{}, x, {.algorithm = how}, {.seed = 3, .step = size}});
         }
       }
     });
@@ -133,10 +134,10 @@ TEST_CASE("all_reduce: the same for double, float16 and bfloat16 values") {
             CAPTURE(sizeof(V));
             CAPTURE(size);
             CAPTURE(name);
-            check_against_oracle(sum_case<C>{{},
-                                             integers<V>(size, ranks, 2),
-                                             {.algorithm = algorithm::from(name)},
-                                             {.seed = 4, .op = reduce_op::mean}});
+            check_against_oracle(reduction_case<C>{{},
+                                                   integers<V>(size, ranks, 2),
+                                                   {.algorithm = algorithm::from(name)},
+                                                   {.seed = 4, .op = reduce_op::mean}});
           }
     });
   };
@@ -158,8 +159,8 @@ TEST_CASE("all_reduce: identity and float_cast give the exact sum of small integ
           for (int rank = 0; rank < ranks; ++rank)
             weights.push_back(static_cast<std::uint32_t>(rank % 3 + 1));
           auto const x = integers<typename C::value_type>(size, ranks, 5);
-          auto const got =
-              all_reduced(sum_case<C>{codec, x, {.algorithm = algorithm::from(name)}, {}, weights});
+          auto const got = all_reduced(
+              reduction_case<C>{codec, x, {.algorithm = algorithm::from(name)}, {}, weights});
           auto const expected = exact_sum(x, weights);
           for (auto const& one : got) CHECK(first_difference(one, expected) == nowhere);
         }
@@ -195,11 +196,11 @@ TEST_CASE("all_reduce: sign_count gives exactly the weighted votes, as sum and a
           votes[i] = result == reduce_op::sum ? scaled : scaled / static_cast<float>(total);
         }
         for (auto const& one :
-             all_reduced(sum_case<sign_count<>>{fit(sign_count<>{0.5f}, total),
-                                                x,
-                                                {.algorithm = algorithm::from(name)},
-                                                {.op = result},
-                                                weights}))
+             all_reduced(reduction_case<sign_count<>>{fit(sign_count<>{0.5f}, total),
+                                                      x,
+                                                      {.algorithm = algorithm::from(name)},
+                                                      {.op = result},
+                                                      weights}))
           CHECK(first_difference(one, votes) == nowhere);
       }
 }
@@ -210,7 +211,7 @@ TEST_CASE("all_reduce: sign gives one rank's sign, and the common sign where all
       CAPTURE(ranks);
       CAPTURE(name);
       auto const x = integers<float>(40000, ranks, 7);
-      auto const got = all_reduced(sum_case<sign<>>{
+      auto const got = all_reduced(reduction_case<sign<>>{
           {0.25f}, x, {.algorithm = algorithm::from(name)}, {.op = reduce_op::mean}});
       std::size_t wrong = 0;
       for (std::size_t i = 0; i < x[0].size(); ++i) {
@@ -245,11 +246,11 @@ TEST_CASE("all_reduce: sign draws each rank with the probability of its weight")
       std::vector<std::vector<float>> x(static_cast<std::size_t>(ranks),
                                         std::vector<float>(values, -1.f));
       x[static_cast<std::size_t>(lucky)].assign(values, 1.f);
-      auto const got = all_reduced(sum_case<sign<>>{{},
-                                                    x,
-                                                    {.algorithm = algorithm::from(name)},
-                                                    {.seed = 8, .op = reduce_op::mean},
-                                                    weights});
+      auto const got = all_reduced(reduction_case<sign<>>{{},
+                                                          x,
+                                                          {.algorithm = algorithm::from(name)},
+                                                          {.seed = 8, .op = reduce_op::mean},
+                                                          weights});
       double plus = 0;
       for (float const value : got[0]) plus += value > 0;
       double const p = weights[static_cast<std::size_t>(lucky)] / total;
@@ -263,7 +264,7 @@ TEST_CASE("all_reduce: sign draws each rank with the probability of its weight")
 TEST_CASE("all_reduce: other seeds, steps and tensors draw other signs, the same key the same") {
   auto const x = integers<float>(5000, 3, 9);
   auto const drawn = [&](call_options const& call) {
-    return all_reduced(sum_case<sign<>>{{}, x, {}, call})[0];
+    return all_reduced(reduction_case<sign<>>{{}, x, {}, call})[0];
   };
   auto const first = drawn({.seed = 1, .step = 1, .tensor = 1});
   CHECK(first_difference(first, drawn({.seed = 1, .step = 1, .tensor = 1})) == nowhere);
@@ -285,11 +286,11 @@ TEST_CASE("all_reduce: weights differ per rank, and the report has their sum") {
           weights.push_back(static_cast<std::uint32_t>(7 - rank % 5));
           total += weights.back();
         }
-        sum_case<C> const work{fit(C{}, total),
-                               integers<float>(1000, ranks, 10),
-                               {.algorithm = algorithm::from(name)},
-                               {.seed = 11, .op = reduce_op::mean},
-                               weights};
+        reduction_case<C> const work{fit(C{}, total),
+                                     integers<float>(1000, ranks, 10),
+                                     {.algorithm = algorithm::from(name)},
+                                     {.seed = 11, .op = reduce_op::mean},
+                                     weights};
         check_against_oracle(work);
         std::vector<std::uint64_t> reported(static_cast<std::size_t>(ranks));
         on_ranks(work.x, [&](in_process& transport, auto& x) {
@@ -309,7 +310,7 @@ TEST_CASE("all_reduce: one, two and three threads, with and without SIMD, give t
   builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
     constexpr std::size_t size = 7 * C::block_values + 13;
-    sum_case<C> work{{}, integers<float>(size, 3, 12), {}, {.seed = 13}};
+    reduction_case<C> work{{}, integers<float>(size, 3, 12), {}, {.seed = 13}};
     auto const one = all_reduced(work);
     for (work.threads = 2; work.threads <= 3; ++work.threads) {
       CAPTURE(work.threads);
@@ -334,10 +335,10 @@ TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
         CAPTURE(std::string(C::name));
         CAPTURE(ranks);
         CAPTURE(name);
-        sum_case<C> work{{},
-                         integers<float>(5 * block + 100, ranks, 14),
-                         {.algorithm = algorithm::from(name)},
-                         {.seed = 15}};
+        reduction_case<C> work{{},
+                               integers<float>(5 * block + 100, ranks, 14),
+                               {.algorithm = algorithm::from(name)},
+                               {.seed = 15}};
         work.options.segment_bytes = std::size_t{1} << 40;
         auto const whole = all_reduced(work);
         for (std::size_t const bytes :
@@ -356,7 +357,7 @@ TEST_CASE("all_reduce: any segment_bytes gives the same bits") {
 TEST_CASE("all_reduce: enabling or disabling checksums and checks changes no bit") {
   builtin_codecs<float>::for_each([]<class C>() {
     CAPTURE(std::string(C::name));
-    sum_case<C> work{{}, integers<float>(10000, 5, 16), {}, {.seed = 17}};
+    reduction_case<C> work{{}, integers<float>(10000, 5, 16), {}, {.seed = 17}};
     auto const plain = all_reduced(work);
     for (bool const check : {true, false})
       for (bool const checksum : {true, false}) {

@@ -36,8 +36,8 @@ std::int64_t nanoseconds(double seconds) { return static_cast<std::int64_t>(seco
 /// Ranks that reduce in such a world, each with its own clock.
 struct simulation {
   world here;
-  double noise = 0;      ///< relative: measured times exceed the true ones by up to this
-  double first_sum = 5;  ///< factor on the time of the first reduction of each strategy
+  double noise = 0;              ///< relative: measured times exceed the true ones by up to this
+  double first_call_factor = 5;  ///< factor on the time of the first reduction of each strategy
   std::vector<faster_strategy> ranks = std::vector<faster_strategy>(3);
   std::mt19937 random{20261126};
   std::set<strategy> begun = {};
@@ -77,8 +77,8 @@ struct simulation {
     }
     auto const by = ranks[0].by();
     timed += ranks[0].is_timed();
-    double const sum =
-        here.seconds(by, static_cast<double>(bytes)) * (begun.insert(by).second ? first_sum : 1);
+    double const sum = here.seconds(by, static_cast<double>(bytes)) *
+                       (begun.insert(by).second ? first_call_factor : 1);
     for (auto& one : ranks) {
       REQUIRE(one.by() == by);
       one.add(nanoseconds(clock(sum)), bytes);

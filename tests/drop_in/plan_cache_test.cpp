@@ -31,7 +31,7 @@ namespace {
 constexpr int ranks = 3;
 
 codec_spec how(std::string const& text, std::string const& type = "float") {
-  return settings::from(type + ": " + text + " min=0").rules.front().sum;
+  return settings::from(type + ": " + text + " min=0").rules.front().spec;
 }
 std::vector<std::vector<float>> vectors(std::size_t n) {
   std::vector<std::vector<float>> x;

@@ -56,7 +56,7 @@ TEST_CASE("settings: a codec's keys follow it after a colon or a space, with the
            {"thc:bits=2 algorithm=direct min=1MiB", "thc bits=2 algorithm=direct min=1MiB"},
            {"thc:bits=2,feedback=no", "thc bits=2 feedback=no"}})
     CHECK(only_rule("float: " + colon) == only_rule("float: " + space));
-  CHECK(only_rule("float:thc:bits=4").sum.keys == "bits=4");
+  CHECK(only_rule("float:thc:bits=4").spec.keys == "bits=4");
   for (std::string const wrong : {"thc:", "thc:bits=4,", "thc:,bits=4", "thc::bits=4"})
     CHECK_THROWS_AS(settings::from("float: " + wrong), std::invalid_argument);
 }
@@ -80,12 +80,12 @@ TEST_CASE("settings: every key ends where it belongs") {
       "float: thc bits=3 feedback=no algorithm=torus:2x4 turns=5 threads=6 min=1MiB max=2GB "
       "ranks=7 check=8");
   CHECK(thc.type == value_type::float32);
-  CHECK(thc.sum.codec == "thc");
-  CHECK(thc.sum.keys == "bits=3");
-  CHECK_FALSE(thc.sum.feedback);
-  CHECK(thc.sum.algorithm == algorithm{algorithm_kind::torus, 2, 4});
-  CHECK(thc.sum.turns == 5);
-  CHECK(thc.sum.threads == 6);
+  CHECK(thc.spec.codec == "thc");
+  CHECK(thc.spec.keys == "bits=3");
+  CHECK_FALSE(thc.spec.feedback);
+  CHECK(thc.spec.algorithm == algorithm{algorithm_kind::torus, 2, 4});
+  CHECK(thc.spec.turns == 5);
+  CHECK(thc.spec.threads == 6);
   CHECK(thc.min_bytes == 1 << 20);
   CHECK(thc.max_bytes == 2'000'000'000);
   CHECK(thc.min_ranks == 7);
@@ -96,10 +96,10 @@ TEST_CASE("settings: every key ends where it belongs") {
   CHECK_FALSE(only_rule("float: thc device=no").takes_device);
   CHECK_FALSE(only_rule("float: thc when=always").if_faster);
   CHECK(only_rule("double: sign algorithm=sampled").type == value_type::float64);
-  CHECK(only_rule("double: sign algorithm=sampled").sum.algorithm.kind == algorithm_kind::sampled);
-  CHECK(only_rule("float: inceptionn E=6").sum.keys == "E=6");
-  CHECK(only_rule("float: error_bounded bound=2.5e-3").sum.keys == "bound=0.0025");
-  CHECK(only_rule("float: error_bounded 1e-4 algorithm=direct").sum.keys == "bound=1e-04");
+  CHECK(only_rule("double: sign algorithm=sampled").spec.algorithm.kind == algorithm_kind::sampled);
+  CHECK(only_rule("float: inceptionn E=6").spec.keys == "E=6");
+  CHECK(only_rule("float: error_bounded bound=2.5e-3").spec.keys == "bound=0.0025");
+  CHECK(only_rule("float: error_bounded 1e-4 algorithm=direct").spec.keys == "bound=1e-04");
   auto const program = settings::from("nonblocking=yes; feedback_memory = 3KiB; shadow=12");
   CHECK(program.nonblocking);
   CHECK(program.feedback_bytes == 3072);
@@ -112,19 +112,19 @@ TEST_CASE("settings: defaults are as documented") {
     auto const text = (codec == "lossless_integers" ? "int32: " : "float: ") + codec +
                       (codec == "error_bounded" ? " bound=1" : "");
     auto const one = only_rule(text);
-    CHECK(one.sum.codec == codec);
-    CHECK(one.sum.feedback ==
+    CHECK(one.spec.codec == codec);
+    CHECK(one.spec.feedback ==
           (codec.starts_with("sign") || codec.ends_with("thc") || codec == "top_k"));
-    CHECK(one.sum.algorithm.kind == (codec == "lossless_sparse" || codec == "top_k"
-                                         ? algorithm_kind::direct
-                                         : algorithm_kind::ring));
+    CHECK(one.spec.algorithm.kind == (codec == "lossless_sparse" || codec == "top_k"
+                                          ? algorithm_kind::direct
+                                          : algorithm_kind::ring));
     CHECK(one.min_bytes == (codec == "none" ? 0 : 65536));
     CHECK(one.max_bytes == static_cast<std::size_t>(-1));
     CHECK(one.min_ranks == 2);
     CHECK(one.check_every == 0);
     CHECK_FALSE(one.if_faster);
-    CHECK(one.sum.turns == 1);
-    CHECK(one.sum.threads == 1);
+    CHECK(one.spec.turns == 1);
+    CHECK(one.spec.threads == 1);
     CHECK_FALSE(about_codec(codec).empty());
   }
   CHECK(codec_names().size() == 15);
@@ -136,7 +136,7 @@ TEST_CASE("settings: the first rule that matches a vector applies") {
       "float: none max=1000; float: thc min=1MiB ranks=4; float: fp16 min=10; double: bf16");
   auto const codec = [&](value_type type, std::size_t bytes, int ranks) {
     auto const* const one = all.find(type, bytes, ranks);
-    return one ? one->sum.codec : "MPI's own";
+    return one ? one->spec.codec : "MPI's own";
   };
   using enum value_type;
   CHECK(codec(float32, 0, 2) == "none");
@@ -187,11 +187,11 @@ TEST_CASE("settings: integers have rules of their own, of codecs for integers") 
   CHECK(all.text() ==
         "int32: none max=1000; int32: lossless_integers min=0; "
         "int64: lossless_integers min=64KiB; float: fp16 min=64KiB; double: fp16 min=64KiB");
-  CHECK(all.find(int32, 1000, 2)->sum.codec == "none");
-  CHECK(all.find(int32, 1001, 2)->sum.codec == "lossless_integers");
+  CHECK(all.find(int32, 1000, 2)->spec.codec == "none");
+  CHECK(all.find(int32, 1001, 2)->spec.codec == "lossless_integers");
   CHECK(all.find(int64, 65535, 2) == nullptr);
-  CHECK(all.find(int64, 65536, 2)->sum.codec == "lossless_integers");
-  CHECK(all.find(float32, 65536, 2)->sum.codec == "fp16");
+  CHECK(all.find(int64, 65536, 2)->spec.codec == "lossless_integers");
+  CHECK(all.find(float32, 65536, 2)->spec.codec == "fp16");
   CHECK(settings::from("all: fp16").why_none(int64, 65536, 2) ==
         std::string("no rule for this type"));
   CHECK(size_of(int32) == 4);
@@ -312,26 +312,26 @@ TEST_CASE("settings: text() is complete, and equal settings have equal texts") {
 }
 
 TEST_CASE("settings: a codec's text contains the parameters that differ from its defaults") {
-  CHECK(only_rule("float: thc").sum.text() == "thc:bits=4 feedback=yes");
+  CHECK(only_rule("float: thc").spec.text() == "thc:bits=4 feedback=yes");
   for (std::string const text :
        {"fp16 algorithm=hierarchical", "fp16 algorithm=hierarchical:direct",
         "lossless_sparse algorithm=hierarchical:torus:2x2",
         "lossless_sparse algorithm=hierarchical",
         "lossless_sparse algorithm=hierarchical:direct"}) {
-    auto const sum = only_rule("float: " + text).sum;
+    auto const sum = only_rule("float: " + text).spec;
     CHECK(sum.algorithm.hierarchical);
     CHECK(sum.text() == text);
   }
-  CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").sum.text() ==
+  CHECK(only_rule("float: fp16 algorithm=hierarchical:ring").spec.text() ==
         "fp16 algorithm=hierarchical");
-  CHECK(only_rule("float: sign feedback=no algorithm=sampled").sum.text() ==
+  CHECK(only_rule("float: sign feedback=no algorithm=sampled").spec.text() ==
         "sign feedback=no algorithm=sampled");
-  CHECK(only_rule("float: lossless_sparse").sum.text() == "lossless_sparse");
-  CHECK(only_rule("float: inceptionn threads=2").sum.text() == "inceptionn:E=10 threads=2");
-  CHECK(only_rule("float: error_bounded 0.001").sum.text() == "error_bounded:bound=0.001");
-  CHECK(only_rule("float: thc 2 transform=1024").sum.text() ==
+  CHECK(only_rule("float: lossless_sparse").spec.text() == "lossless_sparse");
+  CHECK(only_rule("float: inceptionn threads=2").spec.text() == "inceptionn:E=10 threads=2");
+  CHECK(only_rule("float: error_bounded 0.001").spec.text() == "error_bounded:bound=0.001");
+  CHECK(only_rule("float: thc 2 transform=1024").spec.text() ==
         "thc:bits=2,transform=1024 feedback=yes");
-  CHECK(only_rule("float: sparse fixed=32").sum.text() == "lossless_sparse:fixed=32");
+  CHECK(only_rule("float: sparse fixed=32").spec.text() == "lossless_sparse:fixed=32");
   CHECK(only_rule("float: fp16 max=2KiB min=1").text() == "float: fp16 min=1 max=2KiB");
 }
 

@@ -56,7 +56,7 @@ compile() {
 }
 
 prepare() {
-  local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu tests/bench/gpu/sums.cu"
+  local folder=$1 file variant bench="tests/bench/gpu/main.cu tests/bench/gpu/others.cu tests/bench/gpu/reductions.cu"
   bench+=" tests/bench/gpu/host.cpp tests/bench/gpu/stats.cpp"
   shift
   mkdir -p "$folder"

@@ -25,8 +25,8 @@ namespace {
 /// All-reduces the vectors of all ranks twice; every rank is a thread with a stream of its own.
 /// @param make  (values, transport, executor) -> a plan
 template <class T = in_process&, class Make>
-std::vector<std::vector<float>> sums_on_gpu(std::vector<std::vector<float>> const& x,
-                                            Make const& make) {
+std::vector<std::vector<float>> reduced_on_gpu(std::vector<std::vector<float>> const& x,
+                                               Make const& make) {
   return on_ranks(x, [&](in_process& from_to, auto& mine) {
     T transport(from_to);
     cudaStream_t stream = nullptr;
@@ -52,8 +52,8 @@ struct move_by_cuda {
 };
 
 template <class Make>
-std::vector<std::vector<float>> sums_on_nodes(std::vector<std::vector<float>> const& x,
-                                              Make const& make) {
+std::vector<std::vector<float>> reduced_on_nodes(std::vector<std::vector<float>> const& x,
+                                                 Make const& make) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
     reference_executor executor;  // host_executor would make nvcc slower
     auto sum = make(mine.size(), transport, executor);
@@ -65,8 +65,8 @@ template <class T = in_process&, class Make>
 void compare(std::size_t values, int ranks, Make const& make) {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
-  auto const found = sums_on_gpu<T>(x, make);
-  auto const wanted = sums_on_nodes(x, make);
+  auto const found = reduced_on_gpu<T>(x, make);
+  auto const wanted = reduced_on_nodes(x, make);
   for (std::size_t rank = 0; rank < x.size(); ++rank)
     CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
 }

@@ -7,7 +7,7 @@
 # BUILD contains the results of:
 #
 #   cmake --build BUILD --target hcomp_lab_switch hcomp_lab_mpich hcomp_pmpi_openmpi \
-#     hcomp_pmpi_mpich hcomp_lab_sums.openmpi hcomp_lab_sums.mpich
+#     hcomp_pmpi_mpich hcomp_lab_reductions.openmpi hcomp_lab_reductions.mpich
 #
 # On each network of the lab a program that all-reduces vectors runs without hcomp, with
 # HCOMP_SHADOW, and with the rule. Variables and their defaults:
@@ -56,7 +56,7 @@ values_at() {
 
 # run MPI HOSTS TYPE CALLS [COMMAND...]: prints the seconds per call that the program measured
 run() {
-  "$here/lab.sh" run "$1" -n "$2" "${@:5}" "$build/tests/lab/hcomp_lab_sums.$1" "$3" "$values" "$4" |
+  "$here/lab.sh" run "$1" -n "$2" "${@:5}" "$build/tests/lab/hcomp_lab_reductions.$1" "$3" "$values" "$4" |
     awk -v calls="$4" '/^[0-9.]+$/ { print $1 / (calls - 1) }'
 }
 

@@ -10,8 +10,8 @@
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <span>
 #include <string>
-#include <support/concurrent_sums.hpp>
-#include <support/hierarchical_sums.hpp>
+#include <support/concurrent_reductions.hpp>
+#include <support/hierarchical_reductions.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -23,15 +23,15 @@ TEST_CASE("mpi: concurrent all-reduces give the bits, and send the bytes, of seq
   REQUIRE(level >= MPI_THREAD_SERIALIZED);  // for progress_mode::thread
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
-    CHECK(difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
-    CHECK(difference_of_concurrent_sums<sign<float>>(transport, mode) == "");
+    CHECK(difference_of_concurrent_reductions<identity<float>>(transport, mode) == "");
+    CHECK(difference_of_concurrent_reductions<sign<float>>(transport, mode) == "");
   }
 }
 
 TEST_CASE("mpi: concurrent hierarchical all-reduces give the bits of sequential ones") {
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
     mpi::transport transport(MPI_COMM_WORLD);
-    CHECK(difference_of_hierarchical_sums(transport, mode) == "");
+    CHECK(difference_of_hierarchical_reductions(transport, mode) == "");
   }
 }
 

@@ -22,7 +22,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <support/hierarchical_sums.hpp>
+#include <support/hierarchical_reductions.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -257,7 +257,7 @@ TEST_CASE("hierarchical: concurrent calls have the bits of sequential ones") {
       std::string differences;
       on_ranks(inputs(static_cast<std::size_t>(ranks), 1),
                [&](in_process& transport, std::vector<float>&) {
-                 auto const mine = difference_of_hierarchical_sums(transport, mode);
+                 auto const mine = difference_of_hierarchical_reductions(transport, mode);
                  std::lock_guard const lock(one_at_a_time);
                  differences += mine;
                });

@@ -83,7 +83,7 @@ static void check(char const* what, float const* found, int first, int count) {
   close_device();
 }
 
-static void sum_of_devices(MPI_Comm comm) {
+static void reduce_on_devices(MPI_Comm comm) {
   float *const x = device, *const y = device + n;
   fill(x, y);
   MPI_Allreduce(x, y, n, MPI_FLOAT, MPI_SUM, comm);
@@ -156,7 +156,7 @@ static void (*fail_writing)(int);
 
 /* Some calls fail on one rank: all ranks continue together, through trials and probes of
  * when=faster. */
-static void sum_with_errors(MPI_Comm comm, int is_last) {
+static void reduce_with_errors(MPI_Comm comm, int is_last) {
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
   float *const x = device, *const y = device + n;
   int errors = 0;
@@ -204,9 +204,9 @@ int main(int argc, char** argv) {
   if (strcmp(what, "unreadable") == 0 && is_last) fail_reading(700);
   if (strcmp(what, "unwritable") == 0 && is_last) fail_writing(700);
   if (strcmp(what, "returning") == 0)
-    sum_with_errors(MPI_COMM_WORLD, is_last);
+    reduce_with_errors(MPI_COMM_WORLD, is_last);
   else
-    sum_of_devices(MPI_COMM_WORLD);
+    reduce_on_devices(MPI_COMM_WORLD);
 
   fill(host, host + n);
   MPI_Allreduce(host, host + n, n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);

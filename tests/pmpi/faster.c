@@ -16,7 +16,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { n = 60000, most_sums = 20000, in_a_row = 12 };
+enum { n = 60000, most_reductions = 20000, in_a_row = 12 };
 static float x[n], y[n];
 static int rank, ranks, failures;
 static double tolerance;
@@ -32,7 +32,7 @@ static void take(double nanoseconds) {
   struct timespec const t = {0, (long)nanoseconds};
   if (nanoseconds > 0) nanosleep(&t, NULL);
 }
-static void take_for_sum(int count) {
+static void take_for_call(int count) {
   whole_sums += count == n;
   if (count >= 1000) take((double)of_sums * count);
 }
@@ -43,13 +43,13 @@ static void take_for_sum(int count) {
 
 int PMPI_Allreduce(void const* a, void* b, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
   MPIS_OWN(PMPI_Allreduce, void const*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
-  take_for_sum(count);
+  take_for_call(count);
   return own(a, b, count, type, op, comm);
 }
 int PMPI_Reduce(void const* a, void* b, int count, MPI_Datatype type, MPI_Op op, int root,
                 MPI_Comm comm) {
   MPIS_OWN(PMPI_Reduce, void const*, void*, int, MPI_Datatype, MPI_Op, int, MPI_Comm)
-  take_for_sum(count);
+  take_for_call(count);
   return own(a, b, count, type, op, root, comm);
 }
 int PMPI_Reduce_scatter(void const* a, void* b, int const counts[], MPI_Datatype type, MPI_Op op,
@@ -57,13 +57,13 @@ int PMPI_Reduce_scatter(void const* a, void* b, int const counts[], MPI_Datatype
   MPIS_OWN(PMPI_Reduce_scatter, void const*, void*, int const*, MPI_Datatype, MPI_Op, MPI_Comm)
   int all = 0;
   for (int r = 0; r < ranks; ++r) all += counts[r];
-  take_for_sum(all);
+  take_for_call(all);
   return own(a, b, counts, type, op, comm);
 }
 int PMPI_Reduce_scatter_block(void const* a, void* b, int count, MPI_Datatype type, MPI_Op op,
                               MPI_Comm comm) {
   MPIS_OWN(PMPI_Reduce_scatter_block, void const*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm)
-  take_for_sum(count * ranks);
+  take_for_call(count * ranks);
   return own(a, b, count, type, op, comm);
 }
 int PMPI_Iallreduce(void const* a, void* b, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm,
@@ -148,16 +148,16 @@ static int sum(int kind, int vector, MPI_Comm comm) {
 
 /* Calls until the last few all-reduces in a row took the faster strategy on all ranks, at the
  * same call on each. If the ranks disagreed, some rank would wait forever. */
-static void sum_until(int kind, int by_mpi, int slow_way, MPI_Comm comm) {
+static void reduce_until(int kind, int by_mpi, int slow_way, MPI_Comm comm) {
   int sums = 0;
   of_sums = by_mpi ? fast_way : slow_way;
   of_messages = by_mpi ? slow_way : fast_way;
-  for (int row = 0; row < in_a_row && sums < most_sums; ++sums)
+  for (int row = 0; row < in_a_row && sums < most_reductions; ++sums)
     row = sum(kind, sums, comm) == by_mpi ? row + 1 : 0;
   if (rank == 0)
     printf("%s: %d sums until they go by %s\n", names[kind], sums, by_mpi ? "MPI" : "the codec");
   fflush(stdout);
-  if (sums == most_sums) ++failures;
+  if (sums == most_reductions) ++failures;
 }
 
 int main(int argc, char** argv) {
@@ -172,13 +172,13 @@ int main(int argc, char** argv) {
     MPI_Comm one, other; /* each communicator has a trial of its own */
     MPI_Comm_dup(MPI_COMM_WORLD, &one);
     MPI_Comm_dup(MPI_COMM_WORLD, &other);
-    sum_until(kind, 0, slow, one);
-    sum_until(kind, 1, slow, other);
+    reduce_until(kind, 0, slow, one);
+    reduce_until(kind, 1, slow, other);
     /* nonblocking all-reduces use the result of the blocking trials */
     if (has_threads && kind == 0 && (sum(5, 3, one) || !sum(5, 4, other))) ++failures;
     /* Detects a change. The opposite change may go unnoticed on a busy machine, where latency
      * dominates the time of messages with small parts of vectors. */
-    if (kind == 0) sum_until(kind, 1, changed, one);
+    if (kind == 0) reduce_until(kind, 1, changed, one);
     for (int k = 0; k < 50; ++k) sum(kind, k, other);
     MPI_Comm_free(&one);
     MPI_Comm_free(&other);

@@ -134,7 +134,7 @@ static void start_thrice(char const* what, MPI_Request request, void* x, void* y
 
 #if MPI_VERSION >= 4
 /* All-reduces from x to y by functions whose counts may exceed int. */
-static void sum_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void* x, void* y) {
+static void reduce_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void* x, void* y) {
   int const rank = rank_in(comm), ranks = size_of(comm), root = ranks - 1, each = n / ranks;
   MPI_Request request;
   fill(x, type, n, rank, 15);
@@ -160,7 +160,7 @@ static void sum_with_large_counts(MPI_Comm comm, MPI_Datatype type, int n, void*
 }
 #endif
 
-static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads) {
+static void reduce_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads) {
   int const rank = rank_in(comm), ranks = size_of(comm);
   size_t const size = bytes_of(type);
   char *x = malloc(size * (size_t)n + 1), *y = malloc(size * (size_t)n + 1);
@@ -224,7 +224,7 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
 #endif
 
 #if MPI_VERSION >= 4
-  sum_with_large_counts(comm, type, n, x, y);
+  reduce_with_large_counts(comm, type, n, x, y);
 #endif
 
   /* A program may free a communicator during its reductions. Open MPI 4.1 crashes without the
@@ -252,11 +252,11 @@ static void sum_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threads)
 }
 
 /* By every function, and by every MPI datatype for integers of 32 and 64 bits. */
-static void sum_integers(int threads) {
+static void reduce_integers(int threads) {
   int const sizes[] = {0, 1, 1000, 20011};
   for (int s = 0; s < 4; ++s) {
-    sum_everywhere(MPI_COMM_WORLD, MPI_INT, sizes[s], threads);
-    sum_everywhere(MPI_COMM_WORLD, MPI_UINT64_T, sizes[s], threads);
+    reduce_everywhere(MPI_COMM_WORLD, MPI_INT, sizes[s], threads);
+    reduce_everywhere(MPI_COMM_WORLD, MPI_UINT64_T, sizes[s], threads);
   }
   MPI_Datatype const types[] = {MPI_UNSIGNED,
                                 MPI_INT32_T,
@@ -302,7 +302,7 @@ static void alternate(int turns) {
 }
 
 /* Reductions that the library leaves to MPI. */
-static void sum_otherwise(MPI_Comm comm) {
+static void reduce_otherwise(MPI_Comm comm) {
   int const rank = rank_in(comm), ranks = size_of(comm);
   enum { n = 5000 };
   float *x = malloc(sizeof(float) * n), *y = malloc(sizeof(float) * n);
@@ -549,7 +549,7 @@ static void make_many(int count, long mb) {
 }
 
 static void go_on_after_fork(void) {
-  sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
+  reduce_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
   fflush(NULL);
   pid_t const child = fork();
   if (child == 0) exit(0); /* runs the exit handlers of libraries */
@@ -559,11 +559,11 @@ static void go_on_after_fork(void) {
     fprintf(stderr, "the child of a fork ended with status %d\n", status);
     ++failures;
   }
-  sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
+  reduce_everywhere(MPI_COMM_WORLD, MPI_FLOAT, 3000, 0);
 }
 
 /* Rank 0 cancels before the other ranks start. With MPI_THREAD_MULTIPLE. */
-static void cancel_a_sum(MPI_Comm comm) {
+static void cancel_a_reduction(MPI_Comm comm) {
   int const rank = rank_in(comm), n = 3000;
   float x[3000], y[3000];
   int code = MPI_SUCCESS, class = MPI_SUCCESS, is_cancelled = 0;
@@ -646,7 +646,7 @@ int main(int argc, char** argv) {
   if (strcmp(mode, "converge") == 0) {
     descend(number);
   } else if (strcmp(mode, "integers") == 0) {
-    sum_integers(wants_threads);
+    reduce_integers(wants_threads);
   } else if (strcmp(mode, "alternate") == 0) {
     alternate((int)number);
   } else if (strcmp(mode, "apart") == 0) {
@@ -660,7 +660,7 @@ int main(int argc, char** argv) {
   } else if (strcmp(mode, "fork") == 0) {
     go_on_after_fork();
   } else if (strcmp(mode, "cancel") == 0) {
-    cancel_a_sum(MPI_COMM_WORLD);
+    cancel_a_reduction(MPI_COMM_WORLD);
   } else if (strcmp(mode, "left") == 0) {
     leave_some_to_mpi(MPI_COMM_WORLD);
   } else if (strcmp(mode, "wrong") == 0) {
@@ -671,15 +671,15 @@ int main(int argc, char** argv) {
     MPI_Comm_split(MPI_COMM_WORLD, rank_in(MPI_COMM_WORLD) > 0, 0, &part);
     int const sizes[] = {0, 1, 7, 1000, 4096, 100003};
     for (int s = 0; s < 6; ++s) {
-      sum_everywhere(MPI_COMM_WORLD, MPI_FLOAT, sizes[s], wants_threads);
+      reduce_everywhere(MPI_COMM_WORLD, MPI_FLOAT, sizes[s], wants_threads);
       if (strcmp(mode, "exact") != 0)
-        sum_everywhere(MPI_COMM_WORLD, MPI_DOUBLE, sizes[s], wants_threads);
-      sum_everywhere(copy, MPI_FLOAT, sizes[s], wants_threads);
+        reduce_everywhere(MPI_COMM_WORLD, MPI_DOUBLE, sizes[s], wants_threads);
+      reduce_everywhere(copy, MPI_FLOAT, sizes[s], wants_threads);
       if (rank_in(MPI_COMM_WORLD) == 0 || whole_numbers)
-        sum_everywhere(part, MPI_FLOAT, sizes[s], wants_threads);
+        reduce_everywhere(part, MPI_FLOAT, sizes[s], wants_threads);
     }
     MPI_Comm_free(&part); /* MPI_Finalize frees the other one */
-    sum_otherwise(MPI_COMM_WORLD);
+    reduce_otherwise(MPI_COMM_WORLD);
   }
   int all = 0;
   PMPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);

@@ -44,7 +44,7 @@ contains
 
 #define KIND_OF_REAL 4
 #define REAL_TYPE MPI_REAL
-#define SUM_EVERYWHERE sum_everywhere_real
+#define SUM_EVERYWHERE reduce_everywhere_real
 #define FILLED filled_real
 #define CHECK check_real
 #define TOLERANCE tolerance_real
@@ -58,7 +58,7 @@ contains
 
 #define KIND_OF_REAL 8
 #define REAL_TYPE MPI_DOUBLE_PRECISION
-#define SUM_EVERYWHERE sum_everywhere_double
+#define SUM_EVERYWHERE reduce_everywhere_double
 #define FILLED filled_double
 #define CHECK check_double
 #define TOLERANCE tolerance_double
@@ -82,8 +82,8 @@ program unmodified
     tolerance_double = tolerance_real
   end if
   do s = 1, size(sizes)
-    call sum_everywhere_real(sizes(s))
-    call sum_everywhere_double(sizes(s))
+    call reduce_everywhere_real(sizes(s))
+    call reduce_everywhere_double(sizes(s))
   end do
 
   call MPI_Allreduce(failures, all, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, error)

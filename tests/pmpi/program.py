@@ -41,7 +41,7 @@ def check(what, got, should_be):
         failures += 1
 
 
-def sum_everywhere(n, dtype):
+def reduce_everywhere(n, dtype):
     x, y = vector(rank, n, 1, dtype), np.empty(n, dtype)
     comm.Allreduce(x, y)
     check("Allreduce", y, sum_of(n, 1, dtype))
@@ -75,7 +75,7 @@ def sum_everywhere(n, dtype):
 
 for n in (0, 1, 1000, 50021):
     for dtype in (np.float32, np.float64):
-        sum_everywhere(n, dtype)
+        reduce_everywhere(n, dtype)
 lists = comm.allreduce([rank])  # an all-reduce of objects, which the library leaves to MPI
 failures += sorted(lists) != list(range(ranks))
 failed = comm.allreduce(failures)

@@ -191,7 +191,7 @@ def that_calls_something_else(rank, size, directory):
     return said
 
 
-def test_a_sum_where_others_call_the_group_is_told_to_all_at_once():
+def test_an_all_reduce_where_another_rank_calls_the_group_fails_on_all():
     for code, said, seconds in on_ranks(that_calls_something_else):
         assert code == hcomp.HcompError.DISAGREEMENT, said
         assert "rank 0: all_reduce of 10 values" in said and "rank 1: hcomp_all_reduce" in said, said
@@ -294,7 +294,7 @@ def started(rank, size, directory, is_started):
     return [one.tobytes() for one in made]
 
 
-def test_started_sums_have_the_bits_of_others():
+def test_started_all_reduces_have_the_bits_of_others():
     one_by_one, together = (on_ranks(started, is_started) for is_started in (False, True))
     for rank in range(ranks):
         for i, (found, expected) in enumerate(zip(together[rank], one_by_one[rank])):

@@ -141,7 +141,7 @@ def test_several_in_flight():
     assert (doubled.wait() == 2 * ranks).all()
 
 
-def test_started_sums_have_the_bits_of_others():
+def test_started_all_reduces_have_the_bits_of_others():
     """With some blocking calls among them, in the order of the calls."""
     if ranks == 1:
         return
@@ -168,7 +168,7 @@ def test_started_sums_have_the_bits_of_others():
     hcomp.torch.compress(None, None)
 
 
-def test_a_started_sum_of_another_size_on_one_rank_is_an_error_on_all():
+def test_a_started_all_reduce_of_another_size_on_one_rank_is_an_error_on_all():
     if ranks == 1:
         return
     good, bad = torch.ones(100), torch.ones(50 if rank == 1 else 60)

@@ -24,7 +24,7 @@ limit = 10  # seconds; includes the start of a rank on a busy machine
 processes = multiprocessing.get_context("fork")
 
 
-def sums_of_the_back_end():
+def plans_of_the_back_end():
     while True:
         dist.all_reduce(torch.ones(10_000))
         yield
@@ -34,7 +34,7 @@ def sums_of_the_back_end():
         yield
 
 
-def sums_of_a_hook():
+def plans_of_a_hook():
     ddp = DistributedDataParallel(torch.nn.Linear(100, 100))
     state = hcomp.torch.HookState(ddp, "thc:bits=4", timeout=limit, at_a_time=2)
     ddp.register_comm_hook(state, hcomp.torch.hook)
@@ -72,7 +72,7 @@ def stays_away():
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-for sums, leave in itertools.product((sums_of_the_back_end, sums_of_a_hook), (dies, stays_away)):
+for sums, leave in itertools.product((plans_of_the_back_end, plans_of_a_hook), (dies, stays_away)):
     answers = processes.Queue()
     with tempfile.TemporaryDirectory() as directory:
         started = [

@@ -15,7 +15,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <support/concurrent_sums.hpp>
+#include <support/concurrent_reductions.hpp>
 #include <thread>
 #include <vector>
 
@@ -58,8 +58,9 @@ TEST_CASE(
       CAPTURE(ranks);
       CAPTURE(mode == progress_mode::thread);
       run_ranks(ranks, [&](in_process& inner) {
-        must(difference_of_concurrent_sums<exact>(inner, mode).empty(), "the same, exactly");
-        must(difference_of_concurrent_sums<sign<float>>(inner, mode).empty(), "the same of signs");
+        must(difference_of_concurrent_reductions<exact>(inner, mode).empty(), "the same, exactly");
+        must(difference_of_concurrent_reductions<sign<float>>(inner, mode).empty(),
+             "the same of signs");
       });
     }
 }
@@ -173,10 +174,10 @@ TEST_CASE("concurrent_transport: when a rank fails, all pending calls end and na
           return world.fail(1, "it is lost");
         }
         concurrent_transport over(inner, mode);
-        plans_of<exact> all(over, sizes_of_sums);
+        plans_of<exact> all(over, sizes_of_reductions);
         auto x = all.inputs;
         std::vector<hcomp::request<report>> under_way;
-        for (std::size_t i = 0; i < sizes_of_sums.size(); ++i)
+        for (std::size_t i = 0; i < sizes_of_reductions.size(); ++i)
           under_way.push_back(
               over.start([&, i] { return all.plans[i]->all_reduce(std::span(x[i])); }));
         for (auto& one : under_way) {
@@ -186,7 +187,7 @@ TEST_CASE("concurrent_transport: when a rank fails, all pending calls end and na
       });
     for (auto& thread : threads) thread.join();
     std::string all;
-    for (std::size_t i = 0; i < sizes_of_sums.size(); ++i) all += "transport_error1 ";
+    for (std::size_t i = 0; i < sizes_of_reductions.size(); ++i) all += "transport_error1 ";
     CHECK(ended[0] == all);
     CHECK(ended[2] == all);
   }

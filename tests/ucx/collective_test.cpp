@@ -13,7 +13,7 @@
 #include <hcomp/transport/concurrent_transport.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <span>
-#include <support/concurrent_sums.hpp>
+#include <support/concurrent_reductions.hpp>
 #include <support/data.hpp>
 #include <support/sparse_plan.hpp>
 #include <vector>
@@ -45,8 +45,8 @@ std::vector<float> among_threads(int ranks, std::size_t values, Sum const& sum) 
 TEST_CASE("ucx: concurrent all-reduces give the bits, and send the bytes, of sequential ones") {
   auto transport = make_transport();
   for (auto const mode : {progress_mode::caller, progress_mode::thread}) {
-    CHECK(testing::difference_of_concurrent_sums<identity<float>>(transport, mode) == "");
-    CHECK(testing::difference_of_concurrent_sums<sign<float>>(transport, mode) == "");
+    CHECK(testing::difference_of_concurrent_reductions<identity<float>>(transport, mode) == "");
+    CHECK(testing::difference_of_concurrent_reductions<sign<float>>(transport, mode) == "");
   }
 }
 

@@ -40,7 +40,7 @@ void sum_twice(std::span<float> x, C const& codec, T& transport, E& executor) {
   for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(x, {.step = step});
 }
 
-template <class C> std::vector<float> sum_among_threads(C const& codec, int rank) {
+template <class C> std::vector<float> reduce_among_threads(C const& codec, int rank) {
   std::vector<std::vector<float>> x;
   for (int r = 0; r < ranks; ++r) x.push_back(uniform_values(values, 8, r));
   return testing::on_ranks(x, [&](in_process& transport, auto& mine) {
@@ -76,7 +76,7 @@ void compare(ucx::testing::member& self, C const& codec, std::string const& tran
   executor.wait(executor.write(memory.data(), x.data(), memory.size()));
   sum_twice(std::span(reinterpret_cast<float*>(memory.data()), x.size()), codec, over, executor);
   executor.wait(executor.read(x.data(), memory.data(), memory.size()));
-  must(first_difference(x, sum_among_threads(codec, self.rank)) == nowhere, "the bits of nodes");
+  must(first_difference(x, reduce_among_threads(codec, self.rank)) == nowhere, "the bits of nodes");
 }
 
 void compare_by_processes(std::string const& transports, bool reaches) {

@@ -67,7 +67,7 @@ struct hierarchical_options {
 ///
 /// Over a concurrent_transport, all-reduces of several plans can run concurrently. Plans with the
 /// same node_ranks must run one after the other: pass it as `exclusive` of start_options.
-/// Memory: that of node::sums, of a plan for the share, and the share itself.
+/// Memory: that of node::collectives, of a plan for the share, and the share itself.
 /// @tparam Between  type of the plans between nodes: any_plan, or a type with its interface
 template <class V, class Between = any_plan<V>> class hierarchical_plan {
  public:

@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/place.hpp>
 #include <hcomp/node/some_ranks.hpp>
-#include <hcomp/node/sums.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <optional>
@@ -94,7 +94,7 @@ class node_ranks {
     if (node_of.empty()) all_gather_records(all, tag, place_of_this_process(), node_of);
     auto ranks = hierarchy::from(node_of, all.rank());
     some_ranks own(all, ranks.inside);
-    auto inside = sums::make(own, tag, timeout, ranks.inside);
+    auto inside = collectives::make(own, tag, timeout, ranks.inside);
     std::uint64_t has_failed = !inside;
     unite_records(all, tag, has_failed, [](auto& a, auto b) { a |= b; });
     if (has_failed) return std::nullopt;
@@ -104,7 +104,7 @@ class node_ranks {
   any_transport& all() { return *all_; }
   hierarchy const& ranks() const { return ranks_; }
   /// Collectives of this node; ranks are indices into ranks().inside.
-  sums& inside() { return inside_; }
+  collectives& inside() { return inside_; }
   /// This rank and its peers on other nodes with the same share; null if it is not a carrier.
   some_ranks* between() { return between_ ? &*between_ : nullptr; }
 
@@ -124,7 +124,7 @@ class node_ranks {
   }
 
  private:
-  node_ranks(any_transport& all, hierarchy ranks, sums inside)
+  node_ranks(any_transport& all, hierarchy ranks, collectives inside)
       : all_(&all), ranks_(std::move(ranks)), inside_(std::move(inside)) {
     if (all.can_wait_until()) inside_.wait_over(&all);
     if (ranks_.is_carrier()) between_.emplace(all, ranks_.between);
@@ -132,7 +132,7 @@ class node_ranks {
 
   any_transport* all_;
   hierarchy ranks_;
-  sums inside_;
+  collectives inside_;
   std::optional<some_ranks> between_;
 };
 

@@ -51,7 +51,7 @@ struct aggregated_plan_options {
   std::chrono::nanoseconds word_deadline{0};  ///< the same for norms; 0: as deadline
   /// True: a result that does not arrive in time is 0 on this rank; other ranks may have it. False:
   /// such a call fails on all ranks.
-  bool goes_on_without_sums = false;
+  bool goes_on_without_results = false;
   /// Timeout of an aggregator's answer in the constructor.
   std::chrono::nanoseconds join_timeout = std::chrono::seconds(5);
   /// Timeouts of a call: for its norms, then for its results. Must exceed the deadlines.
@@ -129,7 +129,7 @@ template <IndexCodec C> class aggregated_plan {
   aggregation_report const& last() const { return last_; }
   udp::stats const& stats() const { return link_->stats(); }
 
-  /// All-reduce of `x`, in place: the same bits on all ranks, unless goes_on_without_sums is set.
+  /// In-place all-reduce of `x`: the same bits on all ranks, unless goes_on_without_results is set.
   /// @throws std::invalid_argument  wrong size, or a weight other than 1
   /// @throws memory_error           x is a null pointer
   /// @throws disagreement_error     sizes, steps, seeds, tensors or operations differ between ranks
@@ -264,7 +264,7 @@ template <IndexCodec C> class aggregated_plan {
       throw transport_error(
           error.peer(), hcomp::detail::error_text({error.what(), "; aggregators: ", addresses()}));
     }
-    if (last_.lost > 0 && !options_.goes_on_without_sums)
+    if (last_.lost > 0 && !options_.goes_on_without_results)
       throw transport_error(
           transport_->rank(),
           hcomp::detail::error_text(

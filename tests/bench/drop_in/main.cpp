@@ -35,9 +35,9 @@ double median(std::vector<double> x) {
   return x[x.size() / 2];
 }
 
-using sum_function = int(void const*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm);
+using reduction_function = int(void const*, void*, int, MPI_Datatype, MPI_Op, MPI_Comm);
 
-double nanoseconds_per_call(sum_function* sum, int calls) {
+double nanoseconds_per_call(reduction_function* sum, int calls) {
   double x = 1;
   double const begin = MPI_Wtime();
   for (int i = 0; i < calls; ++i) sum(MPI_IN_PLACE, &x, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
@@ -62,7 +62,7 @@ void overhead(int turns) {
 
 /// Time of an all-reduce of 2000 floats: each on a communicator created for it and freed, or all on
 /// one.
-double microseconds_per_sum(sum_function* sum, bool on_its_own) {
+double microseconds_per_call(reduction_function* sum, bool on_its_own) {
   constexpr int count = 100;
   std::vector<float> x(2000);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -83,8 +83,8 @@ void communicators(int turns) {
   for (int t = -1; t < turns; ++t) {
     double us[2][2];
     for (bool const on_its_own : {false, true}) {
-      us[0][on_its_own] = microseconds_per_sum(MPI_Allreduce, on_its_own);
-      us[1][on_its_own] = microseconds_per_sum(PMPI_Allreduce, on_its_own);
+      us[0][on_its_own] = microseconds_per_call(MPI_Allreduce, on_its_own);
+      us[1][on_its_own] = microseconds_per_call(PMPI_Allreduce, on_its_own);
       if (t < 0) continue;  // the first turn creates pages and connections
       of_hcomp[on_its_own].push_back(us[0][on_its_own]);
       of_mpi[on_its_own].push_back(us[1][on_its_own]);

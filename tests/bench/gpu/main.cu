@@ -116,7 +116,7 @@ int main(int argc, char** argv) try {
     measure_plans(stats, turns, !uncompared);
     if (!only_plans) {
       measure_others(stats, turns, v, share);
-      measure_sums(stats, turns);
+      measure_reductions(stats, turns);
     }
     for (auto const& one : stats.found().works) is_right &= one.is_as_on_host.value_or(true);
     all.sizes.push_back(stats.found());

@@ -86,6 +86,6 @@ struct vectors {
 void measure_others(table& stats, std::size_t turns, vectors const& v, double share);
 
 /// Measures plans of ranks that share the device.
-void measure_sums(table& stats, std::size_t turns);
+void measure_reductions(table& stats, std::size_t turns);
 
 }  // namespace gpu_bench

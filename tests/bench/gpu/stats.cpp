@@ -107,7 +107,7 @@ void write_json(device_stats const& all, std::string const& path) {
 
 namespace {
 
-void print_sums(std::vector<column> const& columns) {
+void print_reductions(std::vector<column> const& columns) {
   if (std::ranges::all_of(columns, [](auto const& one) { return one.sums.empty(); })) return;
   std::printf(
       "\n| values | whole sums | ms | bus, ms | host, ms | of the larger |\n"
@@ -184,7 +184,7 @@ void print_report(std::vector<std::string> const& paths, std::string const& page
     }
     std::printf(" %s |\n", !one.was_compared ? "-" : one.is_as_on_host ? "yes" : "**NO**");
   }
-  print_sums(columns);
+  print_reductions(columns);
 }
 
 }  // namespace gpu_bench

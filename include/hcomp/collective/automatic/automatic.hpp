@@ -180,24 +180,24 @@ template <class V> class automatic_plan {
   void set_magnitude(double magnitude) {
     if (!std::isfinite(magnitude))
       throw std::invalid_argument("automatic_plan: the magnitude is " + detail::to_text(magnitude));
-    sum_->set_magnitude(magnitude);
+    plan_->set_magnitude(magnitude);
     options_.magnitude = magnitude;
   }
 
   /// See plan::all_reduce.
   report all_reduce(std::span<V> x, call_options const& call = {}) {
-    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, once); });
+    return timed(call, [&](auto const& once) { return plan_->all_reduce(x, once); });
   }
   /// @throws std::invalid_argument  on all ranks alike: hierarchical algorithms are allowed, whose
   ///                                residual covers only a share of the vector
   report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
     refuse_feedback_by_nodes();
-    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
+    return timed(call, [&](auto const& once) { return plan_->all_reduce(x, feedback, once); });
   }
   report all_reduce(std::span<V> x, global_compensation<V>& feedback,
                     call_options const& call = {}) {
     refuse_feedback_by_nodes();
-    return timed(call, [&](auto const& once) { return sum_->all_reduce(x, feedback, once); });
+    return timed(call, [&](auto const& once) { return plan_->all_reduce(x, feedback, once); });
   }
 
  private:
@@ -235,19 +235,19 @@ template <class V> class automatic_plan {
   }
 
   /// Times one call. Before it, if due, the ranks compare the times of earlier calls.
-  template <class Sum> report timed(call_options const& call, Sum const& sum) {
+  template <class Call> report timed(call_options const& call, Call const& sum) {
     if (watches() && times_.added() > 0 && calls_ >= next_look_) look();
     auto once = call;
     if (!once.step) once.step = calls_;
     ++calls_;
     detail::stopwatch watch;
     double seconds = 0;
-    report const told = sum(once);
+    report const made = sum(once);
     watch.add_to(seconds);
-    times_.add(seconds - told.seconds_agree,
-               told.seconds_encode + told.seconds_merge + told.seconds_decode);
-    if (watches() && strategies_->hurries(times_, told.seconds_of_last)) next_look_ = calls_;
-    return told;
+    times_.add(seconds - made.seconds_agree,
+               made.seconds_encode + made.seconds_merge + made.seconds_decode);
+    if (watches() && strategies_->hurries(times_, made.seconds_of_last)) next_look_ = calls_;
+    return made;
   }
   bool watches() const {
     return options_.watching > 0 && options_.plan.check && values_ > 0 && transport_->size() > 1 &&
@@ -282,14 +282,14 @@ template <class V> class automatic_plan {
   /// Uses the strategy of the decision until the ranks compare times again.
   void take(detail::strategy_decision const& decision) {
     bool const is_other = strategies_->take(decision);
-    if (sum_ && is_other) ++changes_;
-    bool const is_new = !sum_ || is_other;
+    if (plan_ && is_other) ++changes_;
+    bool const is_new = !plan_ || is_other;
     std::uint64_t const cold = is_new ? 1 : 0;  // its first call touches new memory
     times_ = detail::recent_times(cold);
     next_look_ = calls_ + cold + decision.calls;
-    if (is_new) make_sum();
+    if (is_new) create_plan();
   }
-  void make_sum() {
+  void create_plan() {
     costs_ = strategies_->costs().now();
     choices_ = strategies_->costs().choices(strategies_->used());
     auto plan = options_.plan;
@@ -297,13 +297,13 @@ template <class V> class automatic_plan {
     auto const& allowed = options_.allowed.codecs;
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
-    sum_.reset();  // frees its memory first
+    plan_.reset();  // frees its memory first
     if (plan.algorithm.hierarchical)
-      sum_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
+      plan_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
     else
-      sum_ =
+      plan_ =
           named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
-    if (options_.magnitude) sum_->set_magnitude(*options_.magnitude);
+    if (options_.magnitude) plan_->set_magnitude(*options_.magnitude);
   }
 
   void refuse_feedback_by_nodes() const {
@@ -326,7 +326,7 @@ template <class V> class automatic_plan {
   std::vector<named_codec<V>> named_;  ///< the allowed ones
   cost_table costs_;
   std::vector<choice> choices_;
-  std::unique_ptr<detail::plan_body<V>> sum_;
+  std::unique_ptr<detail::plan_body<V>> plan_;
 
   std::optional<detail::adaptive_strategy> strategies_;
   detail::recent_times times_;  ///< since the last comparison; the same number on all ranks

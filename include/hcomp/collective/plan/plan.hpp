@@ -14,8 +14,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/codec_variable_rate.hpp>
 #include <hcomp/collective/engine/detail/codec_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/make_engine.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
@@ -47,7 +47,7 @@ template <class C, class E> struct plan_parts {
 };
 template <HomomorphicSum C, class E> struct plan_parts<C, E> {
   using work = codec_work<C, E>;
-  using engine = sum_engine<value_work>;
+  using engine = collective_engine<value_work>;
   template <class F> using values = codec_values<C, E, F>;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
@@ -66,7 +66,7 @@ template <HomomorphicSum C, class E> struct plan_parts<C, E> {
 };
 template <VariableRate C, class E> struct plan_parts<C, E> {
   using work = codec_variable_rate<C, E>;
-  using engine = sum_engine<variable_rate_values>;
+  using engine = collective_engine<variable_rate_values>;
   template <class F> using values = codec_variable_rate_values<C, E>;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
@@ -176,7 +176,7 @@ template <Summable C, Transport T, Executor E> class plan {
   /// they never have. Then, unless the codec is Sparse, every rank owns all values (algorithm
   /// sampled) or rank 0 does (aggregator).
   std::size_t shard_alignment() const {
-    if (!Sparse<C> && !options().algorithm.shares_the_sum()) return 0;
+    if (!Sparse<C> && !options().algorithm.splits_vector()) return 0;
     if constexpr (HomomorphicSum<C>) return C::block_values;
     return layout().block_values;
   }

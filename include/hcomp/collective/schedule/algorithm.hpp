@@ -59,7 +59,7 @@ struct algorithm {
   /// works on all blocks.
   int sharers(int ranks) const { return merges() ? ranks : 1; }
   /// True if after a reduce-scatter every rank owns its own shard.
-  bool shares_the_sum() const;
+  bool splits_vector() const;
 
   /// This algorithm with both sides of a torus.
   /// @throws std::invalid_argument  rows * columns is not the number of ranks
@@ -74,7 +74,7 @@ struct algorithm_row {
   std::string_view name;
   /// The schedule of one rank, for a shape that fits the ranks. Null: nothing is merged.
   schedule (*of_rank)(algorithm const& shape, int rank, int ranks);
-  bool shares_the_sum = true;
+  bool splits_vector = true;
   bool is_baseline = false;  ///< for comparison; never chosen for its speed
   /// Several ranks send to one at once, and switches drop packets; or more bytes are sent than by a
   /// ring. On links that become slow this costs many times the gain on fast ones.
@@ -101,14 +101,14 @@ inline constexpr std::array algorithm_rows{
     algorithm_row{.kind = algorithm_kind::sampled,
                   .name = "sampled",
                   .of_rank = nullptr,
-                  .shares_the_sum = false,
+                  .splits_vector = false,
                   .crowds_links = true,
                   .most_ranks = 1024},
     algorithm_row{.kind = algorithm_kind::aggregator,
                   .name = "aggregator",
                   .of_rank = [](algorithm const&, int rank,
                                 int ranks) { return aggregator_schedule(rank, ranks); },
-                  .shares_the_sum = false,
+                  .splits_vector = false,
                   .is_baseline = true}};
 
 constexpr algorithm_row const& facts_of(algorithm_kind kind) {
@@ -206,7 +206,7 @@ inline constexpr std::string_view hierarchical_name = "hierarchical";
 }
 
 inline bool algorithm::merges() const { return detail::facts_of(kind).of_rank != nullptr; }
-inline bool algorithm::shares_the_sum() const { return detail::facts_of(kind).shares_the_sum; }
+inline bool algorithm::splits_vector() const { return detail::facts_of(kind).splits_vector; }
 
 [[gnu::cold]] inline algorithm algorithm::fitted(int ranks) const {
   algorithm fit = *this;

@@ -36,8 +36,9 @@ namespace hcomp::detail {
 
 #if defined(HCOMP_COMPILED)  // see make_engine.hpp
 class sparse_engine;
-extern template std::unique_ptr<sparse_sum_engine> make_engine<sparse_engine, sparse_sum_engine>(
-    sparse_engine_settings const&, sparse_work&, any_transport&, plan_options const&);
+extern template std::unique_ptr<sparse_collective_engine>
+make_engine<sparse_engine, sparse_collective_engine>(sparse_engine_settings const&, sparse_work&,
+                                                     any_transport&, plan_options const&);
 #endif
 
 /// The work of a sparse engine that depends on the codec and the executor.
@@ -130,7 +131,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
 
 template <Sparse C, class E> struct plan_parts<C, E> {
   using work = sparse_codec_work<C, E>;
-  using engine = sparse_sum_engine;
+  using engine = sparse_collective_engine;
   template <class F> using values = sparse_values;
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,

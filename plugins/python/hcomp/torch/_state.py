@@ -107,7 +107,7 @@ class SumState:
         self._working = 0  #: reductions in progress
         self._lock = threading.Lock()  #: protects both
         self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
-        self._sums: dict[tuple[str, str], Plan] = {}  #: by name and codec
+        self._plans: dict[tuple[str, str], Plan] = {}  #: by name and codec
         self._group = connect(group, timeout)
         _require_at_a_time(self._group, at_a_time)
         # The order of additions is the same for every value, wherever it is in the vector.
@@ -133,7 +133,7 @@ class SumState:
         lost: dict[str, Tensor] = {}
 
         def operation() -> None:
-            for (name, words), total in self._sums.items():
+            for (name, words), total in self._plans.items():
                 if words == self._words and (found := residual_of(total)) is not None:
                     lost[name] = found
 
@@ -175,7 +175,7 @@ class SumState:
                 stacklevel=2,
             )
 
-        self._after_all(self._close_sums)
+        self._after_all(self._close_plans)
         self._lost = {name: one for name, one in lost.items() if name in self._names}
         self.steps = states[0]["step"]
 
@@ -187,21 +187,21 @@ class SumState:
         """Close the connections after all submitted reductions. Collective."""
         self._queue.close()
         self._finishing.close()
-        self._close_sums()
+        self._close_plans()
         self._group.close()
 
     def _after_all(self, operation: Callable[[], None]) -> None:
         self._queue.call(lambda: self._finishing.call(operation))
 
-    def _close_sums(self) -> None:
-        for total in self._sums.values():
+    def _close_plans(self) -> None:
+        for total in self._plans.values():
             total.close()
-        self._sums.clear()
+        self._plans.clear()
 
     # ---- For the threads -------------------------------------------------------------------------
 
     def _sum(self, name: str, values: int, words: str) -> Plan:
-        if (name, words) not in self._sums:
+        if (name, words) not in self._plans:
             total = Plan(self._group, values, numpy.float32, words)
             if name in self._lost and residual_of(total) is not None:
                 lost = self._lost.pop(name)
@@ -212,8 +212,8 @@ class SumState:
                         f"hcomp.torch: {name} has {values} values, and had {lost.numel()}; what was "
                         "lost of it is left out"
                     )
-            self._sums[name, words] = total
-        return self._sums[name, words]
+            self._plans[name, words] = total
+        return self._plans[name, words]
 
     def _prepared(self, name: str, flat: Tensor, step: int) -> tuple[Plan, Optional[Plan]]:
         """The plan for `flat`: with the state's codec, or with `identity` in a full-precision step.

@@ -41,13 +41,13 @@ class recent_times {
     }
   }
   /// The one of the last two times that is nearer to `expected`. Requires two.
-  sum_time nearest(double expected) const {
+  call_time nearest(double expected) const {
     auto const a = (added_ - 1) % kept, b = (added_ - 2) % kept;
     auto const which = std::abs(seconds_[a] - expected) < std::abs(seconds_[b] - expected) ? a : b;
     return {seconds_[which], work_[which]};
   }
   /// The median; of two, the larger. Requires one.
-  sum_time median() const {
+  call_time median() const {
     auto const count = static_cast<std::size_t>(std::min<std::uint64_t>(added_, kept));
     auto const middle = [&](std::array<double, kept> all) {
       std::sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count));
@@ -104,7 +104,7 @@ class adaptive_strategy {
   /// The time to use in a comparison. Out of turn, the one of the last two calls nearer to the
   /// expectation, so that a single outlier does not count.
   /// @param times  of all ranks
-  sum_time judge(recent_times const& times) {
+  call_time judge(recent_times const& times) {
     if (std::exchange(is_hurried_, false)) return times.nearest(decided_.expected);
     may_hurry_ = true;
     return times.median();
@@ -112,7 +112,7 @@ class adaptive_strategy {
 
   /// @param took  by one of the `sums` calls since the last comparison
   /// @return whether the link must be measured first
-  bool look(sum_time const& took, std::uint64_t sums) {
+  bool look(call_time const& took, std::uint64_t sums) {
     double const passed = took.seconds * static_cast<double>(sums);
     since_measured_ += passed;
     since_tried_ += passed;
@@ -122,7 +122,7 @@ class adaptive_strategy {
     return is_shock || since_measured_ >= decided_.measure_after;
   }
   /// @return whether a decision is needed
-  bool learn(sum_time const& took) {
+  bool learn(call_time const& took) {
     bool const surprises =
                    std::abs(took.seconds - decided_.expected) > surprise * decided_.expected,
                tries = since_tried_ >= decided_.try_after;
@@ -135,7 +135,7 @@ class adaptive_strategy {
     return surprises || tries || is_over_shock_;
   }
   /// @param seconds_per_byte  of the link, just measured
-  void learn(sum_time const& took, double seconds_per_byte) {
+  void learn(call_time const& took, double seconds_per_byte) {
     since_measured_ = 0;
     if (disappoints(took))
       costs_.learn(used_, took, seconds_per_byte);
@@ -157,7 +157,7 @@ class adaptive_strategy {
         static_cast<std::uint64_t>(std::clamp(calls, 1., most_calls)),
         expected,
         costs_.wants_link(strategy) ? measuring / spread : std::numeric_limits<double>::infinity(),
-        sums_of_trial * costs_.seconds_of_trial(strategy) / share_,
+        reductions_of_trial * costs_.seconds_of_trial(strategy) / share_,
         costs_.per_byte(),
         costs_.load()};
   }
@@ -175,15 +175,15 @@ class adaptive_strategy {
  private:
   /// Whether calls took so much longer than expected that only a measurement shows whether the link
   /// is the cause: since the first call of a strategy, or suddenly.
-  bool disappoints(sum_time const& took) const {
+  bool disappoints(call_time const& took) const {
     return took.seconds > (is_first_ ? 1 + surprise : sudden) * decided_.expected;
   }
 
   static constexpr double surprise = 0.1,     ///< share of the expected time that shows a change
       sudden = 1.5;                           ///< factor of the expected time
   static constexpr double most_calls = 1000,  ///< between two comparisons
-      hurry = 10,         ///< factor for measuring a link sooner that has become faster
-      sums_of_trial = 2;  ///< the first call touches new memory
+      hurry = 10,               ///< factor for measuring a link sooner that has become faster
+      reductions_of_trial = 2;  ///< the first call touches new memory
 
   running_costs costs_;
   double share_, exchange_;

@@ -18,7 +18,7 @@
 namespace hcomp::detail {
 
 /// Times of a call; equal on all ranks.
-struct sum_time {
+struct call_time {
   double seconds = 0;  ///< from the last rank's call until the last rank had its result
   double work = 0;     ///< encoding, merging and decoding on the slowest rank
 };
@@ -93,7 +93,7 @@ class running_costs {
   /// The same, but `used` unless another strategy is faster by `least_gain`.
   std::size_t best(std::size_t used) const { return best(used, per_byte()); }
 
-  void learn(std::size_t used, sum_time const& took) {
+  void learn(std::size_t used, call_time const& took) {
     follow_load(used, took);
     auto& factor = errors_[used].factor;  // an error that was too large is corrected before the
                                           // link counts as faster
@@ -110,7 +110,7 @@ class running_costs {
   }
   /// After disappointing calls.
   /// @param seconds_per_byte  just measured
-  void learn(std::size_t used, sum_time const& took, double seconds_per_byte) {
+  void learn(std::size_t used, call_time const& took, double seconds_per_byte) {
     follow_load(used, took);
     learn_link(seconds_per_byte);
     errors_[used] = {std::max(1., took.seconds / predicted(used, per_byte())), per_byte(), load_};
@@ -169,7 +169,7 @@ class running_costs {
 
   /// Changes the load only as far as the times require: delays by the work of other ranks count as
   /// waiting.
-  void follow_load(std::size_t used, sum_time const& took) {
+  void follow_load(std::size_t used, call_time const& took) {
     double const floor = error(used) * predicted(used, 0), work = work_of(used);
     if (took.seconds < floor) load_ *= took.seconds / floor;
     if (took.work > took.seconds / 10)  // less work says little about other codecs

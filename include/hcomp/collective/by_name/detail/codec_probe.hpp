@@ -15,8 +15,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/sampled_bits.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>

@@ -49,7 +49,7 @@ class top_k_plan {
   }
   template <Feedback<float> F>
   report all_reduce(std::span<float> x, F& feedback, call_options const& call) {
-    return sum(x, feedback, {0, x.size()}, [&](std::span<float> of, auto&... more) {
+    return reduce(x, feedback, {0, x.size()}, [&](std::span<float> of, auto&... more) {
       return plan_.all_reduce(of, more..., call);
     });
   }
@@ -59,7 +59,7 @@ class top_k_plan {
   }
   template <Feedback<float> F>
   report reduce_scatter(std::span<float> x, F& feedback, call_options const& call) {
-    return sum(x, feedback, shard(), [&](std::span<float> of, auto&... more) {
+    return reduce(x, feedback, shard(), [&](std::span<float> of, auto&... more) {
       return plan_.reduce_scatter(of, more..., call);
     });
   }
@@ -71,7 +71,7 @@ class top_k_plan {
   /// @param result      the values of x that receive the result
   /// @param collective  (values) and (values, feedback), of the plan
   template <class F, class Collective>
-  report sum(std::span<float> x, F& feedback, value_range result, Collective const& collective) {
+  report reduce(std::span<float> x, F& feedback, value_range result, Collective const& collective) {
     auto const given = arguments_of(executor_, x, feedback);
     // The plan reports invalid arguments to all ranks.
     if (complaint_about(given, values()) != complaint::none) return collective(x, feedback);

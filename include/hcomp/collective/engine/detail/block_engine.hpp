@@ -13,8 +13,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/hop_pipeline.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
@@ -34,14 +34,14 @@ namespace hcomp::detail {
 /// contiguous in their messages, and an all-gather forwards them unchanged. If partial sums are
 /// rounded on every hop, their owner rounds them as well: all ranks decode the same bits. After the
 /// first call nothing is allocated.
-class block_engine final : public sum_engine<value_work> {
+class block_engine final : public collective_engine<value_work> {
  public:
   /// @param work  must outlive the engine, like the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or one that does not fit the
   ///                                ranks; a transport that cannot reach the executor's memory
   [[gnu::cold]] block_engine(block_engine_settings const& made_for, code_work& work,
                              any_transport& transport, plan_options const& options)
-      : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+      : collective_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),

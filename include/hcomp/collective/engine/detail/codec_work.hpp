@@ -11,9 +11,9 @@
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/inspection.hpp>
 #include <hcomp/collective/engine/detail/narrow_encoding.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>

@@ -5,7 +5,7 @@
 
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -30,15 +30,14 @@ std::unique_ptr<Base> make_engine(Settings const& made_for, Work& work, any_tran
 }
 
 #if defined(HCOMP_COMPILED)
-extern template std::unique_ptr<sum_engine<value_work>>
-make_engine<block_engine, sum_engine<value_work>>(block_engine_settings const&, code_work&,
-                                                  any_transport&, plan_options const&);
-extern template std::unique_ptr<sum_engine<value_work>>
-make_engine<sampled_engine<host_executor>, sum_engine<value_work>>(block_engine_settings const&,
-                                                                   host_executor&, any_transport&,
-                                                                   plan_options const&);
-extern template std::unique_ptr<sum_engine<variable_rate_values>>
-make_engine<variable_rate_engine, sum_engine<variable_rate_values>>(
+extern template std::unique_ptr<collective_engine<value_work>>
+make_engine<block_engine, collective_engine<value_work>>(block_engine_settings const&, code_work&,
+                                                         any_transport&, plan_options const&);
+extern template std::unique_ptr<collective_engine<value_work>>
+make_engine<sampled_engine<host_executor>, collective_engine<value_work>>(
+    block_engine_settings const&, host_executor&, any_transport&, plan_options const&);
+extern template std::unique_ptr<collective_engine<variable_rate_values>>
+make_engine<variable_rate_engine, collective_engine<variable_rate_values>>(
     variable_rate_engine_settings const&, variable_rate_work&, any_transport&, plan_options const&);
 #endif
 

@@ -13,8 +13,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/sampled_bits.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -48,12 +48,12 @@ static_assert(facts_of(algorithm_kind::sampled).most_ranks == sampling::max_rank
 ///
 /// Cost on every rank: up to 10 ranks, P - 1 exact Bernoulli masks per word, twice; above that, one
 /// lot and one bit position per value, twice, for every P.
-template <Executor E> class sampled_engine final : public sum_engine<value_work> {
+template <Executor E> class sampled_engine final : public collective_engine<value_work> {
  public:
   /// @throws std::invalid_argument  more than 1024 ranks, or as block_engine
   sampled_engine(block_engine_settings const& made_for, E& executor, any_transport& transport,
                  plan_options const& options)
-      : sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+      : collective_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
         executor_(&executor),
         ranks_(checked(static_cast<std::size_t>(transport.size()))),
         slice_blocks_(layout_.blocks_per(options.segment_bytes)),

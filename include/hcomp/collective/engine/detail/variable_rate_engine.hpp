@@ -15,8 +15,8 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/engine/detail/hop_pipeline.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
 #include <hcomp/collective/engine/detail/variable_rate_work.hpp>
 #include <hcomp/collective/schedule/schedule.hpp>
 #include <hcomp/core/bits.hpp>
@@ -49,14 +49,14 @@ namespace hcomp::detail {
 /// If work runs concurrently with this thread, on devices, two segments are in progress at once,
 /// and the next one to send is encoded while one is sent. A segment that arrives damaged is
 /// forwarded as damaged, so that no rank waits for it. After the first call nothing is allocated.
-class variable_rate_engine final : public sum_engine<variable_rate_values> {
+class variable_rate_engine final : public collective_engine<variable_rate_values> {
  public:
   /// @param work  must outlive the engine, like the transport
   /// @throws std::invalid_argument  an algorithm without a schedule, or one that does not fit the
   ///                                ranks; a transport that cannot reach host memory
   variable_rate_engine(variable_rate_engine_settings const& made_for, variable_rate_work& work,
                        any_transport& transport, plan_options const& options)
-      : sum_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
+      : collective_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
         merges_encoded_(made_for.merges_encoded),
         fits_calls_(made_for.fits_calls),
         message_memory_(made_for.messages),
@@ -142,7 +142,7 @@ class variable_rate_engine final : public sum_engine<variable_rate_values> {
   }
   /// Calls `sum()` after the arguments of all ranks were found valid. If it returns false on all
   /// ranks, x is unchanged, and run calls it again with the fallback.
-  template <class Sum> void run(one_call const& it, Sum const& sum) {
+  template <class Collective> void run(one_call const& it, Collective const& sum) {
     it.stats.messages = message_memory_;
     session_.require_weights_of_one();
     work_->start();

@@ -15,7 +15,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/sparse/detail/shard_exchange.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
@@ -47,13 +47,14 @@ struct union_summary {
 ///
 /// With algorithm direct all_reduce works by shards, unless only sketches are allowed. With other
 /// algorithms it has two phases. reduce_scatter and all_gather always work by shards.
-class sparse_engine final : public sparse_sum_engine {
+class sparse_engine final : public sparse_collective_engine {
  public:
   /// @param work  must outlive the engine, like the transport
   /// @throws std::invalid_argument  a transport that cannot reach the executor's memory
   sparse_engine(sparse_engine_settings const& made_for, sparse_work& work, any_transport& transport,
                 plan_options const& options)
-      : sparse_sum_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+      : sparse_collective_engine(made_for.codec, made_for.layout, transport, options,
+                                 made_for.space),
         work_(&work),
         is_on_device_(made_for.space == memory_space::device),
         by_shards_(options.algorithm.kind == algorithm_kind::direct &&

@@ -8,7 +8,7 @@
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
-#include <hcomp/collective/engine/detail/sum_engine.hpp>
+#include <hcomp/collective/engine/detail/collective_engine.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/feedback/feedback.hpp>
@@ -67,9 +67,9 @@ struct sparse_values {
 };
 
 /// The collectives of a plan with a Sparse codec.
-class sparse_sum_engine : public sum_engine<sparse_values> {
+class sparse_collective_engine : public collective_engine<sparse_values> {
  public:
-  using sum_engine::sum_engine;
+  using collective_engine::collective_engine;
 
   /// The choice of the last all_reduce.
   virtual sparse_choice const& choice() const = 0;

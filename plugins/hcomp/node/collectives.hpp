@@ -31,15 +31,15 @@ namespace hcomp::node {
 /// Memory: 512 KiB per rank for up to 16 ranks, 128 KiB per rank from 64 ranks on, plus one such
 /// slot.
 /// Cost of an all_reduce: per value one copy in, its share of the additions, and one copy out.
-class sums {
+class collectives {
  public:
   /// Arguments and errors as of rounds::make. Collective.
   template <Transport T>
-  static std::optional<sums> make(T& transport, tag_t tag, std::chrono::milliseconds timeout,
-                                  std::vector<int> names = {}) {
+  static std::optional<collectives> make(T& transport, tag_t tag, std::chrono::milliseconds timeout,
+                                         std::vector<int> names = {}) {
     auto memory = rounds::make(transport, tag, timeout, std::move(names));
     if (!memory) return std::nullopt;
-    return sums(std::move(*memory));
+    return collectives(std::move(*memory));
   }
 
   /// See rounds.
@@ -145,7 +145,7 @@ class sums {
   /// Up to this size every rank adds all values, which saves one wait.
   static constexpr std::size_t most_for_all = 8192;
 
-  explicit sums(rounds memory) : rounds_(std::move(memory)) {}
+  explicit collectives(rounds memory) : rounds_(std::move(memory)) {}
 
   struct share {
     std::size_t first, count;

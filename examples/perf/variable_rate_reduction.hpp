@@ -12,10 +12,10 @@
 namespace perf {
 
 /// A plan that reports its bytes to a contender.
-template <class C, class T, class E> class variable_rate_sum {
+template <class C, class T, class E> class variable_rate_reduction {
  public:
-  variable_rate_sum(std::size_t values, C const& codec, hcomp::plan_options const& options,
-                    T& transport, E& executor)
+  variable_rate_reduction(std::size_t values, C const& codec, hcomp::plan_options const& options,
+                          T& transport, E& executor)
       : values_sent_(2.0 * (transport.size() - 1) / transport.size() * static_cast<double>(values)),
         plan_(values, codec, transport, executor, options) {}
 

@@ -217,7 +217,7 @@ int main(int argc, char** argv) {
   } catch (CLI::ParseError const& error) {
     status = app.exit(error);
   } catch (std::exception const& error) {
-    std::fprintf(stderr, "bench_concurrent_sums: %s\n", error.what());
+    std::fprintf(stderr, "bench_concurrent_reductions: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();

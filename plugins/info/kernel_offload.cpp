@@ -1,4 +1,4 @@
-#include "kernel_sums.hpp"
+#include "kernel_offload.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/core.h>
@@ -173,7 +173,7 @@ std::optional<std::string> describe_link(std::uint32_t number) {
 
 }  // namespace
 
-std::string kernel_sums() {
+std::string kernel_offload() {
   std::string text;
   bpf_attr how{};
   while (ask(BPF_LINK_GET_NEXT_ID, how) == 0) {

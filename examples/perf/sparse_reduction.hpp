@@ -15,10 +15,10 @@
 namespace perf {
 
 /// A plan that reports its bytes and its choice to a contender.
-template <class Lane, class T, class E> class sparse_plan_sum {
+template <class Lane, class T, class E> class sparse_reduction {
  public:
-  sparse_plan_sum(std::size_t values, sparse_codec const& codec, hcomp::algorithm const& how,
-                  T& transport, E& executor)
+  sparse_reduction(std::size_t values, sparse_codec const& codec, hcomp::algorithm const& how,
+                   T& transport, E& executor)
       : ranks_(transport.size()),
         plan_(values, {.strategies = codec.strategies}, transport, executor, {.algorithm = how}) {}
 

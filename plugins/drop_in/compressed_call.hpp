@@ -52,12 +52,12 @@ int raise(reduction_call const& call, char const* what);
 /// True while hcomp runs a reduction. Its own MPI calls pass through the interposed functions,
 /// which must not take them over.
 extern thread_local constinit bool is_summing;
-class summing_now {
+class collective_now {
  public:
-  summing_now() : was_summing_(std::exchange(is_summing, true)) {}
-  ~summing_now() { is_summing = was_summing_; }
-  summing_now(summing_now const&) = delete;
-  summing_now& operator=(summing_now const&) = delete;
+  collective_now() : was_summing_(std::exchange(is_summing, true)) {}
+  ~collective_now() { is_summing = was_summing_; }
+  collective_now(collective_now const&) = delete;
+  collective_now& operator=(collective_now const&) = delete;
 
  private:
   bool was_summing_;
@@ -66,7 +66,7 @@ class summing_now {
 library* taking();
 
 /// A reduction over all ranks by a rule, with MPI as the fallback.
-struct summing {
+struct compressed_call {
   library* lib;
   reduction_call call;
   decision d;
@@ -80,8 +80,8 @@ struct summing {
   bool is_timed = false;         ///< excluded from comparison with MPI
   bool is_look = false;          ///< a probe: reduces a part, discards the result, not reported
 
-  summing(library& l, reduction_call const& c, decision const& taken,
-          std::span<int const> counts_of_ranks = {})
+  compressed_call(library& l, reduction_call const& c, decision const& taken,
+                  std::span<int const> counts_of_ranks = {})
       : lib(&l),
         call(c),
         d(taken),
@@ -101,7 +101,7 @@ struct summing {
   /// hierarchical algorithms, which share memory.
   bool goes_together() const {
     return bytes() <= most_bytes_together && as.check_every == 0 && shadow_calls == 0 &&
-           !as.sum.algorithm.hierarchical;
+           !as.spec.algorithm.hierarchical;
   }
 
   /// Runs the reduction. Returns false, on all ranks alike and with x unchanged, if MPI has to run
@@ -123,8 +123,8 @@ struct summing {
  private:
   void compare(site_stats& stats, void const* sum, void const* exact, std::size_t n) const;
   std::size_t result_values() const;
-  report sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const;
-  void sum_by_mpi(communicator& state, void* x) const;
+  report reduce_by_rule(plan_cache& plans, void* x, bool is_aside, std::size_t place) const;
+  void reduce_by_mpi(communicator& state, void* x) const;
   /// Counts and reports the call.
   /// @param left_because  why MPI has to run the call
   void record(site_stats const& stats, std::optional<std::string> const& left_because) const;

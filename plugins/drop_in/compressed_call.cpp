@@ -1,4 +1,4 @@
-#include "summing.hpp"
+#include "compressed_call.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -93,7 +93,7 @@ decision decide(library& lib, reduction_call const& call, bool nonblocking) {
   auto const& settings = lib.settings_of(call.comm);
   auto const* const found = settings.find(d.type, bytes, d.ranks);
   if (!found) return left_to_mpi(settings.why_none(d.type, bytes, d.ranks));
-  if (found->sum.codec == "none") return left_to_mpi("rule says none");
+  if (found->spec.codec == "none") return left_to_mpi("rule says none");
   if (nonblocking && !lib.has_threads())
     return left_to_mpi("needs MPI_THREAD_MULTIPLE (nonblocking=yes asks for it)");
   d.as = found;
@@ -135,10 +135,10 @@ constinit thread_local bool is_summing = false;
 
 library* taking() { return is_summing ? nullptr : library::running(); }
 
-bool summing::operator()(communicator& state, void* x, std::size_t place) const {
-  summing_now const guard;
+bool compressed_call::operator()(communicator& state, void* x, std::size_t place) const {
+  collective_now const guard;
   if (is_out_of_reach) x = nullptr;  // the plan informs the other ranks
-  auto& sums = state.sums();
+  auto& plans = state.plans();
   std::size_t const result = result_values();
   bool const only_tried = !is_look && state.next_call() < shadow_calls;
   bool const is_checked =
@@ -159,13 +159,13 @@ bool summing::operator()(communicator& state, void* x, std::size_t place) const 
     plain.resize(result * size_of(d.type));
     if (counts.empty() && x) std::memcpy(plain.data(), x, plain.size());
     auto const begin = begun_together();
-    sum_by_mpi(state, plain.data());
+    reduce_by_mpi(state, plain.data());
     seconds.plain = seconds_since(begin);
   }
-  auto const plans_before = sums.plans_made();
+  auto const plans_before = plans.plans_made();
   auto const begin = begun_together();
   try {
-    auto const made = sum_by_rule(sums, x, state.is_aside(), place);
+    auto const made = reduce_by_rule(plans, x, state.is_aside(), place);
     stats.bytes_sent = made.bytes_sent;
     stats.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
     stats.seconds = seconds_since(begin);
@@ -174,19 +174,19 @@ bool summing::operator()(communicator& state, void* x, std::size_t place) const 
     if (compared) {
       seconds.own = stats.seconds;
       seconds.codec = stats.seconds_codec;
-      (sums.plans_made() > plans_before ? stats.first : stats.later) = seconds;
+      (plans.plans_made() > plans_before ? stats.first : stats.later) = seconds;
       compare(stats, x, plain.data(), result);
     }
   } catch (nonfinite_error const&) {
-    left_because = "NaN or infinity, or too large for " + as.sum.text();
+    left_because = "NaN or infinity, or too large for " + as.spec.text();
   } catch (memory_error const&) {
     left_because = as.takes_device ? "a buffer in a device's memory that cannot be read"
                                    : "a buffer in a device's memory (device=no)";
   } catch (std::invalid_argument const& cannot) {  // on all ranks alike
     left_because = cannot.what();
     if (!is_look)
-      warn(sums.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
-                            " values is left to MPI: " + cannot.what());
+      warn(plans.rank(), std::string(call.function) + " of " + std::to_string(call.count) +
+                             " values is left to MPI: " + cannot.what());
   }
   if (only_tried && !left_because)
     std::copy(plain.begin(), plain.end(), static_cast<std::byte*>(x));
@@ -195,7 +195,8 @@ bool summing::operator()(communicator& state, void* x, std::size_t place) const 
   return !left_because;
 }
 
-void summing::compare(site_stats& stats, void const* sum, void const* exact, std::size_t n) const {
+void compressed_call::compare(site_stats& stats, void const* sum, void const* exact,
+                              std::size_t n) const {
   switch (d.type) {
     case value_type::float32: return drop_in::compare<float>(stats, sum, exact, n);
     case value_type::int32: return drop_in::compare<std::int32_t>(stats, sum, exact, n);
@@ -203,20 +204,21 @@ void summing::compare(site_stats& stats, void const* sum, void const* exact, std
     default: return drop_in::compare<double>(stats, sum, exact, n);
   }
 }
-std::size_t summing::result_values() const {
+std::size_t compressed_call::result_values() const {
   if (counts.empty()) return values();
   int rank = 0;
   PMPI_Comm_rank(call.comm, &rank);
   return static_cast<std::size_t>(counts[static_cast<std::size_t>(rank)]);
 }
 
-report summing::sum_by_rule(plan_cache& sums, void* x, bool is_aside, std::size_t place) const {
+report compressed_call::reduce_by_rule(plan_cache& plans, void* x, bool is_aside,
+                                       std::size_t place) const {
   auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
   if (counts.empty())
-    return sums.all_reduce(d.type, x, values(), as.sum, tensor, segment, reduce_op::sum, place);
-  return sums.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.sum, tensor, segment);
+    return plans.all_reduce(d.type, x, values(), as.spec, tensor, segment, reduce_op::sum, place);
+  return plans.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.spec, tensor, segment);
 }
-void summing::sum_by_mpi(communicator& state, void* x) const {
+void compressed_call::reduce_by_mpi(communicator& state, void* x) const {
   MPI_Comm const comm = comm_of(state);
   if (counts.empty())
     mpi::require(PMPI_Allreduce(MPI_IN_PLACE, x, call.count, call.type, MPI_SUM, comm),
@@ -227,8 +229,8 @@ void summing::sum_by_mpi(communicator& state, void* x) const {
                  "MPI_Reduce_scatter");
 }
 
-void summing::record(site_stats const& stats,
-                     std::optional<std::string> const& left_because) const {
+void compressed_call::record(site_stats const& stats,
+                             std::optional<std::string> const& left_because) const {
   if (left_because) {
     ++so_far.calls_left;
   } else {
@@ -238,7 +240,7 @@ void summing::record(site_stats const& stats,
   }
   if (lib->reports())
     lib->journal().add(site_of(call.function, call.caller, call.type, d.ranks,
-                               left_because ? "MPI" : as.sum.text(),
+                               left_because ? "MPI" : as.spec.text(),
                                left_because ? *left_because : "rule '" + as.text() + "'"),
                        stats);
 }

@@ -7,6 +7,6 @@
 namespace hcomp::info {
 
 /// The attached programs and their counters, as text.
-std::string kernel_sums();
+std::string kernel_offload();
 
 }  // namespace hcomp::info

@@ -26,7 +26,7 @@ namespace hcomp::testing {
 /// speed and with different priorities. Two ranks form a node.
 /// @return  the difference to sequential all-reduces; empty: none
 template <Transport T>
-std::string difference_of_hierarchical_sums(T& transport, progress_mode mode) {
+std::string difference_of_hierarchical_reductions(T& transport, progress_mode mode) {
   struct one {
     std::string codec, algorithm;
     std::size_t values;

@@ -40,13 +40,14 @@ template <class C> struct plans_of {
   std::vector<std::vector<float>> inputs;
 };
 
-inline std::vector<std::size_t> const sizes_of_sums = {5000, 1, 20'000, 777, 0, 9999, 64, 3000};
+inline std::vector<std::size_t> const sizes_of_reductions = {5000, 1,    20'000, 777,
+                                                             0,    9999, 64,     3000};
 
 /// Runs all-reduces of all sizes concurrently, on ranks of unequal speed.
 /// @return  the difference to sequential all-reduces; empty: none
 template <class C, Transport T>
-std::string difference_of_concurrent_sums(T& transport, progress_mode mode) {
-  auto const& sizes = sizes_of_sums;
+std::string difference_of_concurrent_reductions(T& transport, progress_mode mode) {
+  auto const& sizes = sizes_of_reductions;
   std::vector<std::vector<float>> expected;
   std::vector<std::uint64_t> bytes;
   {

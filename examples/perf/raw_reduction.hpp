@@ -11,14 +11,14 @@
 namespace perf {
 
 /// Datatype and sum for values of type T. MPI has no 16-bit floats: an MPI_Op adds them in float.
-template <class T> class raw_sum {
+template <class T> class raw_reduction {
  public:
-  raw_sum() {
+  raw_reduction() {
     if constexpr (is_half) MPI_Op_create(&add, 1, &op_);
   }
-  raw_sum(raw_sum const&) = delete;
-  raw_sum& operator=(raw_sum const&) = delete;
-  ~raw_sum() {
+  raw_reduction(raw_reduction const&) = delete;
+  raw_reduction& operator=(raw_reduction const&) = delete;
+  ~raw_reduction() {
     if constexpr (is_half) MPI_Op_free(&op_);
   }
 

@@ -43,7 +43,7 @@ class engine_base {
 
 /// The collectives of a plan, with its promises.
 /// @tparam Values  work between the values of one call and encoded vectors
-template <class Values> class sum_engine : public engine_base {
+template <class Values> class collective_engine : public engine_base {
  public:
   using engine_base::engine_base;
 

@@ -83,7 +83,8 @@ double host_rate(std::size_t turns) {
 }
 
 /// Median time of an all-reduce, and the bus and host times of both ranks' messages.
-template <class C> void measure_sum(table& stats, std::size_t turns, C const& codec, rates limit) {
+template <class C>
+void measure_reduction(table& stats, std::size_t turns, C const& codec, rates limit) {
   std::size_t const values = stats.found().values;
   std::barrier<> together(ranks);
   std::vector<double> all;
@@ -120,19 +121,19 @@ template <class C> void measure_sum(table& stats, std::size_t turns, C const& co
 
 }  // namespace
 
-void measure_sums(table& stats, std::size_t turns) {
+void measure_reductions(table& stats, std::size_t turns) {
   rates const limit{bus_rate(turns), host_rate(turns)};
   std::printf(
       "sums of %d ranks on this GPU; its bus copies %.1f GB/s both ways at once, and the host "
       "%.1f GB/s by %d threads\n",
       ranks, 1e-9 * limit.bus, 1e-9 * limit.host, ranks);
   std::printf("%-44s %10s %10s %10s %8s\n", "", "ms", "bus, ms", "host, ms", "of most");
-  measure_sum(stats, turns, float_cast<float>{}, limit);
-  measure_sum(stats, turns, float_cast<float16>{}, limit);
-  measure_sum(stats, turns, sign<float>{}, limit);
-  measure_sum(stats, turns, fit(thc<float>{}, ranks), limit);
-  measure_sum(stats, turns, inceptionn({.prescale = -6}), limit);
-  measure_sum(stats, turns, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
+  measure_reduction(stats, turns, float_cast<float>{}, limit);
+  measure_reduction(stats, turns, float_cast<float16>{}, limit);
+  measure_reduction(stats, turns, sign<float>{}, limit);
+  measure_reduction(stats, turns, fit(thc<float>{}, ranks), limit);
+  measure_reduction(stats, turns, inceptionn({.prescale = -6}), limit);
+  measure_reduction(stats, turns, error_bounded({.bound = 1e-3, .ranks = ranks}), limit);
 }
 
 }  // namespace gpu_bench

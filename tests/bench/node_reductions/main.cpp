@@ -16,8 +16,8 @@
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/mpi/transport.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/hierarchical.hpp>
-#include <hcomp/node/sums.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -49,8 +49,8 @@ std::vector<double> medians(std::vector<std::function<void()>> const& calls, int
 
 void measure(int turns, std::size_t most_bytes) {
   hcomp::mpi::transport transport(MPI_COMM_WORLD);
-  auto sums = hcomp::node::sums::make(transport, 0, std::chrono::seconds(30));
-  if (!sums) throw std::runtime_error("the ranks share no memory");
+  auto inside = hcomp::node::collectives::make(transport, 0, std::chrono::seconds(30));
+  if (!inside) throw std::runtime_error("the ranks share no memory");
   std::vector<float> x(most_bytes / sizeof(float), 1.0f), y(x.size(), 1.0f);
   if (transport.rank() == 0)
     std::printf("%d ranks, float, medians of %d turns\n%10s %12s %12s %8s\n", transport.size(),
@@ -58,13 +58,14 @@ void measure(int turns, std::size_t most_bytes) {
   for (std::size_t bytes = 64; bytes <= most_bytes; bytes *= 4) {
     auto const n = bytes / sizeof(float);
     bool const is_short = bytes < 1 << 20;
-    auto const times = medians({[&] { sums->all_reduce(std::span(x).first(n), transport.size()); },
-                                [&] {
-                                  MPI_Allreduce(MPI_IN_PLACE, y.data(), static_cast<int>(n),
-                                                MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-                                  std::fill_n(y.data(), is_short ? n : 0, 1.0f);
-                                }},
-                               is_short ? 20 * turns : turns);
+    auto const times =
+        medians({[&] { inside->all_reduce(std::span(x).first(n), transport.size()); },
+                 [&] {
+                   MPI_Allreduce(MPI_IN_PLACE, y.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM,
+                                 MPI_COMM_WORLD);
+                   std::fill_n(y.data(), is_short ? n : 0, 1.0f);
+                 }},
+                is_short ? 20 * turns : turns);
     std::ranges::fill(y, 1.0f);
     if (transport.rank() == 0)
       std::printf("%10zu %12.4f %12.4f %8.2f\n", bytes, times[0], times[1], times[1] / times[0]);
@@ -122,7 +123,7 @@ int main(int argc, char** argv) {
           most_bytes, turns);
     for (auto const& codec : codecs) measure_between(turns, most_bytes, codec);
   } catch (std::exception const& error) {
-    std::fprintf(stderr, "bench_host_sums: %s\n", error.what());
+    std::fprintf(stderr, "bench_node_reductions: %s\n", error.what());
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
   MPI_Finalize();
