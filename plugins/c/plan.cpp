@@ -151,7 +151,7 @@ plan_of_type make_plan_of_type(plan_arguments const& asked, std::size_t values, 
 namespace {
 
 /// State of a nonblocking call. hcomp_wait returns its result.
-struct begun_call {
+struct pending_call {
   char const* function;
   std::string note;
   std::exception_ptr error;
@@ -160,7 +160,7 @@ struct begun_call {
   std::condition_variable changed;
   bool is_done = false;
 
-  explicit begun_call(char const* name) : function(name) {}
+  explicit pending_call(char const* name) : function(name) {}
 
   /// @param time  longest wait; none: no limit
   /// @return      whether the call is done
@@ -186,7 +186,7 @@ struct hcomp_plan {
   std::uint64_t step = 0;              ///< number of the next call
   std::string broken;                  ///< error after which the transport is unusable
   int broken_by = -1;                  ///< the rank that caused this error
-  std::shared_ptr<begun_call> last;    ///< last nonblocking call
+  std::shared_ptr<pending_call> last;  ///< last nonblocking call
   std::vector<std::byte> from_device;  ///< host copy of a vector in device memory
 
   /// @param number  handle number, see connection::next_handle
@@ -212,7 +212,7 @@ struct hcomp_plan {
 };
 
 struct hcomp_request {
-  std::shared_ptr<begun_call> call;
+  std::shared_ptr<pending_call> call;
 };
 
 namespace {
@@ -438,7 +438,7 @@ hcomp_report to_c(report const& made) {
 
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work) {
-  auto const call = std::make_shared<begun_call>(function);
+  auto const call = std::make_shared<pending_call>(function);
   auto request = std::make_unique<hcomp_request>(hcomp_request{call});
   over.begin(
       [call, how, work = std::move(work)](std::uint64_t number) {
@@ -537,7 +537,7 @@ int hcomp_test(hcomp_request* request, int milliseconds, int* done) {
   });
 }
 int hcomp_wait(hcomp_request** request, hcomp_report* report) {
-  std::shared_ptr<begun_call> call;
+  std::shared_ptr<pending_call> call;
   int const code = guarded(__func__, [&] {
     std::unique_ptr<hcomp_request> const it(std::exchange(require(request, "request"), nullptr));
     if (it) call = it->call;

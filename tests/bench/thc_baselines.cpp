@@ -38,8 +38,8 @@ template <class C> double error_of(C const& codec, std::vector<vector> const& x,
 }
 
 void add(errors& sum, errors const& one) {
-  sum.one_way += one.one_way;
-  sum.both_ways += one.both_ways;
+  sum.one_direction += one.one_direction;
+  sum.both_directions += one.both_directions;
 }
 
 row measured(baselines::input which, int workers, std::size_t values, int trials) {
@@ -70,7 +70,7 @@ std::string to_text(double value, int trials) {
   return text;
 }
 std::string to_text(errors const& both, int trials) {
-  return to_text(both.one_way, trials) + " / " + to_text(both.both_ways, trials);
+  return to_text(both.one_direction, trials) + " / " + to_text(both.both_directions, trials);
 }
 
 }  // namespace

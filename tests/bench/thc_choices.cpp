@@ -330,7 +330,7 @@ class block_sums {
   std::vector<std::uint32_t> norms_;
 };
 
-void compare_ways(sizes const& size) {
+void compare_settings(sizes const& size) {
   std::printf(
       "\nSums rounded on their way (hop_bits): what is lost besides the %.4f of exact sums, as a\n"
       "share of the energy of the sum of independent vectors; expected / measured.\n\n"
@@ -370,5 +370,5 @@ int main(int argc, char** argv) {
   compare_norms(size);
   compare_averages(size);
   compare_signs(size);
-  compare_ways(size);
+  compare_settings(size);
 }

@@ -81,8 +81,9 @@ TEST_CASE("baselines: EDEN and DRIVE have the theoretical errors, one way and bo
         auto const x = baselines::vectors(which, workers, values, random);
         errors const got = baselines::errors_of(
             x, [&](vector const& v) { return baselines::eden(v, quantizer, random); });
-        CHECK(near(got.one_way, one / workers, 0.03));
-        CHECK(near(got.both_ways, one / workers + (share_of_mean(x) + one / workers) * one, 0.03));
+        CHECK(near(got.one_direction, one / workers, 0.03));
+        CHECK(near(got.both_directions, one / workers + (share_of_mean(x) + one / workers) * one,
+                   0.03));
       }
 }
 
@@ -247,8 +248,8 @@ TEST_CASE("baselines: the table of errors matches independent runs") {
     double min_max = 0, rotated = 0;
     constexpr int trials = 2;
     auto const add = [](errors& sum, errors const& one) {
-      sum.one_way += one.one_way / trials;
-      sum.both_ways += one.both_ways / trials;
+      sum.one_direction += one.one_direction / trials;
+      sum.both_directions += one.both_directions / trials;
     };
     for (int trial = 0; trial < trials; ++trial) {
       randomness random(static_cast<std::uint64_t>(7000 * row.workers + trial));
@@ -273,8 +274,8 @@ TEST_CASE("baselines: the table of errors matches independent runs") {
       rotated += baselines::nmse(x, baselines::rotated_min_max_mean(x, 4, random)) / trials;
     }
     auto const check = [](errors const& got, errors const& known, double tolerance) {
-      CHECK(near(got.one_way, known.one_way, tolerance));
-      CHECK(near(got.both_ways, known.both_ways, tolerance));
+      CHECK(near(got.one_direction, known.one_direction, tolerance));
+      CHECK(near(got.both_directions, known.both_directions, tolerance));
     };
     // Two digits are known; heavy: a few values decide how normal the coordinates are.
     double const digits = row.which == input::heavy ? 0.25 : 0.06;

@@ -24,11 +24,11 @@ using namespace hcomp::testing;
 
 namespace {
 
-algorithm const ring_way = algorithm::from("ring");
-algorithm const torus_way = algorithm::from("torus");
-algorithm const direct_way = algorithm::from("direct");
-algorithm const recursive_doubling_way = algorithm::from("recursive_doubling");
-algorithm const sampled_way = algorithm::from("sampled");
+algorithm const ring_strategy = algorithm::from("ring");
+algorithm const torus_strategy = algorithm::from("torus");
+algorithm const direct_strategy = algorithm::from("direct");
+algorithm const recursive_doubling_strategy = algorithm::from("recursive_doubling");
+algorithm const sampled_strategy = algorithm::from("sampled");
 
 /// Blocks of 100 values and 400 bytes without headers: costs that can be calculated by hand.
 codec_cost plain_codec() {
@@ -96,7 +96,7 @@ double played(algorithm const& how, int ranks, std::size_t values, C const& code
 
 TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
   for (int ranks = 1; ranks <= 64; ++ranks)
-    for (auto const& how : {ring_way, torus_way, direct_way}) {
+    for (auto const& how : {ring_strategy, torus_strategy, direct_strategy}) {
       CAPTURE(ranks);
       CAPTURE(how.name());
       auto const s = make_schedule(how, ranks / 2, ranks);
@@ -105,19 +105,20 @@ TEST_CASE("cost model: hops are those of the schedule, on 1 to 64 ranks") {
   for (int ranks = 1; ranks <= 64; ++ranks) {
     std::size_t most = 0;  // ranks that pair up make one hop more, or two in all
     for (int rank = 0; rank < ranks; ++rank)
-      most = std::max(most, make_schedule(recursive_doubling_way, rank, ranks).reduce.size());
-    REQUIRE(hops_of(recursive_doubling_way, ranks) == static_cast<int>(most));
+      most = std::max(most, make_schedule(recursive_doubling_strategy, rank, ranks).reduce.size());
+    REQUIRE(hops_of(recursive_doubling_strategy, ranks) == static_cast<int>(most));
   }
   CHECK(hops_of(algorithm::from("torus:3x4"), 12) == 10);
-  CHECK(hops_of(sampled_way, 1) == 0);
-  CHECK(hops_of(sampled_way, 9) == 1);
+  CHECK(hops_of(sampled_strategy, 1) == 0);
+  CHECK(hops_of(sampled_strategy, 9) == 1);
 }
 
 TEST_CASE("cost model: bytes follow the algorithm's formula, on 1 to 64 ranks") {
   for (int ranks = 1; ranks <= 64; ++ranks)
     for (std::size_t const values : {0, 1, 4097, 150'000, 4096 * 192}) {
       auto const layout = layout_of(identity<>{}, values, ranks);
-      std::vector<algorithm> strategies{ring_way, torus_way, direct_way, recursive_doubling_way};
+      std::vector<algorithm> strategies{ring_strategy, torus_strategy, direct_strategy,
+                                        recursive_doubling_strategy};
       if (ranks % 3 == 0)
         for (auto const& [rows, columns] : {std::pair{3, ranks / 3}, std::pair{ranks / 3, 3}})
           strategies.push_back({algorithm_kind::torus, rows, columns});
@@ -155,7 +156,8 @@ TEST_CASE("cost model: bytes equal those that the transports count, with and wit
     CHECK(counted == expected);
   };
   for (int const ranks : {1, 2, 3, 4, 6, 7})
-    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way})
+    for (auto const& how :
+         {ring_strategy, torus_strategy, direct_strategy, recursive_doubling_strategy})
       for (bool const flag : {false, true}) {
         compare(sign<>{}, ranks, {.algorithm = how, .check = flag});
         compare(fit(thc<>{}, static_cast<std::uint32_t>(ranks)), ranks,
@@ -171,7 +173,8 @@ TEST_CASE("cost model: bytes of sampled selection are within five deviations of 
     run_ranks(ranks, [&](in_process& transport) {
       host_executor executor;
       std::vector<float> x(values);
-      plan sum(values, sign<>{}, transport, executor, {.algorithm = sampled_way, .check = false});
+      plan sum(values, sign<>{}, transport, executor,
+               {.algorithm = sampled_strategy, .check = false});
       sent[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(x).bytes_sent;
     });
     auto const layout = layout_of(sign<>{}, values);
@@ -181,8 +184,8 @@ TEST_CASE("cost model: bytes of sampled selection are within five deviations of 
         (5 * std::sqrt(values * p * (1 - p)) / 8 + static_cast<double>(layout.blocks()) / 2 + 1) *
         (ranks - 1);
     for (int rank = 0; rank < ranks; ++rank) {
-      auto const mean =
-          static_cast<double>(bytes_sent_per_rank(sign<>{}, values, rank, ranks, {sampled_way}));
+      auto const mean = static_cast<double>(
+          bytes_sent_per_rank(sign<>{}, values, rank, ranks, {sampled_strategy}));
       CHECK(std::abs(static_cast<double>(sent[static_cast<std::size_t>(rank)]) - mean) <= bound);
     }
   }
@@ -210,10 +213,12 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
   for (int const ranks : {1, 2, 3, 8, 12}) {
     CAPTURE(ranks);
     double const agreement = std::ceil(std::log2(ranks)) * 1e-3;
-    for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
+    for (auto const& how : {ring_strategy, torus_strategy, direct_strategy,
+                            recursive_doubling_strategy, sampled_strategy}) {
       CAPTURE(how.name());
       // direct sends all its messages at once in both phases
-      int const steps = how == direct_way ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
+      int const steps =
+          how == direct_strategy ? std::min(2, hops_of(how, ranks)) : hops_of(how, ranks);
       CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link,
                               {.check = false, .segment_bytes = 1000}) == close_to(steps * 1e-3));
       CHECK(predicted_seconds(how, ranks, 12'000, plain_codec(), link,
@@ -226,7 +231,7 @@ TEST_CASE("cost model: with latency only, an all-reduce takes its steps and the 
 TEST_CASE("cost model: with bandwidth only, a rank's link carries its bytes one after the other") {
   link_cost const link{0, 1e-6, 0};
   for (int const ranks : {2, 4, 6, 12})
-    for (auto const& how : {ring_way, torus_way, direct_way}) {
+    for (auto const& how : {ring_strategy, torus_strategy, direct_strategy}) {
       CAPTURE(ranks);
       CAPTURE(how.name());
       std::size_t const values = 24'000;  // 96 000 bytes, 240 blocks
@@ -271,11 +276,11 @@ TEST_CASE("cost model: when merging is slowest, the ring merges without pause") 
   // 4 ranks, chunks of 60 blocks in segments of 2: the first segment travels, then 3 chunks are
   // merged one segment after the other. The all-gather merges nothing.
   double const first = 800 * 1e-6 / 16, merged = 3 * 6000 * 1e-6, gathered = 3 * 24'000 * 1e-6 / 16;
-  CHECK(
-      predicted_seconds(ring_way, 4, 24'000, cost, link, {.check = false, .segment_bytes = 800}) ==
-      close_to(first + merged + gathered));
+  CHECK(predicted_seconds(ring_strategy, 4, 24'000, cost, link,
+                          {.check = false, .segment_bytes = 800}) ==
+        close_to(first + merged + gathered));
   // direct sends all chunks at once and merges them in the order of arrival
-  CHECK(predicted_seconds(direct_way, 4, 24'000, cost, link,
+  CHECK(predicted_seconds(direct_strategy, 4, 24'000, cost, link,
                           {.check = false, .segment_bytes = 800}) ==
         close_to(first + merged + gathered));
 }
@@ -285,14 +290,14 @@ TEST_CASE("cost model: encoding, decoding and every use of the executor are adde
   cost.encode = 2e-6;
   cost.decode = 3e-6;
   cost.call = 1e-3;
-  auto const p = predict(ring_way, 2, 1000, cost, {}, {.check = false, .segment_bytes = 800});
+  auto const p = predict(ring_strategy, 2, 1000, cost, {}, {.check = false, .segment_bytes = 800});
   CHECK(p.encode == 0);
   CHECK(p.decode == close_to(1e-3 + 3e-3));
   // chunks of 5 blocks in segments of 2: 3 encodings before sending, 3 before merging, 3 merges
   CHECK(p.reduce_scatter == close_to(9e-3 + 2e-3));
   CHECK(p.all_gather == 0);
   CHECK(p.seconds() == close_to(15e-3));
-  CHECK(predicted_seconds(ring_way, 1, 1000, cost, {}) == close_to(2e-3 + 5e-3));
+  CHECK(predicted_seconds(ring_strategy, 1, 1000, cost, {}) == close_to(2e-3 + 5e-3));
 }
 
 TEST_CASE("cost model: sampled selection sends P - 1 messages at once, and draws for every rank") {
@@ -304,7 +309,7 @@ TEST_CASE("cost model: sampled selection sends P - 1 messages at once, and draws
   link_cost const link{1e-3, 1e-6, 1e-5};
   std::size_t const values = 8 * 32768;
   auto const p =
-      predict(sampled_way, 8, values, cost, link, {.check = false, .segment_bytes = 1 << 18});
+      predict(sampled_strategy, 8, values, cost, link, {.check = false, .segment_bytes = 1 << 18});
   CHECK(p.encode == close_to(values * (1e-6 + 8e-7)));
   double const link_time = 7 * (1e-5 + (4096 + 3.5 + 32) * 1e-6), put_back = values * 24e-7;
   CHECK(p.all_gather == close_to(1e-3 + link_time + put_back));
@@ -314,11 +319,12 @@ TEST_CASE("cost model: sampled selection sends P - 1 messages at once, and draws
 
 TEST_CASE("cost model: one rank sends nothing, and no values cost only the messages") {
   link_cost const link{1e-3, 1e-6, 0};
-  for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way}) {
+  for (auto const& how : {ring_strategy, torus_strategy, direct_strategy,
+                          recursive_doubling_strategy, sampled_strategy}) {
     CHECK(predicted_seconds(how, 1, 12'000, plain_codec(), link) == 0);
     CHECK(bytes_sent_per_rank(plain_codec(), 12'000, 0, 1, {how}) == 0);
   }
-  auto const p = predict(ring_way, 4, 0, plain_codec(), link);
+  auto const p = predict(ring_strategy, 4, 0, plain_codec(), link);
   CHECK(p.reduce_scatter == 0);
   CHECK(p.agree == close_to(2 * (1e-3 + sizeof(detail::sealed<detail::call_summary>) * 1e-6)));
 }
@@ -336,7 +342,8 @@ TEST_CASE("cost model: prediction is the time that the plan takes on a simulated
         row{{1e-5, 8e-9, 1e-6, 2e-4, 1 << 15}, 1e-9}, row{{1e-3, 1e-9, 0}, 0}})  // high latency
     for (int const ranks : played_ranks)
       for (std::size_t const segment : {1u << 14, 1u << 18})
-        for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
+        for (auto const& how :
+             {ring_strategy, torus_strategy, direct_strategy, recursive_doubling_strategy}) {
           CAPTURE(r.link.seconds_per_message);
           CAPTURE(ranks);
           CAPTURE(segment);
@@ -349,7 +356,8 @@ TEST_CASE("cost model: prediction is the time that the plan takes on a simulated
           std::size_t const values = 12 * 5 * 4096;  // the same number of blocks on every rank
           bool const check = ranks % 2 == 0;
           // where some ranks pair up first, the ranks differ, and the model includes that
-          bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
+          bool const pairs_up =
+              how == recursive_doubling_strategy && !detail::is_power_of_two(ranks);
           // decode on arrival, or at the end
           for (std::size_t const early : {std::size_t{0}, values * 5}) {
             CAPTURE(early);
@@ -367,7 +375,8 @@ TEST_CASE("cost model: prediction is the time that the plan takes on a simulated
 TEST_CASE("cost model: narrow messages take the predicted time of their hops") {
   for (link_cost const& link : {link_cost{1e-5, 1e-9, 0}, link_cost{5e-5, 8e-9, 1e-6}})
     for (int const ranks : played_ranks)
-      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way}) {
+      for (auto const& how :
+           {ring_strategy, torus_strategy, direct_strategy, recursive_doubling_strategy}) {
         CAPTURE(link.seconds_per_byte);
         CAPTURE(ranks);
         CAPTURE(how.name());
@@ -383,7 +392,7 @@ TEST_CASE("cost model: narrow messages take the predicted time of their hops") {
         cost.widen_one = 4e-10;
         cost.widen = 2e-10;
         std::size_t const values = 12 * 5 * 16384;  // the same number of blocks on every rank
-        bool const pairs_up = how == recursive_doubling_way && !detail::is_power_of_two(ranks);
+        bool const pairs_up = how == recursive_doubling_strategy && !detail::is_power_of_two(ranks);
         // decode on arrival, or at the end
         for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(early);
@@ -408,7 +417,8 @@ TEST_CASE("cost model: where ranks have unequal shares, prediction is within 5 %
   cost.unpack = 3e-11;
   for (int const ranks : {3, 5, 8})
     for (std::size_t const values : {1000, 70'000, 4 * 32768, 1'000'000})
-      for (auto const& how : {ring_way, torus_way, direct_way, recursive_doubling_way, sampled_way})
+      for (auto const& how : {ring_strategy, torus_strategy, direct_strategy,
+                              recursive_doubling_strategy, sampled_strategy})
         for (std::size_t const early : {std::size_t{0}, values * 5}) {
           CAPTURE(ranks);
           CAPTURE(values);
@@ -440,20 +450,20 @@ TEST_CASE("cost model: a wrong argument is refused with its value") {
                        link_cost const& link) {
     return outcome_of([&] { predicted_seconds(how, ranks, 1000, cost, link); }).text;
   };
-  CHECK(text(0, ring_way, plain_codec(), {}) == "predict: 0 ranks, at least 1 is needed");
+  CHECK(text(0, ring_strategy, plain_codec(), {}) == "predict: 0 ranks, at least 1 is needed");
   CHECK(text(6, algorithm::from("torus:2x4"), plain_codec(), {}) ==
         "torus: 2 rows of 4 are 8 places, the transport has 6 ranks");
-  CHECK(text(2, ring_way, plain_codec(), {-1, 0, 0}) ==
+  CHECK(text(2, ring_strategy, plain_codec(), {-1, 0, 0}) ==
         "predict: the link's cost per message is -1 seconds; it must be finite and at least 0");
   auto cost = plain_codec();
   cost.merge = std::numeric_limits<double>::quiet_NaN();
-  CHECK(text(2, ring_way, cost, {}) ==
+  CHECK(text(2, ring_strategy, cost, {}) ==
         "predict: merging a value is nan seconds; it must be finite and at least 0");
   cost = plain_codec();
   cost.block_values = 0;
-  CHECK(text(2, ring_way, cost, {}) ==
+  CHECK(text(2, ring_strategy, cost, {}) ==
         "predict: blocks of 0 values in 400 bytes, 0 of them header");
-  CHECK(outcome_of([] { hops_of(ring_way, -3); }).text ==
+  CHECK(outcome_of([] { hops_of(ring_strategy, -3); }).text ==
         "hops_of: -3 ranks, at least 1 is needed");
   CHECK(outcome_of([] { bytes_sent_per_rank(plain_codec(), 0, 4, 4); }).text ==
         "bytes_sent_per_rank: rank 4 of 4 ranks");

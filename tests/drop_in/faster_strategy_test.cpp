@@ -154,13 +154,13 @@ TEST_CASE("faster_strategy: the codec must be faster by 5 %") {
 }
 
 TEST_CASE("faster_strategy: neither the first call of a strategy nor one slow call decides") {
-  for (int const way_of_slow : {0, 1})
+  for (int const slow_strategy : {0, 1})
     for (int const slow_call : {2, 4, 6}) {
-      CAPTURE(way_of_slow);
+      CAPTURE(slow_strategy);
       CAPTURE(slow_call);
       faster_strategy one;
       for (int i = 0; i < trial; ++i) {
-        bool const is_slow = i < 2 || i == slow_call + way_of_slow;
+        bool const is_slow = i < 2 || i == slow_call + slow_strategy;
         one.add(nanoseconds((one.by() == strategy::codec ? 2e-3 : 3e-3) * (is_slow ? 1000 : 1)),
                 65536);
       }

@@ -57,7 +57,7 @@ std::optional<bytes> merged(codecs const& by, input a, input b) {
                 [&](error_bounded<> const& codec, bytes& out) { return codec.merge(a, b, out); });
 }
 /// Merges any two encoded vectors, valid or damaged.
-std::optional<bytes> merged_both_ways(codecs const& by, input a, input b) {
+std::optional<bytes> merged_in_both_orders(codecs const& by, input a, input b) {
   auto const sum = merged(by, a, b);
   require(sum == merged(by, b, a), "the order makes no difference");
   if (sum)
@@ -122,7 +122,7 @@ void code(input in, simd_level level) {
     require(refuses([&] { by.codec.check(in, n); }), "check refuses what decode refuses");
     require(refuses([&] { by.codec.decode_add(in, x); }), "so does decode_add");
     require(!sum_of(by, n, hop), "so does decode_add_encode");
-    require(!merged_both_ways(by, in, encoded(by.codec, ones)), "so does merge");
+    require(!merged_in_both_orders(by, in, encoded(by.codec, ones)), "so does merge");
     return;
   }
   require(same(x, decoded(by.reference, in, n)), "all instruction sets decode alike");
@@ -134,7 +134,7 @@ void code(input in, simd_level level) {
   }
   require(same(sums, expected), "decode_add adds what decode gives");
   auto const next = sum_of(by, n, hop);
-  auto const sum = merged_both_ways(by, in, encoded(by.codec, ones));
+  auto const sum = merged_in_both_orders(by, in, encoded(by.codec, ones));
   // With damaged input, one codec may refuse a merge beyond its ranks that the other accepts. The
   // bytes may also differ for a -0, which no encoder writes.
   if (next && sum)
@@ -185,7 +185,7 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
   x.resize(n);
   codecs const by(options, level);
   bytes a = values(by, x), b = values(by, y);
-  auto const sum = merged_both_ways(by, a, b);
+  auto const sum = merged_in_both_orders(by, a, b);
   require(sum.has_value(), "two ranks are added");
   require(sum == sum_of(by, n,
                         [&](error_bounded<> const& codec, bytes& out) {
@@ -208,7 +208,7 @@ void damaged(input in, error_bounded_options const& options, simd_level level) {
   to_a.apply(a);
   code(a, level);
   to_b.apply(b);
-  merged_both_ways(by, a, b);
+  merged_in_both_orders(by, a, b);
 }
 
 }  // namespace

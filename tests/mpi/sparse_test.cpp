@@ -39,16 +39,16 @@ bool same_everywhere(std::vector<float> const& x) {
   return digest(std::span(x), transport).same();
 }
 
-std::vector<sparse_strategies> const all_ways{{},
-                                              {.packed = false, .sketched = false},
-                                              {.dense = false, .sketched = false},
-                                              {.dense = false, .packed = false}};
+std::vector<sparse_strategies> const all_strategies{{},
+                                                    {.packed = false, .sketched = false},
+                                                    {.dense = false, .sketched = false},
+                                                    {.dense = false, .packed = false}};
 
 template <class Lane> void check_fixed() {
   std::vector<Lane> lanes;
   for (std::size_t const n : {0, 1, 64, 1000, 100'001})
     for (double const density : {0.0, 0.01, 0.5, 1.0})
-      for (auto const& strategies : all_ways) {
+      for (auto const& strategies : all_strategies) {
         CAPTURE(n);
         CAPTURE(density);
         auto const all = everybodys(n, density);
@@ -74,7 +74,7 @@ TEST_CASE(
     "mpi sparse: floats give nearly the sum with every strategy, the same bits on all ranks") {
   std::vector<float> lanes;
   for (double const density : {0.01, 0.9})
-    for (auto const& strategies : all_ways) {
+    for (auto const& strategies : all_strategies) {
       auto const all = everybodys(100'001, density);
       auto x = mine(all);
       sparse_sum<> sum(options(), strategies);
@@ -108,7 +108,7 @@ TEST_CASE("mpi sparse: a Bloom filter as index gives the same sums") {
   for (double const density : {0.0, 0.001, 0.2}) {
     auto const all = everybodys(50'000, density);
     std::vector<std::uint32_t> lanes;
-    for (auto const& strategies : all_ways) {
+    for (auto const& strategies : all_strategies) {
       auto x = mine(all);
       sparse_sum<std::uint32_t, bloom_index> sum(options(), strategies, {},
                                                  bloom_index({.expected = 150}));

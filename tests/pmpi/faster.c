@@ -24,7 +24,7 @@ static double tolerance;
 /* ---- Delays: nanoseconds per value of MPI's all-reduce, or per four bytes of a message ------- */
 /* The fast setting takes 2 ms and the slow one 90 ms, so that other load on the machine hardly
  * matters. */
-enum { fast_way = 30, changed = 150, slow = 1500 };
+enum { fast_delay = 30, changed = 150, slow = 1500 };
 static long of_sums, of_messages;
 static int whole_sums; /* made by MPI */
 
@@ -148,10 +148,10 @@ static int sum(int kind, int vector, MPI_Comm comm) {
 
 /* Calls until the last few all-reduces in a row took the faster strategy on all ranks, at the
  * same call on each. If the ranks disagreed, some rank would wait forever. */
-static void reduce_until(int kind, int by_mpi, int slow_way, MPI_Comm comm) {
+static void reduce_until(int kind, int by_mpi, int slow_delay, MPI_Comm comm) {
   int sums = 0;
-  of_sums = by_mpi ? fast_way : slow_way;
-  of_messages = by_mpi ? slow_way : fast_way;
+  of_sums = by_mpi ? fast_delay : slow_delay;
+  of_messages = by_mpi ? slow_delay : fast_delay;
   for (int row = 0; row < in_a_row && sums < most_reductions; ++sums)
     row = sum(kind, sums, comm) == by_mpi ? row + 1 : 0;
   if (rank == 0)

@@ -250,8 +250,8 @@ inline vector rotated_min_max_mean(std::vector<vector> workers, int bits, random
 /// Errors of an estimated mean: if the server sends it exactly, and if it compresses it again by
 /// the same scheme.
 struct errors {
-  double one_way = 0;
-  double both_ways = 0;
+  double one_direction = 0;
+  double both_directions = 0;
 };
 
 /// `scheme(x)` is the decoded vector of x.
