@@ -20,8 +20,7 @@
 #   // optimise: -O1            default: -O3 in core and codec, -O0 in other folders
 #   // optimise sanitized: -O1  default: -O0 with sanitizers
 #   // max_simd: avx2 baseline  also cases <folder>.<file>.avx2, ..., with HCOMP_MAX_SIMD=avx2, ...
-#   // build: sanitized         if several builds are tested (HCOMP_TEST_ONCE): only in those with
-#                               sanitizers, which are sufficient here; default: in all builds
+#   // part: full              the part of its cases, instead of that of the folder; see below
 #
 # A file of tests/mpi or tests/ucx may also contain:
 #
@@ -58,7 +57,7 @@ foreach(part IN LISTS HCOMP_TEST_PARTS)
   endif()
 endforeach()
 set(HCOMP_TEST_PART default)  # of the cases of this folder and those below it
-option(HCOMP_TEST_ONCE "Leave out tests that say \"build: sanitized\", which other builds run" OFF)
+option(HCOMP_TEST_LONG "Also register the tests that take a minute of a processor" ON)
 
 # Sanitizers slow tests down. Generous limits are fine, because such runs look for other errors.
 set(HCOMP_TEST_SLOWDOWN 1 CACHE STRING "Factor of the tests' time limits; with sanitizers 4")
@@ -100,7 +99,7 @@ endfunction()
 # from the calling file, after one skipped case <folder>, where HCOMP_TEST_PARTS lacks the part.
 macro(hcomp_enter_test_part part folder)
   set(HCOMP_TEST_PART ${part})
-  if(NOT part IN_LIST HCOMP_TEST_PARTS)
+  if(NOT "${part}" IN_LIST HCOMP_TEST_PARTS)
     set(HCOMP_TEST_PART default)
     hcomp_add_skipped_test(${folder} "tests/run.sh --${part} runs these tests")
     return()
@@ -181,14 +180,14 @@ function(hcomp_read_directive variable file key default)
   set(${variable} "${value}" PARENT_SCOPE)
 endfunction()
 
-# hcomp_is_elsewhere(<variable> <file>): true if another build has this test, by HCOMP_TEST_ONCE.
-function(hcomp_is_elsewhere variable file)
-  hcomp_read_directive(build ${file} build "")
-  set(elsewhere FALSE)
-  if(HCOMP_TEST_ONCE AND build STREQUAL "sanitized")
-    set(elsewhere TRUE)
+# hcomp_read_part(<variable> <file>): the part of a file, by its directive or that of the folder; empty if it is not
+# in HCOMP_TEST_PARTS.
+function(hcomp_read_part variable file)
+  hcomp_read_directive(part ${file} part ${HCOMP_TEST_PART})
+  if(NOT part IN_LIST HCOMP_TEST_PARTS)
+    set(part "")
   endif()
-  set(${variable} ${elsewhere} PARENT_SCOPE)
+  set(${variable} "${part}" PARENT_SCOPE)
 endfunction()
 
 # hcomp_test_name(<variable> <file>): tests/codec/sign_test.cpp is codec.sign.
@@ -230,6 +229,7 @@ endfunction()
 
 # hcomp_add_test_folder(<folder> <file>...): one ctest case per file.
 function(hcomp_add_test_folder folder)
+  set(part_of_folder ${HCOMP_TEST_PART})
   # Kernels are tested with users' optimisation; the code around them need not be.
   if(folder MATCHES "^(codec|core)$")
     set(usual "")
@@ -254,6 +254,8 @@ function(hcomp_add_test_folder folder)
     endif()
     target_sources(${program} PRIVATE ${file})
     hcomp_test_name(name ${file})
+    set(HCOMP_TEST_PART ${part_of_folder})
+    hcomp_read_part(HCOMP_TEST_PART ${file})
     file(RELATIVE_PATH path ${PROJECT_SOURCE_DIR} ${file})
     hcomp_add_test(${name} ENVIRONMENT ${HCOMP_ENVIRONMENT_WITHOUT_MPI}
       COMMAND ${program} --source-file=*${path})
@@ -380,6 +382,7 @@ endfunction()
 
 # hcomp_add_distributed_test_file(<file> [LIBRARIES <target>...]): a file of tests/mpi or tests/ucx.
 function(hcomp_add_distributed_test_file file)
+  hcomp_read_part(HCOMP_TEST_PART ${file})
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
   hcomp_test_name(name ${file})
   hcomp_read_directive(ranks ${file} ranks "")

@@ -25,7 +25,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 parts=(default)
 presets=(tests)
-once=ON
 without_default=false
 add() { # add PART...: each once
   local part
@@ -38,7 +37,7 @@ while (($# > 0)); do
     --sanitizers) add sanitizers ;;
     --gpu | --torch | --wheels | --full) add "${1#--}" ;;
     --rest) add sanitizers gpu torch wheels full && without_default=true ;;
-    --release) add sanitizers gpu torch wheels full && presets=(release) once=OFF ;;
+    --release) add sanitizers gpu torch wheels full && presets=(release) ;;
     -h | --help)
       sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//p}' tests/run.sh
       exit 0
@@ -111,7 +110,7 @@ for preset in "${presets[@]}"; do
   start=$SECONDS
   options=()
   case $preset in
-    tests) options=(-D "HCOMP_TEST_PARTS=$tested" -D HCOMP_TEST_ONCE=$once -D HCOMP_WITH_GPU=$with_gpu) ;;
+    tests) options=(-D "HCOMP_TEST_PARTS=$tested" -D HCOMP_TEST_LONG=OFF -D HCOMP_WITH_GPU=$with_gpu) ;;
     release) options=(-D "HCOMP_TEST_PARTS=$tested") ;;
   esac
   begin_step "build ${folder##*/}/"

@@ -1,4 +1,3 @@
-// build: sanitized
 // optimise sanitized: -O1
 
 #include <doctest/doctest.h>

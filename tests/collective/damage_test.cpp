@@ -1,4 +1,4 @@
-// build: sanitized
+// part: full
 // optimise: -O1
 // timeout: 240
 #include <doctest/doctest.h>

@@ -1,4 +1,4 @@
-// build: sanitized
+// part: full
 // optimise: -O1
 // optimise sanitized: -O1
 /// @file

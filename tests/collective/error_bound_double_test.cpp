@@ -1,4 +1,3 @@
-// build: sanitized
 /// @file
 /// What plans of error_bounded promise for doubles: no answer is further off than the bound, by
 /// every algorithm, and no further than the report says.

@@ -1,4 +1,3 @@
-// build: sanitized
 // optimise: -O1
 /// @file
 /// What plans of error_bounded promise: whenever the float next to the exact sum is within the

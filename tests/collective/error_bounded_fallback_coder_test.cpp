@@ -1,4 +1,3 @@
-// build: sanitized
 // optimise: -O1
 /// @file
 /// Codes of error_bounded_fallback by executors: the host's bytes, values and complaints.

@@ -1,4 +1,3 @@
-// build: sanitized
 // optimise: -O1
 /// @file
 /// INCEPTIONN's codes by executors: the host's bytes, values and complaints.

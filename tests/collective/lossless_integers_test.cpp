@@ -1,4 +1,3 @@
-// build: sanitized
 /// @file
 /// Plans of lossless_integers: sums that wrap around, by every algorithm, by name and with any
 /// executor; and that they have no means.

@@ -1,4 +1,3 @@
-// build: sanitized
 /// @file
 /// Plans of lossless: exact where floats are, the same bits on all ranks by every algorithm;
 /// and its codes by executors.

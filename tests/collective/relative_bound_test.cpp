@@ -1,4 +1,3 @@
-// build: sanitized
 /// @file
 /// Bounds relative to the largest value: plans agree on that value in every call, and then give the
 /// result of the absolute bound.

@@ -1,4 +1,3 @@
-// build: sanitized
 
 /// @file
 /// Fields of a report about the values of a call and the time of the previous call.

@@ -1,4 +1,3 @@
-// build: sanitized
 
 /// @file
 /// Plans of the codec `reproducible`: for every distribution over ranks and every algorithm, the

@@ -1,4 +1,3 @@
-// build: sanitized
 
 /// @file
 /// Sampled selection on devices gives the bits of hosts. The host touches no device memory.

@@ -1,4 +1,3 @@
-// build: sanitized
 // optimise: -O1
 #include <doctest/doctest.h>
 

@@ -1,4 +1,3 @@
-// build: sanitized
 
 /// @file
 /// Plans of variable rate on devices give the bits of plans on hosts.

@@ -1,4 +1,3 @@
-// build: sanitized
 
 #include <doctest/doctest.h>
 

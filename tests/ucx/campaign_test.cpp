@@ -1,4 +1,4 @@
-// build: sanitized
+// part: full
 // run: single
 // timeout: 240
 #include <doctest/doctest.h>

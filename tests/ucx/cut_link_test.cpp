@@ -1,4 +1,4 @@
-// build: sanitized
+// part: full
 // run: single
 // beside: nothing
 // main: own

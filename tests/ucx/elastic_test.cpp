@@ -1,4 +1,3 @@
-// build: sanitized
 // run: single
 // timeout: 240
 #include <doctest/doctest.h>

@@ -1,4 +1,3 @@
-// build: sanitized
 // run: single
 // timeout: 120
 #include <doctest/doctest.h>

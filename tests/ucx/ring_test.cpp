@@ -1,4 +1,3 @@
-// build: sanitized
 // run: single
 #include <doctest/doctest.h>
 
