@@ -16,8 +16,8 @@ endif()
 # hcomp_add_plot_test(<name>): plot.py's own tests.
 # hcomp_add_plot_test(<name> <output> CASES <case>... HAS <text>...)
 #
-# Draws the JSON that these tests of the same folder have written, <case>.json each, into a picture or
-# report that has the texts.
+# Draws the JSON that these tests of the same folder have written, <case>.json each, into a picture
+# or report that has the texts.
 function(hcomp_add_plot_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "CASES;HAS")
   set(command ${HCOMP_PYTHON} ${PROJECT_SOURCE_DIR}/examples/support/plot_test.py)

@@ -40,13 +40,14 @@ option(HCOMP_TEST_FEW_CASES "Tests of all value types, rank counts or bits take 
 set(HCOMP_TEST_RANKS "" CACHE STRING "If set, MPI tests run only with these rank counts, e.g. 1;3;4")
 set(HCOMP_TEST_ONLY "" CACHE STRING "If set, only these folders of tests/, or files such as collective/plan")
 set(HCOMP_TEST_EXCLUDE "" CACHE STRING "Folders of tests/, or files such as collective/plan, that are left out")
-# Every case belongs to one part, its ctest label. tests/run.sh runs the part default, its options add the others:
+# Every case belongs to one part, its ctest label. tests/run.sh runs the part default; its options
+# add parts:
 #   default   libraries, codecs, both MPIs, UCX, the preloaded library, C, Fortran, Python, pages
 #   gpu       CUDA code, executed by a GPU where there is one, and by the PTX machine
 #   torch     PyTorch
 #   wheels    PyPI's MPICH 5 and Open MPI 5
-#   full      more rank counts, headers compiled alone, emulated networks, simulated clusters, aggregation over UDP,
-#             hcomp_perf, the training job, benchmarks, INCEPTIONN's RTL
+#   full      more rank counts, headers compiled alone, emulated networks, simulated clusters,
+#             aggregation over UDP, hcomp_perf, the training job, benchmarks, INCEPTIONN's RTL
 set(HCOMP_ALL_TEST_PARTS default gpu torch wheels full)
 set(HCOMP_TEST_PARTS "${HCOMP_ALL_TEST_PARTS}" CACHE STRING
   "Parts of the tests to build and register: default, gpu, torch, wheels, full")
@@ -95,8 +96,9 @@ function(hcomp_is_chosen variable)
   set(${variable} ${chosen} PARENT_SCOPE)
 endfunction()
 
-# hcomp_enter_test_part(<part> <folder>): the cases of this folder and those below it belong to that part. Returns
-# from the calling file, after one skipped case <folder>, where HCOMP_TEST_PARTS lacks the part.
+# hcomp_enter_test_part(<part> <folder>): the cases of this folder and those below it belong to that
+# part. Returns from the calling file, after one skipped case <folder>, where HCOMP_TEST_PARTS lacks
+# the part.
 macro(hcomp_enter_test_part part folder)
   set(HCOMP_TEST_PART ${part})
   if(NOT "${part}" IN_LIST HCOMP_TEST_PARTS)
@@ -180,8 +182,8 @@ function(hcomp_read_directive variable file key default)
   set(${variable} "${value}" PARENT_SCOPE)
 endfunction()
 
-# hcomp_read_part(<variable> <file>): the part of a file, by its directive or that of the folder; empty if it is not
-# in HCOMP_TEST_PARTS.
+# hcomp_read_part(<variable> <file>): the part of a file, by its directive or that of the folder;
+# empty if it is not in HCOMP_TEST_PARTS.
 function(hcomp_read_part variable file)
   hcomp_read_directive(part ${file} part ${HCOMP_TEST_PART})
   if(NOT part IN_LIST HCOMP_TEST_PARTS)
@@ -291,9 +293,9 @@ function(hcomp_choose_ranks variable)
   set(${variable} "${chosen}" PARENT_SCOPE)
 endfunction()
 
-# hcomp_split_ranks(<default> <more> <mpi> <ranks>...): the rank counts of the part default: 1, 3 and 4 by
-# MPICH, 3 by Open MPI, whose jobs take longer to start; otherwise the first count. The other counts belong to the part
-# full.
+# hcomp_split_ranks(<default> <more> <mpi> <ranks>...): the rank counts of the part default: 1, 3
+# and 4 by MPICH, 3 by Open MPI, whose jobs take longer to start; otherwise the first count. The
+# other counts belong to the part full.
 function(hcomp_split_ranks default more mpi)
   set(usual 3)
   if(mpi STREQUAL "mpich")

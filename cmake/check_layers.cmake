@@ -1,5 +1,5 @@
-# cmake -D ROOT=<source> -P check_layers.cmake: a layer, and a module of collective/, includes only what is
-# listed for it here. A header outside codec/ that includes a concrete codec is listed, too.
+# cmake -D ROOT=<source> -P check_layers.cmake: a layer, and a module of collective/, includes only
+# what is listed for it here. A header outside codec/ that includes a concrete codec is listed, too.
 cmake_minimum_required(VERSION 3.25)
 
 # ---- The table: folder, then which folders of hcomp/ it may include ------------------------------
@@ -16,7 +16,8 @@ set(layer_ucx        core transport ucx)
 set(layer_udp        core codec op exec feedback transport collective udp)
 set(layer_elastic    core codec op exec feedback transport collective ucx mpi elastic)
 set(layer_mpi        core codec op exec feedback transport collective gpu ucx mpi)
-# The modules of include/hcomp/collective, lowest level first, then which other modules they may include.
+# The modules of include/hcomp/collective, lowest level first, then which other modules they may
+# include.
 set(module_schedule    "")
 set(module_aggregation "")
 set(module_agreement   schedule)
@@ -41,8 +42,9 @@ set(layer_hcomp.h    plan.h)
 set(layer_group.h    plan.h)
 set(layer_elastic.h  plan.h group.h)
 
-# Headers outside codec/ and the umbrellas that include headers of concrete codecs, FILE=CODEC,...: registries of
-# codecs by name, and engines of what a codec's concept does not say. The list may only become shorter.
+# Headers outside codec/ and the umbrellas that include headers of concrete codecs, FILE=CODEC,...:
+# registries of codecs by name, and engines for one codec. The list may
+# only become shorter.
 set(codecs_of_files
   collective/aggregation/aggregation_layout.hpp=thc
   collective/aggregation/detail/partial_sums.hpp=thc

@@ -1,9 +1,10 @@
 # shellcheck shell=bash
-# For scripts whose commands take minutes: they number their steps and show progress at least every 20 seconds, on a
-# terminal in one status line.
+# For scripts whose commands take minutes: they number their steps and show progress at least every
+# 20 seconds, on a terminal in one status line.
 #
 #   begin_step "build"            prints "== step 2 of 3: build"; steps is the number of steps
-#   show_progress COMMAND...      runs COMMAND; meanwhile prints what progress_text prints, and the seconds
+#   show_progress COMMAND...      runs COMMAND; meanwhile prints what progress_text prints, and the
+#                                 seconds
 
 steps=${steps:-1}
 step=0

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the packages that hcomp needs on Debian 12, those of one set:
 #
-#   cmake/setup.sh user      to build, install and use hcomp: C++, C, Fortran, Python, Open MPI, MPICH, UCX
+#   cmake/setup.sh user      to build, install and use hcomp: C++, C, Fortran, Python, Open MPI,
+#                            MPICH, UCX
 #   cmake/setup.sh main      for examples/run.sh
 #   cmake/setup.sh lammps    main, and for examples/lammps/run.sh
 #   cmake/setup.sh torch     main, and for examples/torch/run.sh

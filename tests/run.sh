@@ -3,23 +3,27 @@
 #
 #   tests/run.sh [OPTIONS] [-- <arguments for ctest>]
 #
-# Without options: libraries, every codec, both MPIs, UCX, the preloaded library, C, Fortran, Python, pages. Options
-# add parts:
+# Without options: libraries, every codec, both MPIs, UCX, the preloaded library, C, Fortran,
+# Python, pages. Options add parts:
 #
-#   --sanitizers  a build by clang with address and undefined-behaviour sanitizers, and one with the thread sanitizer
+#   --sanitizers  a build by clang with address and undefined-behaviour sanitizers, and one with the
+#                 thread sanitizer
 #   --gpu         CUDA code: executed by a GPU where there is one, and as PTX on the CPU
-#   --torch       PyTorch; installs Debian's and downloads PyPI's into build/torch, once (tests/torch/setup.sh)
-#   --wheels      PyPI's MPICH 5 and Open MPI 5, downloaded into build/mpi_wheels, once (tests/pmpi/setup.sh), and
-#                 nvdisasm: the preloaded library for the ABI of MPI 5, elastic groups over Open MPI 5
-#   --full        more rank counts, headers compiled alone, emulated networks, simulated clusters, aggregation over
-#                 UDP, hcomp_perf, the training job, benchmarks, INCEPTIONN's RTL
+#   --torch       PyTorch; installs Debian's and downloads PyPI's into build/torch, once
+#                 (tests/torch/setup.sh)
+#   --wheels      PyPI's MPICH 5 and Open MPI 5, downloaded into build/mpi_wheels, once
+#                 (tests/pmpi/setup.sh), and nvdisasm: the preloaded library for the ABI of MPI 5,
+#                 elastic groups over Open MPI 5
+#   --full        more rank counts, headers compiled alone, emulated networks, simulated clusters,
+#                 aggregation over UDP, hcomp_perf, the training job, benchmarks, INCEPTIONN's RTL
 #   --rest        all parts of the options above, without the tests that a run without options has
 #   --release     all parts in the builds that users get: -O3, all GPU architectures; takes hours
 #   --help
 #
-# Tests of a part that cannot run here are skipped with the reason. The builds are the presets tests (with --release:
-# release), asan and tsan of CMakePresets.json. A build that fails is a failed test of the summary. After a signal the
-# script ends everything it has started, and exits with 128 + signal.
+# Tests of a part that cannot run here are skipped with the reason. The builds are the presets tests
+# (with --release: release), asan and tsan of CMakePresets.json. A build that fails is a failed test
+# of the summary. After a signal the script ends everything it has started, and exits with 128 +
+# signal.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -131,7 +135,7 @@ for preset in "${presets[@]}"; do
 done
 
 begin_step "run the tests"
-# Most cases wait more than they compute; the others say so (hcomp_add_test).
+# Most cases wait more than they compute; hcomp_add_test marks the rest.
 chosen=()
 ! $without_default || chosen=(-LE '^default$')
 run ctest --test-dir "$all" -j "$((2 * jobs))" --output-on-failure "${chosen[@]}" "$@" </dev/null
