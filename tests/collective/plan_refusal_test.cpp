@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/op/encoded_layout.hpp>
