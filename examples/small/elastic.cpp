@@ -1,7 +1,8 @@
 // Fault-tolerant all-reduce: four processes train, one fails, and a new one joins. They find each
 // other through a shared directory.
 //
-//   g++ -std=c++20 -Iinclude -Iplugins examples/small/elastic.cpp -o elastic $(pkg-config --cflags --libs ucx)
+//   ucx=$(pkg-config --cflags --libs ucx)
+//   g++ -std=c++20 -Iinclude -Iplugins examples/small/elastic.cpp -o elastic $ucx
 //   ./elastic
 //
 // Prints, e.g.:

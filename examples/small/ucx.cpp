@@ -1,7 +1,8 @@
 // All-reduce over UCX. MPI only starts the ranks. If a rank fails, all other ranks get an error
 // within the timeout of 5 s; it names the failed rank.
 //
-//   mpicxx -std=c++20 -Iinclude -Iplugins examples/small/ucx.cpp -o ucx $(pkg-config --cflags --libs ucx)
+//   ucx=$(pkg-config --cflags --libs ucx)
+//   mpicxx -std=c++20 -Iinclude -Iplugins examples/small/ucx.cpp -o ucx $ucx
 //   mpirun -n 4 ./ucx
 //
 // Prints: 4 ranks over UCX, 1.2 MB sent by each, the same bits everywhere: yes

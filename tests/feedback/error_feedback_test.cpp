@@ -9,6 +9,7 @@
 #include <cstring>
 #include <feedback/saved_states.hpp>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
