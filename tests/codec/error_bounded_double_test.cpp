@@ -1,7 +1,7 @@
 // max_simd: avx2 baseline
 /// @file
-/// error_bounded of doubles: errors within the bound at any size, the same bytes in any order, what
-/// codes say of their errors, damage, and the format.
+/// error_bounded of doubles: errors within the bound at any magnitude, reported errors, and the
+/// format. variable_rate_laws_test.cpp tests what all variable-rate codecs have in common.
 
 #include <doctest/doctest.h>
 
@@ -26,15 +26,12 @@ using hcomp::testing::encoded;
 using hcomp::testing::exact_sum;
 using hcomp::testing::few_cases;
 using hcomp::testing::merged;
-using hcomp::testing::refused_when_damaged;
 
 namespace {
 
 using codec_type = hcomp::error_bounded<double>;
 using doubles = std::vector<double>;
 using bytes = hcomp::testing::encoded_bytes;
-
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 doubles decoded(codec_type const& codec, bytes const& in, std::size_t n) {
   doubles y(n, 77.0);
@@ -53,8 +50,6 @@ doubles of_sizes(std::size_t n, int lowest, int highest, std::uint64_t seed) {
   }
   return x;
 }
-
-constexpr std::size_t sizes[] = {0, 1, 31, 32, 33, 1000, 1023, 1024, 1025, 3000};
 
 }  // namespace
 
@@ -94,49 +89,12 @@ TEST_CASE("error_bounded of doubles: sums are within the bound over 60 orders of
     }
 }
 
-TEST_CASE("error_bounded of doubles: sums are the same bytes in any order") {
-  codec_type const codec({.bound = 1e-3, .ranks = 3});
-  for (std::size_t const n : sizes) {
-    CAPTURE(n);
-    auto x = of_sizes(n, -12, 45, 1), y = of_sizes(n, -12, 45, 2), z = of_sizes(n, -12, 45, 3);
-    for (std::size_t i = 0; i < n; i += 50) {  // what stays a double and loses no bit
-      x[i] = i % 100 == 0 ? 0x1p90 : infinity;
-      y[i] = z[i] = i % 100 == 0 ? 0x1p88 : 1.0;
-    }
-    auto const a = encoded(codec, x), b = encoded(codec, y), c = encoded(codec, z);
-    CHECK(merged(codec, a, b) == merged(codec, b, a));
-    auto const left = merged(codec, merged(codec, a, b), c),
-               right = merged(codec, a, merged(codec, c, b));
-    CHECK(left == right);
-    bytes hop(codec.capacity(n));
-    hop.resize(codec.decode_add_encode(b, x, hop));
-    CHECK(hop == merged(codec, a, b));
-    auto sums = x;
-    codec.decode_add(b, sums);
-    for (std::size_t i = 0; i < n; i += 50) CHECK(sums[i] == x[i] + y[i]);
-  }
-}
-
-TEST_CASE("error_bounded of doubles: NaN and infinity come out where they went in") {
+TEST_CASE("error_bounded of doubles: values that stay doubles have no error") {
   codec_type const codec({.bound = 1e-3, .ranks = 2});
-  doubles x(100, 1.0), y(100, 2.0);
-  x[3] = infinity;
-  y[4] = -infinity;
+  doubles x(100, 1.0);
+  x[3] = x[6] = std::numeric_limits<double>::infinity();
   x[5] = hcomp::same_bits<double>(0xfff8'0000'0001'2345u);
-  x[6] = infinity, y[6] = -infinity;
-  x[7] = 1e308, y[7] = 1e308;  // together infinity
-  x[8] = 1e308, y[8] = 1;
-  auto const sum = merged(codec, encoded(codec, x), encoded(codec, y));
-  auto const z = decoded(codec, sum, 100);
-  CHECK(z[3] == infinity);
-  CHECK(z[4] == -infinity);
-  CHECK(hcomp::same_bits<std::uint64_t>(z[5]) == 0x7ff8'0000'0000'0000u);
-  CHECK(std::isnan(z[6]));
-  CHECK(z[7] == infinity);
-  CHECK(z[8] == 1e308);
-  double off = 0;
-  for (std::size_t i = 9; i < 100; ++i) off = std::max(off, std::fabs(z[i] - 3));
-  CHECK(off <= 1e-3);
+  x[7] = x[8] = 1e308;
   CHECK(codec.error_of(encoded(codec, x)) <= 1e-3 / 2);
 }
 
@@ -148,27 +106,9 @@ TEST_CASE("error_bounded of doubles: what is 0 stays 0, and takes no bytes") {
   CHECK(decoded(codec, encoded(codec, doubles(1000, 0.4e-3)), 1000) == doubles(1000, 0.0));
 }
 
-TEST_CASE("error_bounded of doubles: damaged codes are refused or read as something, in place") {
-  codec_type const codec({.bound = 1e-3, .ranks = 4});
-  auto values = of_sizes(1500, -12, 45, 3);
-  values[77] = 3e200;
-  auto const right = encoded(codec, values);
-  std::size_t const refused = refused_when_damaged(codec, right, 1500, 100);
-  CHECK(refused > 1000);
-  CHECK(refused < 4000);
-}
-
-TEST_CASE("error_bounded of doubles: codes of floats, and of other options, are refused") {
+TEST_CASE("error_bounded of doubles: impossible options and too many ranks are refused") {
   codec_type const codec({.bound = 1e-3, .ranks = 2});
   auto const code = encoded(codec, doubles(20, 1.0));
-  hcomp::error_bounded const of_floats({.bound = 1e-3, .ranks = 2});
-  std::vector<float> floats(20, 1.0f);
-  bytes other(of_floats.capacity(20));
-  other.resize(of_floats.encode(floats, other));
-  CHECK_THROWS_AS(codec.check(other, 20), hcomp::wire_error);
-  CHECK_THROWS_AS(of_floats.check(code, 20), hcomp::wire_error);
-  CHECK_THROWS_AS(of_floats.fallback().check(code, 20), hcomp::wire_error);
-  CHECK_THROWS_AS(codec.check(code, 21), hcomp::wire_error);
   CHECK_THROWS_AS(codec_type({.bound = 2e-3, .ranks = 2}).check(code, 20), hcomp::wire_error);
   CHECK_THROWS_AS(codec.fitted(3).check(code, 20), hcomp::wire_error);
   bytes out(codec.capacity(20));

@@ -1,12 +1,14 @@
 #pragma once
 /// @file
-/// Vectors for the test and the benchmark of error_bounded: three kinds, each with a suitable bound
-/// of one rank.
+/// Vectors for the tests and the benchmark of error_bounded: three kinds, each with a suitable
+/// bound of one rank, and vectors whose blocks take all forms.
 
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/core/bits.hpp>
 #include <hcomp/core/random.hpp>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -54,6 +56,43 @@ inline input sparse(std::size_t n, std::uint64_t seed) {
   for (std::size_t i = 0; i < n; ++i)
     if (draw(seed + 1, i) < 0.01) made.x[i] = static_cast<float>(4e-3 * laplace(seed, i));
   return made;
+}
+
+/// Blocks in all forms: zeros, few values, differences, integers, and on request floats.
+inline std::vector<float> integer_forms(std::size_t n, std::uint64_t seed, bool with_floats) {
+  auto const waves = smooth(n, seed).x, steep = gradient(n, seed).x;
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const block = hcomp::mix(seed * 77 + i / 64) % 5, random = hcomp::mix(seed + i);
+    if (block == 1) x[i] = random % 20 == 0 ? steep[i] : 0;
+    if (block == 2) x[i] = waves[i];
+    if (block == 3) x[i] = steep[i];
+    if (block == 4) x[i] = with_floats && random % 9 == 0 ? 1e30f * steep[i] : 100 * waves[i];
+  }
+  return x;
+}
+/// Blocks in all forms, in runs of some and alone: zeros, few values, differences, integers; and
+/// some with floats, among them NaN and infinity.
+inline std::vector<float> all_forms(std::size_t n, std::uint64_t seed, double step) {
+  auto const waves = smooth(n, seed).x;
+  std::vector<float> x(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::uint64_t const block = i / 32, random = hcomp::mix(seed * 1000 + i);
+    std::uint64_t const form = hcomp::mix(seed * 77 + (block % 16 < 8 ? block / 8 : block)) % 6;
+    double const peak = laplace(seed, i);
+    if (form == 1) x[i] = static_cast<float>(random % 9 == 0 ? 300 * step * peak : 0);
+    if (form == 2) x[i] = waves[i] * static_cast<float>(3e4 * step);
+    if (form == 3) x[i] = static_cast<float>(40 * step * peak);
+    if (form == 4) x[i] = static_cast<float>(1e5 * step * (1 + 1e-4 * peak));
+    if (form == 5) {
+      x[i] = static_cast<float>((random % 11 == 0 ? 1e9 : 1e3) * step * peak);
+      if (random % 200 == 1)
+        x[i] = random % 400 == 1 ? std::numeric_limits<float>::quiet_NaN()
+                                 : -std::numeric_limits<float>::infinity();
+      if (random % 200 == 2) x[i] = hcomp::same_bits<float>(0xffabcdefu);
+    }
+  }
+  return x;
 }
 
 /// Bytes of fZ-light's format on x. They show that an input is of the kind that its ratio was

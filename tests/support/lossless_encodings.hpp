@@ -12,9 +12,6 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
-#include <initializer_list>
-#include <stdexcept>
-#include <string>
 #include <support/encoded_vectors.hpp>
 #include <vector>
 
@@ -36,53 +33,6 @@ template <class C> double ratio_of(C const& codec, std::vector<typename C::value
          static_cast<double>(encoded(codec, x).size());
 }
 
-/// Values come back bit by bit. The encoded vector exceeds their bytes by at most 1 %, plus the
-/// front and one form.
-/// @param form_bytes  bytes of a block's form
-template <class C>
-void check_values_come_back(C const& codec, std::vector<typename C::value_type> const& x,
-                            std::size_t form_bytes) {
-  auto const code = encoded(codec, x);
-  CHECK(same_values(decoded(codec, code, x.size()), x));
-  CHECK(static_cast<double>(code.size()) <=
-        1.01 * static_cast<double>(x.size() * sizeof(x[0])) +
-            static_cast<double>(front_of_one_chunk + form_bytes));
-}
-
-/// All functions that add x and y give `sum`, and its encoding.
-template <class C>
-void check_sums(C const& codec, std::vector<typename C::value_type> const& x,
-                std::vector<typename C::value_type> const& y,
-                std::vector<typename C::value_type> const& sum) {
-  auto const a = encoded(codec, x), b = encoded(codec, y);
-  CHECK(same_values(decoded(codec, merged(codec, a, b), x.size()), sum));
-  CHECK(merged(codec, a, b) == encoded(codec, sum));
-  CHECK(merged(codec, a, b) == merged(codec, b, a));
-  encoded_bytes out(codec.capacity(x.size()));
-  out.resize(codec.decode_add_encode(a, y, out));
-  CHECK(out == encoded(codec, sum));
-  auto added = y;
-  codec.decode_add(a, added);
-  CHECK(same_values(added, sum));
-}
-
-/// Damaged encodings of 1500 values, a wrong number of values, and too small a buffer are refused.
-/// @param make  make(kind) returns 1500 values
-template <class C, class Make>
-void check_rejected_encodings(C const& codec, std::size_t form_bytes,
-                              std::initializer_list<int> kinds, Make const& make) {
-  using T = typename C::value_type;
-  std::size_t const front = 24 + 2 * 4 + 16 * form_bytes;  // header, table, forms of a chunk
-  for (int const kind : kinds) {
-    CAPTURE(kind);
-    // some draws change nothing
-    CHECK(refused_when_damaged(codec, encoded(codec, make(kind)), 1500, front) > 1500);
-  }
-  auto const text = std::string(C::name) + ": 5 values, 6 were expected";
-  CHECK_THROWS_WITH_AS(codec.check(encoded(codec, std::vector<T>(5)), 6), text.c_str(), wire_error);
-  encoded_bytes small(10);
-  CHECK_THROWS_AS(codec.encode(std::vector<T>(5), small), std::invalid_argument);
-}
 /// Whether an encoded vector of 64 values with another form is refused.
 template <class C, class Form>
 bool refuses_form(C const& codec, std::vector<typename C::value_type> const& x, Form form) {
