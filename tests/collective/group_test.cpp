@@ -109,5 +109,5 @@ TEST_CASE("groups: ranks that disagree on the members of the group are refused")
   });
   CAPTURE(to_text(outcomes));
   CHECK(all_ended_alike(outcomes, "disagreement_error"));
-  CHECK(outcomes[0].text.find("which ranks sum") != std::string::npos);
+  CHECK(outcomes[0].text.find("which ranks take part") != std::string::npos);
 }

@@ -298,7 +298,7 @@ TEST_CASE("elastic: one member sends its state to all members, which do not know
       group.share_any(state);
       must(false, "somebody must have it");
     } catch (std::runtime_error const& error) {
-      must(std::string(error.what()).find("nobody is left") != std::string::npos, error.what());
+      must(std::string(error.what()).find("no remaining rank") != std::string::npos, error.what());
     }
     group.close();
   });

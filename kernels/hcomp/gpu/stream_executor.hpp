@@ -42,8 +42,7 @@ __global__ void __launch_bounds__(threads_of_block<Work>(),
 
 /// Kernel: calls work.piece(block_group, i, k) for all pieces of all blocks, each in one thread
 /// block, then work.close if the work requires it. It runs for few blocks only, so nvcc need not
-/// limit registers.
-/// @param arrived  device memory, one word per block, 0 before and after
+/// limit registers. `arrived` is in device memory: one word per block, 0 before and after.
 template <WorksByPieces Work>
 __global__ void __launch_bounds__(Work::piece_workers, 1)
     run_pieces(unsigned pieces, std::uint32_t* arrived, Work work) {
