@@ -98,7 +98,8 @@ struct key_facts {
 constexpr std::array rule_keys{
     key_facts{"feedback", "yes|no", "feedback", "what was lost is added next time; default yes"},
     key_facts{"algorithm", "NAME", "all but none",
-              "ring, torus[:RxC], direct, recursive_doubling, sampled, hierarchical[:NAME]"},
+              "ring, torus[:RxC], direct, recursive_doubling, sampled,\n"
+              "                              hierarchical[:NAME]"},
     key_facts{"turns", "N", "all but none", "tensors that share one buffer in turns; default 1"},
     key_facts{"threads", "N", "all but none", "that encode and decode, per rank; default 1"},
     key_facts{"min", "SIZE", "all", "smaller vectors are left alone; default 64KiB, of none 0"},

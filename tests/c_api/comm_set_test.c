@@ -52,7 +52,7 @@ int main(int argc, char** argv) {
   code = hcomp_comm_set(comm, rank == 0 ? "float: bf16" : "float: fp16");
   REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "ranks have different settings") != NULL);
   code = hcomp_comm_set(comm, "float: sign when=faster");
-  REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "does not go with feedback=yes") != NULL);
+  REQUIRE(code != HCOMP_OK && strstr(hcomp_last_error(), "conflicts with feedback=yes") != NULL);
 
   /* either strategy, the same on all ranks */
   REQUIRE(hcomp_comm_set(comm, "float: fp16 when=faster") == HCOMP_OK);
