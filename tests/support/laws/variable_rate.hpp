@@ -519,7 +519,7 @@ template <class C> void nonfinite() {
 /// something, without a byte read or written outside. 4000 are damaged mostly in the header, the
 /// table and what is in front of a chunk, 3400 anywhere.
 template <class C> void damage() {
-  constexpr std::size_t n = 1500, front = sizeof(typename C::header_type) + 2 * 4 + 48;
+  static constexpr std::size_t n = 1500, front = sizeof(typename C::header_type) + 2 * 4 + 48;
   for_each_setting<C>(
       [](C const& codec, std::size_t setting) {
         for_each_kind<C>(setting, [&](int kind) {
