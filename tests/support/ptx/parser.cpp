@@ -305,7 +305,7 @@ class parser {
       return found;
     };
     rest.remove_prefix(is_kernel ? rest.find(".entry") + 6 : rest.find(".func") + 5);
-    if (trimmed(rest).starts_with("(")) one.op = parentheses().at(0);
+    if (trimmed(rest).starts_with("(")) one.result = parentheses().at(0);
     std::string const begin = trimmed(rest);
     one.name = begin.substr(0, begin.find_first_of(" \t\n("));
     one.parameters = parentheses();
