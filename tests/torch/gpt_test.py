@@ -62,7 +62,7 @@ def test_wrong_arguments_are_told_with_their_values():
         (["--width", "30"], "--width 30: no multiple of --heads 8"),
         (["--steps", "-1"], "-1 is not above 0"),
         (["--resume"], "--resume needs --checkpoint"),
-        (["--codec", "powersgd:rank=2", "--checkpoint", "x"], "not for powersgd"),
+        (["--method", "powersgd:rank=2", "--checkpoint", "x"], "not for powersgd"),
     ):
         try:
             gpt.options(arguments)
