@@ -7,7 +7,7 @@
 #   cmake/setup.sh lammps    main, and for examples/lammps/run.sh
 #   cmake/setup.sh torch     main, and for examples/torch/run.sh
 #   cmake/setup.sh tests     user and torch, and for tests/run.sh
-#   cmake/setup.sh full      tests, and for tests/run.sh --full and --sanitizers
+#   cmake/setup.sh full      tests, and for tests/run.sh --full and --sanitizers, tests/scale/run.sh
 #   cmake/setup.sh all       full, and for tests/run.sh --torch
 set -euo pipefail
 

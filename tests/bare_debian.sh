@@ -42,8 +42,9 @@ bind() { # bind <arguments for mount> TARGET
   mounted+=("${*: -1}")
 }
 bind -t proc proc "$root/proc"
-bind --rbind /sys "$root/sys"
-bind --rbind /dev "$root/dev"
+# As slaves: unmounting them must not unmount those of the host.
+bind --rbind --make-rslave /sys "$root/sys"
+bind --rbind --make-rslave /dev "$root/dev"
 cp /etc/resolv.conf /etc/hosts "$root/etc/"
 
 rm -rf "$root/home/hcomp"

@@ -69,15 +69,15 @@ source cmake/progress.sh
 begin_step "install packages"
 if has torch; then
   bash cmake/setup.sh all
-  bash tests/torch/setup.sh || echo "tests/run.sh: PyPI's PyTorch cannot be installed; its tests are skipped" >&2
+  run bash tests/torch/setup.sh || echo "tests/run.sh: PyPI's PyTorch cannot be installed; its tests are skipped" >&2
 elif has full || has sanitizers; then
   bash cmake/setup.sh full
 else
   bash cmake/setup.sh tests
 fi
 if has wheels; then
-  bash tests/pmpi/setup.sh || echo "tests/run.sh: PyPI's MPIs cannot be installed; their tests are skipped" >&2
-  bash tests/ptx/setup.sh || echo "tests/run.sh: nvdisasm cannot be installed; its test is skipped" >&2
+  run bash tests/pmpi/setup.sh || echo "tests/run.sh: PyPI's MPIs cannot be installed; their tests are skipped" >&2
+  run bash tests/ptx/setup.sh || echo "tests/run.sh: nvdisasm cannot be installed; its test is skipped" >&2
 fi
 
 jobs=$(nproc)
@@ -123,7 +123,7 @@ for preset in "${presets[@]}"; do
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"
   echo "   $([[ $status == 0 ]] && echo built || echo "FAILED, status $status, see $log") after $((SECONDS - start)) s"
   errors=${log%.log}.errors
-  grep -A 12 -E '^FAILED: |^CMake Error' "$log" | head -n 100 >"$errors" || tail -n 40 "$log" >"$errors"
+  grep -m 8 -A 12 -E '^FAILED: |^CMake Error' "$log" >"$errors" || tail -n 40 "$log" >"$errors"
   if ((status != 0)); then
     cat "$errors"
   fi

@@ -14,7 +14,7 @@ read -ra gbits <<<"${GBITS:-1 10}"
 build=$top/build-scale
 results=$top/results
 
-bash "$top/cmake/setup.sh" tests
+bash "$top/cmake/setup.sh" full
 
 mkdir -p "$build" "$results/scale"
 echo "building in ${build##*/}/"
