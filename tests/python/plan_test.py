@@ -117,7 +117,7 @@ def test_a_residual_that_cannot_be_is_refused():
         try:
             total.residual = drawn(0)[1:]
         except hcomp.HcompError as error:
-            assert f"a residual of {values - 1} values for a sum of {values}" in str(error), error
+            assert f"a residual of {values - 1} values for a plan of {values}" in str(error), error
         else:
             raise AssertionError("no error")
 

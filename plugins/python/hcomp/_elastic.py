@@ -167,7 +167,7 @@ class ElasticGroup(_library.Handle):
         # Invalid arguments: a size that no other rank has reports the error to the other ranks.
         parts = [] if wrong else [x.reshape(-1).view(numpy.uint8) for x in arrays]
         state = numpy.concatenate([numpy.empty(0, numpy.uint8), *parts])
-        code = self._library.encoded_by(
+        code = self._library.status_of(
             "hcomp_elastic_share", self.handle, state.ctypes.data, state.size
         )
         if wrong:

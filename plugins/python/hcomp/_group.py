@@ -101,7 +101,7 @@ class Group(_library.Handle):
                 return 1
             return 0
 
-        code = self._library.encoded_by(
+        code = self._library.status_of(
             "hcomp_group_create",
             rank,
             size,

@@ -88,7 +88,7 @@ class Library:
         """Communication library in use: "Open MPI 4.1.4", "MPICH 4.0.2", "UCX 1.13, no MPI"."""
         return self._c.hcomp_built_for().decode()
 
-    def encoded_by(self, function: str, *arguments: object) -> int:
+    def status_of(self, function: str, *arguments: object) -> int:
         """Call the function and return its error code."""
         called = getattr(self._c, function)
         called.argtypes = _argument_types[function]
@@ -101,7 +101,7 @@ class Library:
             raise HcompError(code, words, rank if rank >= 0 else None)
 
     def call(self, function: str, *arguments: object) -> None:
-        self.check(self.encoded_by(function, *arguments))
+        self.check(self.status_of(function, *arguments))
 
 
 class Handle:

@@ -133,7 +133,7 @@ class Plan(_library.Handle):
         if lost.size != self.values:
             raise HcompError(
                 HcompError.INVALID_ARGUMENT,
-                f"a residual of {lost.size} values for a sum of {self.values}",
+                f"a residual of {lost.size} values for a plan of {self.values}",
             )
         self._library.call("hcomp_plan_set_residual", self.handle, lost.ctypes.data)
 
@@ -164,7 +164,7 @@ class Plan(_library.Handle):
     def _call(self, function: str, x: Array, mean: bool) -> Report:
         wrong, arguments = self._arguments(x, mean)
         report = CReport()
-        code = self._library.encoded_by(function, *arguments, ctypes.byref(report))
+        code = self._library.status_of(function, *arguments, ctypes.byref(report))
         if wrong and code != HcompError.NOT_RUNNING:
             raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
         self._library.check(code)
@@ -184,9 +184,9 @@ class Plan(_library.Handle):
         if not isinstance(x, numpy.ndarray):
             wrong = f"x is a {type(x).__name__}, not a numpy.ndarray"
         elif x.dtype != self.dtype:
-            wrong = f"x has values of {x.dtype}, the sum is of {self.dtype}"
+            wrong = f"x has values of {x.dtype}, the plan is for {self.dtype}"
         elif not x.flags.c_contiguous:
-            wrong = f"x of shape {x.shape} is not C-contiguous; sum a copy"
+            wrong = f"x of shape {x.shape} is not C-contiguous; pass a copy"
         elif not x.flags.writeable:
             wrong = f"x of shape {x.shape} cannot be written to"
         self._library.call("hcomp_plan_set_mean", self.handle, 1 if mean else 0)

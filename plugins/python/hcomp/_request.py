@@ -27,7 +27,7 @@ class _Call:
     def free(self, report: Optional[CReport]) -> int:
         """Free a finished request and return its error code."""
         to = None if report is None else ctypes.byref(report)
-        return self.library.encoded_by("hcomp_wait", ctypes.byref(self.request), to)
+        return self.library.status_of("hcomp_wait", ctypes.byref(self.request), to)
 
     def __del__(self) -> None:
         if self.request:  # it is done, see _dropped

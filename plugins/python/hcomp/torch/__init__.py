@@ -71,7 +71,7 @@ def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
     backend = group._get_backend(torch.device("cpu"))
     if not isinstance(backend, HcompBackend):
         raise TypeError(
-            f"hcomp.torch: the group sums tensors of the CPU by {backend.name()}, not by hcomp; call "
+            f"hcomp.torch: the group's CPU back end is {backend.name()}, not hcomp; call "
             'init_process_group("cpu:hcomp")'
         )
     return backend

@@ -63,8 +63,8 @@ class ShardState(SumState):
         for one in [state] if isinstance(state, dict) else state:
             if one.get("ranks", self.size) != self.size:
                 raise ValueError(
-                    f"hcomp.torch: the state is of one of {one['ranks']} ranks, these are {self.size}; "
-                    "what was lost of shards does not go on with another number of ranks"
+                    f"hcomp.torch: the state was saved on {one['ranks']} ranks, this job has {self.size}; "
+                    "residuals of shards cannot be loaded on another number of ranks"
                 )
         super().load_state_dict(state)
 

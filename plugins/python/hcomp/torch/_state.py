@@ -138,7 +138,7 @@ class SumState:
                     lost[name] = found
 
         self._after_all(operation)
-        return {"step": self.steps, "ranks": self.size, "lost": {**self._lost, **lost}}
+        return {"step": self.steps, "ranks": self.size, "residuals": {**self._lost, **lost}}
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Restore this rank's state, or the states of all ranks of a previous run from a list.
@@ -148,7 +148,7 @@ class SumState:
         with a warning.
         """
         states = [state] if isinstance(state, dict) else list(state)
-        if not states or any({"step", "ranks", "lost"} - set(one) for one in states):
+        if not states or any({"step", "ranks", "residuals"} - set(one) for one in states):
             raise ValueError(
                 f"hcomp.torch: {len(states)} states, of {[sorted(one) for one in states]}; every state "
                 "is what state_dict() gave, of step, ranks and lost"
@@ -165,13 +165,13 @@ class SumState:
         elif before == self.size:
             states = [states[self._group.rank]]
         lost = {
-            name: torch.stack([one["lost"][name] for one in states]).mean(0)
-            for name in states[0]["lost"]
+            name: torch.stack([one["residuals"][name] for one in states]).mean(0)
+            for name in states[0]["residuals"]
         }
         if unknown := sorted(set(lost) - self._names):
             warnings.warn(
-                f"hcomp.torch: nothing is called {', '.join(unknown)} any more; what was lost of it "
-                "is left out",
+                f"hcomp.torch: the model has no parameter {', '.join(unknown)}; its residual "
+                "is dropped",
                 stacklevel=2,
             )
 
@@ -209,8 +209,8 @@ class SumState:
                     total.residual = lost.numpy()
                 else:
                     warnings.warn(
-                        f"hcomp.torch: {name} has {values} values, and had {lost.numel()}; what was "
-                        "lost of it is left out"
+                        f"hcomp.torch: {name} has {values} values, the saved residual has "
+                        f"{lost.numel()}; the residual is dropped"
                     )
             self._plans[name, words] = total
         return self._plans[name, words]
