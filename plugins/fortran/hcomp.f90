@@ -2,10 +2,10 @@
 !>
 !>     use mpi_f08
 !>     use hcomp
-!>     type(hcomp_plan) :: sum
-!>     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc:bits=4")
-!>     call hcomp_all_reduce(sum, x)
-!>     call hcomp_plan_free(sum)
+!>     type(hcomp_plan) :: plan
+!>     call hcomp_plan_create(plan, MPI_COMM_WORLD%MPI_VAL, size(x), kind(x), "thc:bits=4")
+!>     call hcomp_all_reduce(plan, x)
+!>     call hcomp_plan_free(plan)
 !>
 !> Communicators are integers, as in `use mpi` and mpif.h; those of mpi_f08 hold the integer in
 !> MPI_VAL. hcomp.h documents all functions in detail. Without the argument `code` an error prints
@@ -84,77 +84,77 @@ module hcomp
   end interface hcomp_plan_set_residual
 
   interface
-    function c_create(comm, values, value_bytes, codec, sum) bind(C, name="hcomp_plan_create_f")
+    function c_create(comm, values, value_bytes, codec, plan) bind(C, name="hcomp_plan_create_f")
       import :: c_char, c_int, c_ptr, c_size_t
       integer(c_int), value :: comm, value_bytes
       integer(c_size_t), value :: values
       character(kind=c_char), intent(in) :: codec(*)
-      type(c_ptr), intent(out) :: sum
+      type(c_ptr), intent(out) :: plan
       integer(c_int) :: c_create
     end function c_create
-    function c_free(sum) bind(C, name="hcomp_plan_free")
+    function c_free(plan) bind(C, name="hcomp_plan_free")
       import :: c_int, c_ptr
-      type(c_ptr), intent(inout) :: sum
+      type(c_ptr), intent(inout) :: plan
       integer(c_int) :: c_free
     end function c_free
-    function c_all_reduce(sum, x, values, value_bytes, report) &
+    function c_all_reduce(plan, x, values, value_bytes, report) &
         bind(C, name="hcomp_all_reduce_sized")
       import :: c_int, c_ptr, c_size_t, hcomp_report
-      type(c_ptr), value :: sum, x
+      type(c_ptr), value :: plan, x
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       type(hcomp_report), intent(out), optional :: report
       integer(c_int) :: c_all_reduce
     end function c_all_reduce
-    function c_reduce_scatter(sum, x, values, value_bytes, report) &
+    function c_reduce_scatter(plan, x, values, value_bytes, report) &
         bind(C, name="hcomp_reduce_scatter_sized")
       import :: c_int, c_ptr, c_size_t, hcomp_report
-      type(c_ptr), value :: sum, x
+      type(c_ptr), value :: plan, x
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       type(hcomp_report), intent(out), optional :: report
       integer(c_int) :: c_reduce_scatter
     end function c_reduce_scatter
-    function c_all_gather(sum, x, values, value_bytes, report) &
+    function c_all_gather(plan, x, values, value_bytes, report) &
         bind(C, name="hcomp_all_gather_sized")
       import :: c_int, c_ptr, c_size_t, hcomp_report
-      type(c_ptr), value :: sum, x
+      type(c_ptr), value :: plan, x
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       type(hcomp_report), intent(out), optional :: report
       integer(c_int) :: c_all_gather
     end function c_all_gather
-    function c_shard(sum, first, count) bind(C, name="hcomp_plan_shard")
+    function c_shard(plan, first, count) bind(C, name="hcomp_plan_shard")
       import :: c_int, c_ptr, c_size_t
-      type(c_ptr), value :: sum
+      type(c_ptr), value :: plan
       integer(c_size_t), intent(out) :: first, count
       integer(c_int) :: c_shard
     end function c_shard
-    function c_set_mean(sum, mean) bind(C, name="hcomp_plan_set_mean")
+    function c_set_mean(plan, mean) bind(C, name="hcomp_plan_set_mean")
       import :: c_int, c_ptr
-      type(c_ptr), value :: sum
+      type(c_ptr), value :: plan
       integer(c_int), value :: mean
       integer(c_int) :: c_set_mean
     end function c_set_mean
-    function c_get_residual(sum, residual, values, value_bytes) &
+    function c_get_residual(plan, residual, values, value_bytes) &
         bind(C, name="hcomp_plan_get_residual_sized")
       import :: c_int, c_ptr, c_size_t
-      type(c_ptr), value :: sum, residual
+      type(c_ptr), value :: plan, residual
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       integer(c_int) :: c_get_residual
     end function c_get_residual
-    function c_set_residual(sum, residual, values, value_bytes) &
+    function c_set_residual(plan, residual, values, value_bytes) &
         bind(C, name="hcomp_plan_set_residual_sized")
       import :: c_int, c_ptr, c_size_t
-      type(c_ptr), value :: sum, residual
+      type(c_ptr), value :: plan, residual
       integer(c_size_t), value :: values
       integer(c_int), value :: value_bytes
       integer(c_int) :: c_set_residual
     end function c_set_residual
-    function c_set_draws(sum, vector, step) bind(C, name="hcomp_plan_set_draws")
+    function c_set_draws(plan, vector, step) bind(C, name="hcomp_plan_set_draws")
       import :: c_int, c_int64_t, c_ptr
-      type(c_ptr), value :: sum
+      type(c_ptr), value :: plan
       integer(c_int64_t), value :: vector, step
       integer(c_int) :: c_set_draws
     end function c_set_draws
@@ -182,8 +182,8 @@ module hcomp
 
 contains
 
-  subroutine create_long(sum, comm, values, real_kind, codec, code)
-    type(hcomp_plan), intent(out) :: sum
+  subroutine create_long(plan, comm, values, real_kind, codec, code)
+    type(hcomp_plan), intent(out) :: plan
     integer, intent(in) :: comm
     integer(c_int64_t), intent(in) :: values
     integer, intent(in) :: real_kind         !< kind(x)
@@ -195,153 +195,153 @@ contains
     if (real_kind == c_float) value_bytes = 4
     if (real_kind == c_double) value_bytes = 8
     call finish(c_create(int(comm, c_int), int(values, c_size_t), value_bytes, in_c(codec), &
-      sum%handle), code)
+      plan%handle), code)
   end subroutine create_long
 
-  subroutine create(sum, comm, values, real_kind, codec, code)
-    type(hcomp_plan), intent(out) :: sum
+  subroutine create(plan, comm, values, real_kind, codec, code)
+    type(hcomp_plan), intent(out) :: plan
     integer, intent(in) :: comm
     integer(c_int), intent(in) :: values
     integer, intent(in) :: real_kind
     character(len=*), intent(in) :: codec
     integer, intent(out), optional :: code
 
-    call create_long(sum, comm, int(values, c_int64_t), real_kind, codec, code)
+    call create_long(plan, comm, int(values, c_int64_t), real_kind, codec, code)
   end subroutine create
 
   !> Frees the plan. No effect if it was not created or is already freed. Collective.
-  subroutine hcomp_plan_free(sum, code)
-    type(hcomp_plan), intent(inout) :: sum
+  subroutine hcomp_plan_free(plan, code)
+    type(hcomp_plan), intent(inout) :: plan
     integer, intent(out), optional :: code
 
-    call finish(c_free(sum%handle), code)
+    call finish(c_free(plan%handle), code)
   end subroutine hcomp_plan_free
 
-  subroutine all_reduce_single(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine all_reduce_single(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
-    call finish(c_all_reduce(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+    call finish(c_all_reduce(plan%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
   end subroutine all_reduce_single
 
-  subroutine all_reduce_double(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine all_reduce_double(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
-    call finish(c_all_reduce(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+    call finish(c_all_reduce(plan%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
   end subroutine all_reduce_double
 
-  subroutine reduce_scatter_single(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine reduce_scatter_single(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
     call finish( &
-      c_reduce_scatter(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+      c_reduce_scatter(plan%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
   end subroutine reduce_scatter_single
 
-  subroutine reduce_scatter_double(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine reduce_scatter_double(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
     call finish( &
-      c_reduce_scatter(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+      c_reduce_scatter(plan%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
   end subroutine reduce_scatter_double
 
-  subroutine all_gather_single(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine all_gather_single(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_float), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
-    call finish(c_all_gather(sum%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
+    call finish(c_all_gather(plan%handle, c_loc(x), size(x, kind=c_size_t), 4_c_int, report), code)
   end subroutine all_gather_single
 
-  subroutine all_gather_double(sum, x, report, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine all_gather_double(plan, x, report, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_double), intent(inout), contiguous, target :: x(..)
     type(hcomp_report), intent(out), optional :: report
     integer, intent(out), optional :: code
 
-    call finish(c_all_gather(sum%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
+    call finish(c_all_gather(plan%handle, c_loc(x), size(x, kind=c_size_t), 8_c_int, report), code)
   end subroutine all_gather_double
 
   !> This rank's part: x(first : last), with x as a vector from index 1.
-  subroutine hcomp_plan_shard(sum, first, last, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine hcomp_plan_shard(plan, first, last, code)
+    type(hcomp_plan), intent(in) :: plan
     integer(c_int64_t), intent(out) :: first, last
     integer, intent(out), optional :: code
     integer(c_size_t) :: before, count
 
     before = 0
     count = 0
-    call finish(c_shard(sum%handle, before, count), code)
+    call finish(c_shard(plan%handle, before, count), code)
     first = before + 1
     last = before + count
   end subroutine hcomp_plan_shard
 
   !> Selects mean or sum over the ranks for all_reduce and reduce_scatter. Default: sum. Must be
   !> equal on all ranks.
-  subroutine hcomp_plan_set_mean(sum, mean, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine hcomp_plan_set_mean(plan, mean, code)
+    type(hcomp_plan), intent(in) :: plan
     logical, intent(in) :: mean
     integer, intent(out), optional :: code
 
-    call finish(c_set_mean(sum%handle, merge(1_c_int, 0_c_int, mean)), code)
+    call finish(c_set_mean(plan%handle, merge(1_c_int, 0_c_int, mean)), code)
   end subroutine hcomp_plan_set_mean
 
-  subroutine get_residual_single(sum, residual, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine get_residual_single(plan, residual, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_float), intent(inout), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
     call finish(c_get_residual( &
-      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
+      plan%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
   end subroutine get_residual_single
 
-  subroutine get_residual_double(sum, residual, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine get_residual_double(plan, residual, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_double), intent(inout), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
     call finish(c_get_residual( &
-      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
+      plan%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
   end subroutine get_residual_double
 
-  subroutine set_residual_single(sum, residual, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine set_residual_single(plan, residual, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_float), intent(in), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
     call finish(c_set_residual( &
-      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
+      plan%handle, c_loc(residual), size(residual, kind=c_size_t), 4_c_int), code)
   end subroutine set_residual_single
 
-  subroutine set_residual_double(sum, residual, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine set_residual_double(plan, residual, code)
+    type(hcomp_plan), intent(in) :: plan
     real(c_double), intent(in), contiguous, target :: residual(..)
     integer, intent(out), optional :: code
 
     call finish(c_set_residual( &
-      sum%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
+      plan%handle, c_loc(residual), size(residual, kind=c_size_t), 8_c_int), code)
   end subroutine set_residual_double
 
   !> Sets the random draws: the next call uses those of step `step` of vector `vector`, later calls
   !> those of the following steps. A run that resumes from a checkpoint needs it. Must be equal on
   !> all ranks.
-  subroutine hcomp_plan_set_draws(sum, vector, step, code)
-    type(hcomp_plan), intent(in) :: sum
+  subroutine hcomp_plan_set_draws(plan, vector, step, code)
+    type(hcomp_plan), intent(in) :: plan
     integer(c_int64_t), intent(in) :: vector, step
     integer, intent(out), optional :: code
 
-    call finish(c_set_draws(sum%handle, vector, step), code)
+    call finish(c_set_draws(plan%handle, vector, step), code)
   end subroutine hcomp_plan_set_draws
 
   !> Sets rules for MPI's own reductions on this communicator. Needs a preloaded libhcomp_pmpi.so.

@@ -3,7 +3,7 @@ program example
   use mpi
   use hcomp
   implicit none
-  type(hcomp_plan) :: sum
+  type(hcomp_plan) :: plan
   real :: x(1000)
   integer :: rank, ranks, ierror
 
@@ -12,9 +12,9 @@ program example
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, ierror)
   x = rank
 
-  call hcomp_plan_create(sum, MPI_COMM_WORLD, size(x), kind(x), "fp16")
-  call hcomp_all_reduce(sum, x)
-  call hcomp_plan_free(sum)
+  call hcomp_plan_create(plan, MPI_COMM_WORLD, size(x), kind(x), "fp16")
+  call hcomp_all_reduce(plan, x)
+  call hcomp_plan_free(plan)
 
   if (rank == 0) print '(a, f0.1)', "sum of all ranks' numbers: ", x(1)
   call MPI_Finalize(ierror)
