@@ -134,7 +134,7 @@ int main(int count, char** words) {
   settings how;
   CLI::App app(
       "Adds up what workers send by UDP, for many jobs at once: integers in, integers out.\nA job "
-      "begins when its first worker joins, and says itself what its sums are like. Statistics come "
+      "begins when its first worker joins, which also sets its parameters. Statistics come "
       "at the end (SIGINT, SIGTERM) and after SIGUSR1.\nExit status: 0 after a signal, else 1.",
       "hcomp-aggregator");
   app.set_version_flag("--version", fmt::format("{}.{}.{}", HCOMP_VERSION_MAJOR,
@@ -142,28 +142,28 @@ int main(int count, char** words) {
   app.option_defaults()->always_capture_default();
   app.add_option("--listen", how.listen, "HOST:PORT; port 0 is a free one, which is printed");
   app.add_option("--mode", how.mode,
-                 "Where sums are made; process: in this program, xdp: in the kernel, as packets "
+                 "Where to add; process: in this program, xdp: in the kernel, as packets "
                  "arrive (root, Linux 6.1 or newer)")
       ->check(CLI::IsMember({"process", "xdp"}));
-  app.add_option("--interface", how.interface, "With --mode xdp: by which contributions arrive");
+  app.add_option("--interface", how.interface,
+                 "With --mode xdp: interface that receives contributions");
   app.add_flag("--generic", how.generic,
                "With --mode xdp: not by the interface's driver, even if it could");
-  app.add_option(
-         "--kernel-slots", how.kernel_slots,
-         "With --mode xdp: most sums under way or kept, of all jobs, 1.1 KiB each; the sums "
-         "of further jobs are made in this program")
+  app.add_option("--kernel-slots", how.kernel_slots,
+                 "With --mode xdp: maximum of current and kept results, of all jobs, 1.1 KiB each; "
+                 "further jobs run in this program")
       ->check(CLI::Range(1, 1 << 24));
   app.add_option("--report", how.report,
                  "FILE for the statistics, as JSON, at the start, after SIGUSR1 and at the end; "
                  "without it SIGUSR1 prints them");
   app.add_option("--jobs", how.server.jobs, "Most jobs at a time")->check(CLI::Range(1, 1000000));
-  app.add_option("--memory", how.memory_mib, "Most MiB of all jobs' sums")
+  app.add_option("--memory", how.memory_mib, "Maximum memory for the results of all jobs, in MiB")
       ->check(CLI::Range(1, 1 << 24));
-  app.add_option("--idle", how.idle_s, "A job that says nothing for so many seconds ends")
+  app.add_option("--idle", how.idle_s, "A silent job ends after this many seconds")
       ->check(CLI::Range(0.01, 1e6));
   app.add_option("--deadline", how.deadline_ms,
-                 "Milliseconds after which a sum goes out with what has come, for jobs that say "
-                 "nothing of it; 0: it waits for all its workers")
+                 "Milliseconds after which a partial result is sent, for jobs that set no "
+                 "deadline; 0: wait for all workers")
       ->check(CLI::Range(0., 1e7));
   app.add_option("--word-deadline", how.word_deadline_ms,
                  "The same for norms, with which a round begins; 0: as --deadline")

@@ -59,7 +59,7 @@ std::string to_text(udp::aggregation_server const& server) {
     if (count > 0) text += fmt::format("{} dropped: {}\n", count, words);
   };
   for_each<udp::frame_fault>(seen.damaged, dropped);
-  dropped("a packet of a job that is not there", seen.unknown_job);
+  dropped("a packet of an unknown job", seen.unknown_job);
   dropped("a packet that is not from its rank's sender", seen.foreign);
   for_each<udp::refusal_reason>(seen.refused, [&](std::string const& words, std::uint64_t count) {
     if (count > 0) text += fmt::format("{} joins refused: {}\n", count, words);

@@ -109,7 +109,7 @@ class elastic_connection final : public hcomp::c_api::connection {
   hcomp::any_plan<V> plan(codec_spec const& how, std::size_t values,
                           hcomp::host_executor& executor) {
     if (how.algorithm.hierarchical)
-      throw std::invalid_argument("algorithm hierarchical is not for sums over an elastic group");
+      throw std::invalid_argument("algorithm hierarchical is not for plans over an elastic group");
     auto const make = [how, values, &executor](hcomp::any_transport& over) {
       hcomp::detail::kept_transport kept(over);
       return hcomp::any_plan<V>(

@@ -45,7 +45,7 @@ codec_spec codec_spec_from(value_type type, std::string const& text) {
   std::string const quoted = "codec '" + text + "': ";
   std::string const clause = std::string(to_text(type)) + ": " + text;
   if (text.find_first_not_of(" \t\r\n") == text.npos)
-    throw std::invalid_argument("codec is empty; it is such as 'thc:bits=4'");
+    throw std::invalid_argument("codec is empty; an example is 'thc:bits=4'");
   if (text.find(';') != text.npos)
     throw std::invalid_argument(quoted + "it is one codec, without ';'");
   hcomp::drop_in::rule given;
@@ -56,7 +56,8 @@ codec_spec codec_spec_from(value_type type, std::string const& text) {
     throw std::invalid_argument(quoted + hcomp::c_api::without(known, error.what()));
   }
   if (given.spec.codec == "none")
-    throw std::invalid_argument(quoted + "MPI's own sum is not made here");
+    throw std::invalid_argument(
+        quoted + "a plan needs a codec of hcomp; 'identity' reduces in full precision");
   hcomp::drop_in::rule plain;
   plain.type = type;
   plain.spec = given.spec;
@@ -224,12 +225,12 @@ struct vector {
   int value_bytes = 0;
 
   /// Describes an invalid vector; empty if it is valid.
-  std::string complaint(hcomp_plan const& sum) const {
+  std::string complaint(hcomp_plan const& plan) const {
     int const bytes = std::visit(
-        []<class V>(typed_plan<V> const&) { return static_cast<int>(sizeof(V)); }, sum.of);
-    if (values && (*values != sum.values || value_bytes != bytes))
+        []<class V>(typed_plan<V> const&) { return static_cast<int>(sizeof(V)); }, plan.of);
+    if (values && (*values != plan.values || value_bytes != bytes))
       return " with " + std::to_string(*values) + " values of " + std::to_string(value_bytes) +
-             " bytes in x for a sum of " + std::to_string(sum.values) + " of " +
+             " bytes in x for a plan of " + std::to_string(plan.values) + " of " +
              std::to_string(bytes);
     return "";
   }
@@ -237,13 +238,13 @@ struct vector {
 
 /// Copies a vector from device memory into the plan's host buffer.
 /// @throws std::runtime_error  host memory is exhausted, or CUDA returns an error
-void bring(hcomp_plan& sum, void const* x, std::size_t bytes) {
+void bring(hcomp_plan& plan, void const* x, std::size_t bytes) {
   try {
-    sum.from_device.resize(bytes);
+    plan.from_device.resize(bytes);
   } catch (std::bad_alloc const&) {
     throw std::runtime_error("the host has no memory for its " + std::to_string(bytes) + " bytes");
   }
-  hcomp::drop_in::copy_from_device(sum.from_device.data(), x, bytes);
+  hcomp::drop_in::copy_from_device(plan.from_device.data(), x, bytes);
 }
 
 /// Runs a collective of the plan.
@@ -478,7 +479,7 @@ void create_plan(std::shared_ptr<connection> over, std::size_t values,
   try {
     *plan = std::make_unique<hcomp_plan>(std::move(over), asked, values, number).release();
   } catch (std::bad_alloc const&) {
-    throw std::runtime_error("there is not enough memory for a sum of " + asked.text);
+    throw std::runtime_error("there is not enough memory for a plan of " + asked.text);
   }
 }
 
@@ -597,7 +598,7 @@ int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t step) {
     auto& it = require(plan, "plan");
     if (it.over->numbers_steps())
       throw std::invalid_argument(
-          "sums over an elastic group draw by the number of the group's call");
+          "plans over an elastic group draw by the number of the group's call");
     it.next.tensor = vector;
     it.step = step;
   });

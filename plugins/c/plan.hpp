@@ -139,7 +139,7 @@ hcomp_report to_c(report const& made);
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work);
 
-/// Creates a plan in *sum. A null `sum` is an invalid argument. Collective.
+/// Creates a plan in *plan. A null `plan` is an invalid argument. Collective.
 /// @param type        float or double; other types and none are invalid arguments
 /// @param codec_text  null is an invalid argument
 /// @throws std::invalid_argument, disagreement_error  on all ranks alike

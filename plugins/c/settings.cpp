@@ -59,7 +59,7 @@ std::vector<choice_of_codec> const& codecs() {
     add_codecs_from_environment();
     using enum value_type;
     std::vector<choice_of_codec> list{
-        {"none", "MPI's own sum, untouched", {float32, float64, int32, int64}}};
+        {"none", "MPI's own reduction, unchanged", {float32, float64, int32, int64}}};
     add_codecs<float>(list, float32);
     add_codecs<double>(list, float64);
     add_codecs<std::int32_t>(list, int32);
@@ -96,7 +96,8 @@ struct key_facts {
 };
 
 constexpr std::array rule_keys{
-    key_facts{"feedback", "yes|no", "feedback", "what was lost is added next time; default yes"},
+    key_facts{"feedback", "yes|no", "feedback",
+              "error feedback: adds the residual to the next call; default yes"},
     key_facts{"algorithm", "NAME", "all but none",
               "ring, torus[:RxC], direct, recursive_doubling, sampled,\n"
               "                              hierarchical[:NAME]"},
@@ -113,7 +114,8 @@ constexpr std::array rule_keys{
               "every Nth call by the rule is compared with MPI's own; default 0: none"}};
 constexpr std::array program_keys{
     key_facts{"nonblocking", "yes|no", "", "MPI_Iallreduce too, with MPI_THREAD_MULTIPLE"},
-    key_facts{"feedback_memory", "SIZE", "", "most for what was lost, per rank; default 1GiB"},
+    key_facts{"feedback_memory", "SIZE", "",
+              "limit of memory for residuals, per rank; default 1GiB"},
     key_facts{"shadow", "N", "", "the first N calls of a communicator are tried beside MPI's"}};
 
 constexpr std::array<std::pair<std::string_view, std::size_t>, 6> units{
@@ -565,9 +567,8 @@ std::string help() {
       "HCOMP_CONFIG is clauses with ';' between them:\n"
       "  TYPE: CODEC KEY=VALUE...   how vectors of float, double, int32, int64 or all (float and "
       "double)\n"
-      "                             are summed; the first that concerns a vector counts, MPI sums "
-      "what\n"
-      "                             none concerns\n"
+      "                             are reduced; the first matching rule applies, MPI reduces the\n"
+      "                             rest\n"
       "  KEY=VALUE                  for the whole program\n"
       "such as 'float: thc:bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes'\n";
   auto const line = [&](std::string left, std::string_view right) {

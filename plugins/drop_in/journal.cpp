@@ -254,11 +254,12 @@ std::string journal::summary(int ranks) const {
   auto const taken = chosen(sites_, false), passed = chosen(sites_, true);
   lock.unlock();
 
-  auto text = fmt::format("hcomp {}: sums of {}; calls and seconds per rank, bytes of all ranks\n",
-                          version_text(), plural(ranks, "rank"));
+  auto text =
+      fmt::format("hcomp {}: reductions of {}; calls and seconds per rank, bytes of all ranks\n",
+                  version_text(), plural(ranks, "rank"));
   double const all = ranks;
   if (taken.empty()) {
-    text += "\n  no sum was taken over\n";
+    text += "\n  no reduction was taken over\n";
   } else {
     text += '\n' + fmt::format(columns, "calls", "function", "type", "ranks", "values", "plain",
                                "sent", "ratio", "time");
@@ -322,7 +323,7 @@ std::string journal::prediction(int ranks) const {
   lock.unlock();
   std::erase_if(taken, [](site_entry const& one) { return one.second.compared == 0; });
   if (taken.empty())
-    return "hcomp: no sum was compared with MPI's own, so nothing is known about gains\n";
+    return "hcomp: no reduction was compared with MPI's own, so nothing is known about gains\n";
 
   auto text = fmt::format(
       "hcomp {}: what compression would gain on {}; seconds of a call\n"

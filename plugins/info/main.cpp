@@ -177,14 +177,15 @@ void show_mpi(std::string const& mpi, std::string const& built_by) {
   if (words[0] != "?" && words[0] != version)
     return print_wrong(mpi,
                        fmt::format("{} is of hcomp {}, this program of {}", c, words[0], version));
-  if (words[1] == "?") return print_wrong(mpi, c + " brings no MPI_Get_library_version");
+  if (words[1] == "?") return print_wrong(mpi, c + " has no MPI_Get_library_version");
   if (auto const too = info::try_library(pmpi, describe_nothing); !too.loads)
     return print_wrong(mpi, "does not load: " + too.words);
   auto text = fmt::format("{} in {}\n{}\n{}", words[2], words[1], c, pmpi);
   if (mpi == "openmpi") text += "\n" + component_line(folder, words[2]);
   text += "\n" + info::mpi_device_memory(c);
-  text += words[3] == "goes on" ? "\nlost ranks: a job can go on, started by mpirun --with-ft ulfm"
-                                : "\nlost ranks: end a job, since this MPI has no ULFM that works";
+  text += words[3] == "goes on"
+              ? "\nfailed ranks: a job can continue, started by mpirun --with-ft ulfm"
+              : "\nfailed ranks: end a job, because ULFM does not work in this MPI";
   if (!same_file(words[1], built_by)) text += "\nhcomp was built with " + built_by;
   print(mpi, text);
 }
@@ -271,7 +272,7 @@ void show_aggregator(std::string const& address) {
   print("joins", fmt::format("{}, {} refused", seen.joins, seen.joins_refused));
   print("datagrams", fmt::format("{} received, {} sent, {} lost here", seen.received, seen.sent,
                                  seen.lost_here));
-  print("dropped", fmt::format("{} damaged or no such datagrams, {} of jobs that are not there, {} "
+  print("dropped", fmt::format("{} damaged or malformed datagrams, {} of unknown jobs, {} "
                                "not from their rank's sender",
                                seen.damaged, seen.unknown_job, seen.foreign));
   print("contributions",
@@ -312,9 +313,9 @@ void show_config() {
     auto text = all.text();
     for (auto at = text.find("; "); at != text.npos; at = text.find("; ", at))
       text.replace(at, 2, "\n");
-    print("HCOMP_CONFIG", all.rules.empty()
-                              ? "no rules: MPI does all sums" + (text.empty() ? "" : "\n" + text)
-                              : text);
+    print("HCOMP_CONFIG", all.rules.empty() ? "no rules: MPI does all reductions" +
+                                                  (text.empty() ? "" : "\n" + text)
+                                            : text);
   } catch (std::invalid_argument const& what) {
     print("HCOMP_CONFIG", what.what());
     wrong.push_back(what.what());

@@ -220,7 +220,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   refused(10, MPI_FLOAT, "thc bits=9", "codec 'thc bits=9': 'bits=9': bits is a whole number");
   refused(10, MPI_FLOAT, " ", "codec is empty");
   refused(10, MPI_FLOAT, NULL, "codec is a null pointer");
-  refused(10, MPI_FLOAT, "none", "MPI's own sum");
+  refused(10, MPI_FLOAT, "none", "a plan needs a codec");
   refused(10, MPI_FLOAT, "thc min=1MiB", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "thc turns=2", "are for the rules of the drop-in library");
   refused(10, MPI_FLOAT, "fp16 when=faster", "are for the rules of the drop-in library");
@@ -257,7 +257,7 @@ static void wrong_arguments_are_refused_in_words(void) {
   CHECK(hcomp_all_reduce(sum, NULL, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("hcomp_all_reduce: on rank 0 x is a null pointer"));
   CHECK(hcomp_all_reduce_sized(sum, x, 9, 4, NULL) == HCOMP_INVALID_ARGUMENT);
-  CHECK(says("hcomp_all_reduce with 9 values of 4 bytes in x for a sum of 10 of 4: "));
+  CHECK(says("hcomp_all_reduce with 9 values of 4 bytes in x for a plan of 10 of 4: "));
   CHECK(hcomp_reduce_scatter_sized(sum, x, 10, 8, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK(hcomp_all_gather_sized(sum, x, 11, 4, NULL) == HCOMP_INVALID_ARGUMENT);
   CHECK_OK(hcomp_all_reduce_sized(sum, x, 10, 4, NULL));
@@ -284,7 +284,7 @@ static void too_large_plans_are_refused_in_words(void) {
   if (code != HCOMP_OK) {
     CHECK(code == HCOMP_OTHER && sum == NULL);
     CHECK(says(
-        "hcomp_plan_create: there is not enough memory for a sum of 274877906944 of float by"));
+        "hcomp_plan_create: there is not enough memory for a plan of 274877906944 of float by"));
   }
   CHECK_OK(hcomp_plan_free(&sum));
 #endif

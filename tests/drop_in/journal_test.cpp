@@ -310,7 +310,7 @@ TEST_CASE("journal: without a comparison nothing is predicted") {
   mpi.strategy = "MPI";
   all.add(mpi, thc_stats(10));  // compared, but reduced by MPI
   CHECK(all.prediction(4) ==
-        "hcomp: no sum was compared with MPI's own, so nothing is known about gains\n");
+        "hcomp: no reduction was compared with MPI's own, so nothing is known about gains\n");
 }
 
 TEST_CASE("journal: threads of a rank write concurrently") {
