@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints the speed of codecs at every SIMD level of the processor, as a Markdown table: 10^9
 # values per second on one thread, and in parentheses that speed relative to reading the values
-# from memory. A range covers the kinds of values of bench_error_bounded, bench_lossless_dense and
+# from memory. A range covers the kinds of values of bench_error_bounded, bench_lossless and
 # bench_reproducible.
 #
 #   tests/bench/simd_levels.sh <build folder> [<option of the benchmarks>...]

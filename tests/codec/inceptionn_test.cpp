@@ -365,7 +365,7 @@ TEST_CASE("inceptionn: other settings, lengths and damage are told apart") {
   CHECK(changed(5, 8) ==
         "inceptionn: variant 0, rounding 0, bound exponent 8, prescale 0; here it is variant "
         "0, rounding 0, bound exponent 10, prescale 0");
-  CHECK(changed(7, 1) == "inceptionn: what should be 0 is 1 and 0");
+  CHECK(changed(7, 1) == "inceptionn: reserved fields must be 0, but are 1 and 0");
   CHECK(changed(8, 2000 % 256 - 1) == "inceptionn: 1999 values, 2000 were expected");
   CHECK(changed(9, 0) == "inceptionn: 208 values in 2 chunks of 1024");
   CHECK(changed(32, 41).starts_with("inceptionn: chunk 0 of 1024 values, bytes 41 to"));

@@ -348,7 +348,8 @@ TEST_CASE(
   CHECK_THROWS_WITH_AS(
       lhc_one_phase<>({.ranks = 0}),
       "lhc_one_phase: 0 ranks, 8 rounds, growth 1.200000, 0.000000 cells per value, 2 bits for "
-      "exponents; there can be 1 or more, 1 or more, 0.01 to 100, 1 to 100 (0: default), 0 to 20",
+      "exponents; valid: ranks and rounds from 1, growth 0.01 to 100, cells per value 1 to 100 "
+      "(0: default), exponent bits 0 to 20",
       std::invalid_argument);
   CHECK_THROWS_AS(lhc_one_phase<>({}, {.rounds = 0}), std::invalid_argument);
   CHECK_THROWS_AS(lhc_one_phase<>({}, {.growth = -1}), std::invalid_argument);

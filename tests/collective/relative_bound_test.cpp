@@ -159,8 +159,8 @@ TEST_CASE_TEMPLATE("relative bound: encoded vectors come from a fitted codec", T
   std::vector<T> const x{1, -8, 2};
   std::vector<std::byte> out(codec.capacity(3));
   std::string const wanted =
-      "error_bounded: bound 0.25 of the largest value, ranks 4, magnitude bits 18; a codec for "
-      "codes is `fitted(largest, ranks)`, with the largest of all ranks' `measure(x)`";
+      "error_bounded: bound 0.25 of the largest value, ranks 4, magnitude bits 18; encode with "
+      "`fitted(largest, ranks)`, where `largest` is the maximum of `measure(x)` over all ranks";
   CHECK_THROWS_WITH_AS(codec.encode(x, out), wanted.c_str(), std::invalid_argument);
   auto const fitted = codec.fitted(codec.measure(x), 2);
   CHECK(fitted.options() == error_bounded_options{.bound = 2, .ranks = 2});

@@ -19,8 +19,8 @@ namespace hcomp {
 /// Unsigned integers sent unchanged. Merging adds them modulo 2^bits, or combines them by bitwise
 /// OR.
 ///
-///     hcomp::plan sum(count, hcomp::native_lanes<std::uint32_t>{}, transport, executor);
-///     sum.all_reduce(lanes);
+///     hcomp::plan plan(count, hcomp::native_lanes<std::uint32_t>{}, transport, executor);
+///     plan.all_reduce(lanes);
 ///
 /// A sum multiplies the lanes by the rank's weight. Its mean is the sum divided by the total
 /// weight, rounded down; it is wrong if a sum wrapped around. An OR ignores the weight, and its

@@ -20,10 +20,11 @@ namespace hcomp {
 ///
 /// `coder()` encodes and decodes single chunks, with a group of any number of workers, on CPUs and
 /// GPUs alike; overloads for simd_group are vectorized. It is copied to devices.
-/// - `encode_chunk(group, from, i, out, room, note)` returns the chunk's bytes and adds to `note`
-///   the information that `finish` needs. A group of several workers overwrites `note`. With
-///   workers that share memory, `out` may also be a function: all workers call out(bytes) once the
-///   size is known, and it returns the destination.
+/// - `encode_chunk(group, from, i, out, capacity, note)` writes chunk i to the `capacity` bytes at
+///   `out`, returns the chunk's bytes, and adds to `note` the information that `finish` needs. A
+///   group of several workers overwrites `note`. With workers that share memory, `out` may also be
+///   a function: all workers call out(bytes) once the size is known, and it returns the
+///   destination.
 /// - `finish(group, from, notes, count, bytes, out, outcome)` completes the header from the notes.
 /// - `joined(group, notes, count)` combines many notes into one, if `joins_notes` exists and is
 ///   true.

@@ -58,21 +58,21 @@ template <HasWarps Group> HCOMP_HD std::uint32_t transposed_bits(Group group, st
 
 /// A `put` that reads a location before it writes there.
 template <class Put>
-concept LooksFirst = requires(Put const& put) {
+concept ReadModifyWrite = requires(Put const& put) {
   put.look(0);
 };
 
 /// Calls put(i, value_of(k)) for i = 32 (h + k) + lane and all k < 32 with i < n. All lanes of a
 /// warp call it, for neighbouring values; they call value_of together.
-/// @param put  if it LooksFirst, the call is put(i, value, put.look(i)), with several reads before
-///             the first write
+/// @param put  if it is ReadModifyWrite, the call is put(i, value, put.look(i)), with several reads
+///             before the first write
 template <HasWarps Group, class ValueOf, class Put>
 HCOMP_HD void put_columns(Group group, int h, int n, ValueOf const& value_of, Put const& put) {
   constexpr int at_once = 8;
   int const first = h * 32 + group.worker() % 32;
   auto const give = [&](auto is_whole) {
     auto const is_inside = [&](int k) { return is_whole || first + k * 32 < n; };
-    if constexpr (LooksFirst<Put>) {
+    if constexpr (ReadModifyWrite<Put>) {
       HCOMP_UNROLL_ON_DEVICE
       for (int some = 0; some < 32; some += at_once) {
         decltype(put.look(0)) seen[at_once] = {};

@@ -80,8 +80,8 @@ template <class T> void require_possible(error_bounded_options const& o) {
 inline void require_absolute(error_bounded_options const& o) {
   if (o.relative)
     throw std::invalid_argument("error_bounded: " + text_of(o) +
-                                "; a codec for codes is `fitted(largest, ranks)`, with the largest "
-                                "of all ranks' `measure(x)`");
+                                "; encode with `fitted(largest, ranks)`, where `largest` is the "
+                                "maximum of `measure(x)` over all ranks");
 }
 /// Options with an absolute bound.
 /// @param largest  bits of the largest magnitude of all ranks

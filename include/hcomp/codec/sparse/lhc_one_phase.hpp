@@ -104,8 +104,9 @@ template <class Lane = std::uint32_t> class lhc_one_phase {
       throw std::invalid_argument(detail::error_text(
           {"lhc_one_phase: ", options.ranks, " ranks, ", phase.rounds, " rounds, growth ",
            phase.growth, ", ", phase.cells_per_value, " cells per value, ", phase.exponent_bits,
-           " bits for exponents; there can be 1 or more, 1 or more, 0.01 to 100, 1 to 100 (0: "
-           "default), 0 to 20"}));
+           " bits for exponents; valid: ranks and rounds from 1, growth 0.01 to 100, cells per "
+           "value "
+           "1 to 100 (0: default), exponent bits 0 to 20"}));
   }
 
   /// Marks the nonzero values of x, and sketches them unless this is the first round.

@@ -15,10 +15,10 @@ namespace hcomp {
 /// Lossless reductions of mostly-zero vectors, by hcomp's own collectives:
 ///
 ///     hcomp::lossless_sparse<std::uint32_t> const codec;
-///     hcomp::plan sum(gradient.size(), codec, transport, executor);
-///     sum.all_reduce(gradient);   // sum.choice().text() describes the chosen strategy
-///     sum.reduce_scatter(other);  // sum.shard() is the range that this rank owns
-///     sum.all_gather(other);      // all ranks then have all shards
+///     hcomp::plan plan(gradient.size(), codec, transport, executor);
+///     plan.all_reduce(gradient);   // plan.choice().text() describes the chosen strategy
+///     plan.reduce_scatter(other);  // plan.shard() is the range that this rank owns
+///     plan.all_gather(other);      // all ranks then have all shards
 ///
 /// **Algorithms.** With `direct`, the default of a plan, each rank sends its part of every shard to
 /// the shard's owner, and the owners send the results to all ranks. Both messages hold the nonzero

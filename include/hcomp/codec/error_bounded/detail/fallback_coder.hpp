@@ -105,10 +105,10 @@ template <class T> struct fallback_header {
   static fallback_header checked(fallback_header const& came, std::size_t given) {
     require_front(came, given);
     if (!(came.error >= 0) || !came.rounding.is_sound() || !came.largest.is_sound())
-      refuse_damaged("an error of " + std::to_string(came.error) +
-                     ", one of rounding and a value " + "of which the upper halves are " +
-                     std::to_string(came.rounding.half) + " and " +
-                     std::to_string(came.largest.half));
+      refuse_damaged("error " + std::to_string(came.error) +
+                     ", upper 32 bits of the rounding error " + std::to_string(came.rounding.half) +
+                     " and of the largest magnitude " + std::to_string(came.largest.half) +
+                     "; the error must be 0 or more, the bits at most 2146435072");
     return came;
   }
   /// Requires the options `here` and `expected` values.

@@ -164,9 +164,10 @@ struct header {
   static header checked(header const& came, std::size_t given) {
     require_front(came, given);
     if (came.largest_bits > 32 || came.has_floats > 1 || came.float_error > infinity >> 16)
-      refuse_damaged("integers of " + std::to_string(came.largest_bits) + " bits, " +
-                     std::to_string(came.has_floats) + " for floats, and their error " +
-                     std::to_string(came.float_error));
+      refuse_damaged("integers of " + std::to_string(came.largest_bits) +
+                     " bits (at most 32), has_floats " + std::to_string(came.has_floats) +
+                     " (0 or 1), float_error " + std::to_string(came.float_error) + " (at most " +
+                     std::to_string(infinity >> 16) + ")");
     if (came.error > came.weight * largest_error)
       refuse_damaged("an error of " + std::to_string(came.error) + "/4096 steps of " +
                      std::to_string(came.weight) + " ranks, which have up to " +

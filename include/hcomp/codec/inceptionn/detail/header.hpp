@@ -73,7 +73,7 @@ struct header {
     if (!is_possible(came.options()))
       refuse_damaged(text_of(came.options()) + "; " + possible_options);
     if (came.zero != 0 || came.zeros != 0)
-      refuse_damaged("what should be 0 is " + std::to_string(came.zero) + " and " +
+      refuse_damaged("reserved fields must be 0, but are " + std::to_string(came.zero) + " and " +
                      std::to_string(came.zeros));
     if (came.values > max_values || came.chunks != chunks_of<header>(came.values))
       refuse_damaged(std::to_string(came.values) + " values in " + std::to_string(came.chunks) +
