@@ -131,9 +131,9 @@ template <class R> class request;
 ///
 ///     hcomp::concurrent_transport over(transport, hcomp::progress_mode::thread);
 ///     hcomp::any_plan<float> plan = hcomp::make_plan<float>("thc", n, over, executor);
-///     auto sum = over.start([&] { return plan.all_reduce(gradient); }, {.exclusive = &plan});
+///     auto request = over.start([&] { return plan.all_reduce(gradient); }, {.exclusive = &plan});
 ///     compute();
-///     hcomp::report const report = sum.wait();
+///     hcomp::report const report = request.wait();
 ///
 /// Each collective runs as a fibre; while it waits for a message, another one runs. All run in one
 /// thread, so only messages overlap with each other and with computation, and one executor may
@@ -150,7 +150,7 @@ template <class R> class request;
 ///
 /// A collective must use wait_until to wait for anything but messages of this transport, as
 /// hierarchical all-reduce does for shared memory. Otherwise it blocks all other collectives,
-/// possibly for ever.
+/// possibly forever.
 ///
 /// One thread at a time starts and waits. With progress_mode::thread, it may call bytes_sent only
 /// when no collective is in progress. The transport is not owned, and must not be used directly
@@ -427,7 +427,7 @@ template <class R> class [[nodiscard]] request {
   /// Registers a continuation: calls `next` once the collective is complete, successful or not, and
   /// passes it this handle, whose `wait` returns or throws at once.
   ///
-  ///     auto step = sum.then([&](hcomp::request<hcomp::report> done) {
+  ///     auto step = request.then([&](hcomp::request<hcomp::report> done) {
   ///       done.wait();  // throws if the all-reduce failed
   ///       update(parameters, gradient);
   ///     });

@@ -61,8 +61,8 @@ class in_process_world {
 
   void end(ending why) {
     {
-      std::lock_guard const lock(ending_);  // the first error counts; all later ones are
-                                            // consequences
+      // The first error counts; all later ones are consequences.
+      std::lock_guard const lock(ending_);
       if (is_over_) return;
       why_ = std::move(why);
       is_over_ = true;
@@ -141,7 +141,7 @@ class in_process {
 
   /// @throws std::invalid_argument  rank out of range
   in_process(in_process_world& world, int rank) : world_(&world), rank_(rank) {
-    detail::require_peer("loopback", rank, size(), "transport");
+    detail::require_peer("in_process", rank, size(), "transport");
   }
 
   int rank() const { return rank_; }

@@ -147,8 +147,8 @@ void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector
                         std::uint64_t call = 0) {
   using sealed = detail::sealed<Record>;
   auto const ranks = static_cast<std::size_t>(transport.size());
-  all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);  // sealed records first, in the same
-                                                            // memory
+  // The sealed records come first, in the same memory.
+  all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);
   auto* const place = reinterpret_cast<std::byte*>(all.data());
   sealed one(mine, call);
   std::memcpy(place, &one, sizeof(one));

@@ -29,7 +29,7 @@ struct digest_report {
 /// Compares the bytes of `x` over all ranks. Collective; every rank gets the same report.
 /// @param x  in host memory; vectors of different lengths are different
 ///
-/// Cost: one pass over x, 8 (P - 1) bytes sent.
+/// Cost: one pass over x, 16 (P - 1) bytes sent.
 template <class V, std::size_t N, Transport T>
 digest_report digest(std::span<V, N> x, T& transport, tag_t tag = 0) {
   digest_report report;

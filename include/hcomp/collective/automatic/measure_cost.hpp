@@ -89,7 +89,7 @@ template <Transport T> class link_probe {
   std::vector<typename T::request> sends_, receives_;
 };
 
-/// What measure_seconds_per_byte sends at least: if the link is as fast as before.
+/// Size of a message of measure_seconds_per_byte, and the least that it sends: three messages.
 inline constexpr std::size_t bytes_of_link_message = std::size_t{1} << 16;
 inline constexpr double bytes_of_link_measurement = 3 * static_cast<double>(bytes_of_link_message);
 

@@ -18,8 +18,8 @@ namespace hcomp {
 
 /// Makes a plan from the name of a codec:
 ///
-///     auto sum = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
-///     sum.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
+///     auto plan = hcomp::make_plan<float>("thc:bits=4", gradient.size(), transport, executor);
+///     plan.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
 /// Names and settings are those of `registered_codecs<V>()`, in the syntax of codec_from. Codecs
 /// are fitted to the number of ranks. Transport and executor are used, not owned, and must outlive

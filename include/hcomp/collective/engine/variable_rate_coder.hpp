@@ -236,8 +236,8 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   static void require_address(char const* who, std::byte const* encoded) {
     auto const address = reinterpret_cast<std::uintptr_t>(encoded);
     if (address % 4 != 0)
-      throw std::invalid_argument(std::string(where) + who + ": a code at " +
-                                  std::to_string(address) + ", not a multiple of 4");
+      throw std::invalid_argument(std::string(where) + who + ": the encoded vector is at address " +
+                                  std::to_string(address) + ", which is not a multiple of 4");
   }
 
   void put(char const* who, C const& codec, encoded_sources const& from, std::span<std::byte> out,

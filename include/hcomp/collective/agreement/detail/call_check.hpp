@@ -27,16 +27,21 @@
 
 namespace hcomp::detail {
 
-/// The collective. Part of the agreement, since mixing collectives would hang. owner_select is
-/// all_reduce with algorithm sampled.
-enum class operation : std::uint32_t { all_reduce = 1, reduce_scatter, all_gather, owner_select };
+/// The collective. Part of the agreement, since mixing collectives would hang.
+/// sampled_all_reduce is all_reduce with algorithm sampled.
+enum class operation : std::uint32_t {
+  all_reduce = 1,
+  reduce_scatter,
+  all_gather,
+  sampled_all_reduce
+};
 
 inline char const* to_text(operation what) {
   switch (what) {
     case operation::all_reduce: return "all_reduce";
     case operation::reduce_scatter: return "reduce_scatter";
     case operation::all_gather: return "all_gather";
-    case operation::owner_select: return "all_reduce";
+    case operation::sampled_all_reduce: return "all_reduce";
   }
   return "another collective";
 }
@@ -173,13 +178,13 @@ struct call_summary {
   std::uint64_t needs_fallback;  ///< 1 if any rank's call_arguments request it
   double seconds_of_last;        ///< the largest
 
-  explicit call_summary(call_record mine, bool of_mine_needs_fallback = false,
-                        double seconds_of_my_last = 0)
+  explicit call_summary(call_record mine, bool my_needs_fallback = false,
+                        double my_seconds_of_last = 0)
       : lightest(mine.weight),
         heaviest(mine.weight),
         refused(mine.refused != complaint::none),
-        needs_fallback(of_mine_needs_fallback),
-        seconds_of_last(seconds_of_my_last) {
+        needs_fallback(my_needs_fallback),
+        seconds_of_last(my_seconds_of_last) {
     mine.weight = 1;
     lowest = highest =
         fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine));
@@ -231,7 +236,7 @@ inline constexpr std::array common_values{
                  [](call_record const& r) {
                    // algorithm sampled is reported as an algorithm
                    auto const what =
-                       r.what == operation::owner_select ? operation::all_reduce : r.what;
+                       r.what == operation::sampled_all_reduce ? operation::all_reduce : r.what;
                    return static_cast<std::uint64_t>(what);
                  },
                  [](call_record const& r) { return std::string(to_text(r.what)); }},
@@ -299,7 +304,7 @@ inline void require_agreement(std::span<call_record const> all) {
 
 /// @param all  a record of ranks that agree
 /// @throws std::invalid_argument  a mean was requested, and the codec has none; on all ranks alike
-inline void require_result(codec_terms const& codec, call_record const& all) {
+inline void require_op(codec_terms const& codec, call_record const& all) {
   if (!codec.has_means && all.what != operation::all_gather &&
       static_cast<reduce_op>(all.op) == reduce_op::mean)
     throw std::invalid_argument(error_text({to_text(all.what), ": codec '", codec.name,

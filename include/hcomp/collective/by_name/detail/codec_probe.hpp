@@ -102,7 +102,7 @@ struct codec_probe {
     return timed([] {}, work);
   }
 
-  /// @param cost  has the sizes
+  /// @param cost     has the sizes
   /// @param encoded  receives the encoded vector of one rank
   codec_cost of_blocks(codec_cost cost, block_engine_settings const& made_for, code_work& work,
                        value_work& x, any_buffer const& encoded) const {

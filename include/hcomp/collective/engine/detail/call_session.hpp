@@ -74,7 +74,7 @@ class call_session {
     since_agreement_ = {};
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
     require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
-    require_result(codec_, records_.front());
+    require_op(codec_, records_.front());
     seal_ += codec_.codec_id;  // A call may run collectives with several codecs.
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return stats;
@@ -164,8 +164,8 @@ class call_session {
         *transport_, options_.tag, lost, [](int& a, int b) { a = std::max(a, b); }, next_seal(),
         [](int, std::size_t) {});
     if (lost >= 0)
-      throw wire_error(error_text({to_text(what_), ": what rank ", lost,
-                                   " has found out about its blocks was damaged on its way"}));
+      throw wire_error(error_text(
+          {to_text(what_), ": the findings record of rank ", lost, " was damaged in transfer"}));
   }
 
   /// A new seal for every agreement of every call, equal on all ranks.

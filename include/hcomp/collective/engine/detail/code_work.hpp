@@ -79,12 +79,12 @@ class code_work {
   virtual std::uint32_t widen(block_range blocks, std::span<std::byte const> message,
                               std::byte const* in_host, std::byte* to) = 0;
   /// Inspects the headers and sums of reduced blocks.
-  /// @param encoded      the complete encoded vector
+  /// @param encoded   the complete encoded vector
   /// @param weight    required weight of all blocks; 0 if it is unknown
   /// @param checksum  whether all blocks must have a checksum, or none may
-  /// @param result    the operation they will be decoded with
+  /// @param op        the operation they will be decoded with
   virtual encoded_findings inspect(block_range blocks, std::byte const* encoded, std::uint64_t key,
-                                   std::uint64_t weight, bool checksum, reduce_op result) = 0;
+                                   std::uint64_t weight, bool checksum, reduce_op op) = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;
 };
@@ -97,12 +97,12 @@ class value_work {
   /// waits for the executor if the codec MeasuresDominance.
   /// @param words  for all blocks, in the executor's memory
   virtual double measure(std::uint32_t* words) = 0;
-  /// @param encoded    the complete encoded vector
-  /// @param origin  its index is set per block; its statistics are those of all blocks
+  /// @param encoded  the complete encoded vector
+  /// @param origin   its index is set per block; its statistics are those of all blocks
   virtual void encode(block_range blocks, std::byte* encoded, block_origin const& origin) = 0;
-  /// @param encoded        the complete encoded vector
+  /// @param encoded     the complete encoded vector
   /// @param spread_nan  NaN for all values of a block in which a rank had NaN or infinity
-  virtual void decode(block_range blocks, std::byte const* encoded, reduce_op result,
+  virtual void decode(block_range blocks, std::byte const* encoded, reduce_op op,
                       bool spread_nan) = 0;
 
  protected:

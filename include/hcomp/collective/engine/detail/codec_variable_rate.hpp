@@ -63,7 +63,7 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
                                   "fitted in every call, the plan was made for the other kind");
     if (wanted.capacity(layout_.values) > given_.capacity(layout_.values))
       throw std::invalid_argument(
-          "set_codec: codes of up to " + std::to_string(wanted.capacity(layout_.values)) +
+          "set_codec: encoded vectors of up to " + std::to_string(wanted.capacity(layout_.values)) +
           " bytes, the plan was made for " + std::to_string(given_.capacity(layout_.values)));
     given_ = codec_ = wanted;
   }

@@ -107,8 +107,8 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
   encoded_findings inspect(block_range blocks, std::byte const* encoded, std::uint64_t key,
-                           std::uint64_t weight, bool checksum, reduce_op result) override {
-    return inspect_(this->executor(), codec_, this->layout(), blocks, encoded, key, weight, result,
+                           std::uint64_t weight, bool checksum, reduce_op op) override {
+    return inspect_(this->executor(), codec_, this->layout(), blocks, encoded, key, weight, op,
                     checksum);
   }
   bool round([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* encoded) override {
@@ -170,13 +170,12 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
     work_->executor().for_each_block(
         blocks.count, shifted<work>{{codec(), layout(), view, encoded, origin}, blocks.first});
   }
-  void decode(block_range blocks, std::byte const* encoded, reduce_op result,
+  void decode(block_range blocks, std::byte const* encoded, reduce_op op,
               bool spread_nan) override {
     auto const view = feedback_->view(x_);
     work_->executor().for_each_block(
-        blocks.count,
-        decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
-            {codec(), layout(), blocks.first, encoded, x_, result, spread_nan}, view});
+        blocks.count, decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
+                          {codec(), layout(), blocks.first, encoded, x_, op, spread_nan}, view});
     if constexpr (!DeviceExecutor<E>) work_->executor().synchronize();
   }
 

@@ -71,7 +71,7 @@ template <Executor E> class sampled_engine final : public collective_engine<valu
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {
-    auto stats = session_.start(operation::owner_select, given, call);
+    auto stats = session_.start(operation::sampled_all_reduce, given, call);
     draw_owners();
     sends_.clear();
     receives_.clear();
@@ -151,9 +151,8 @@ template <Executor E> class sampled_engine final : public collective_engine<valu
   void draw_owners() {
     weights_.resize(ranks_);
     for (std::size_t r = 0; r < ranks_; ++r) weights_[r] = session_.weight_of(static_cast<int>(r));
-    if (slices() == 0 || weights_ == drawn_by_)
-      return;  // with no slice, nothing would wait for
-               // the copy
+    // With no slice, nothing would wait for the copy.
+    if (slices() == 0 || weights_ == drawn_by_) return;
     if (draws_lots()) {
       auto const cells = sampling::cells_of(weights_);
       std::copy(cells.begin(), cells.end(), cells_.for_host());

@@ -43,8 +43,8 @@ namespace hcomp::detail {
 /// overlaps the transfer of other segments, and a segment that the next hop forwards is sent as
 /// soon as it is reduced. An all-gather forwards segments unchanged.
 ///
-/// If the codec does not add
-/// encoded vectors and a rank adds several to one segment, it adds values until the last of them.
+/// If the codec does not add encoded vectors and a rank adds several to one segment, it adds values
+/// until the last of them.
 ///
 /// If work runs concurrently with this thread, on devices, two segments are in progress at once,
 /// and the next one to send is encoded while one is sent. A segment that arrives damaged is
