@@ -41,7 +41,7 @@ BEFORE_NOUN = (
 # Words after "sums" at the start of a sentence that make it a noun. "Sums `x`" has the verb.
 AFTER_NOUN = (
     r"of|are|that|which|by|in|over|on|with|without|under|and|or|take|go|begin|start|run|may|can|"
-    r"need|have|whose|from|between|do|will|go|wait|use"
+    r"need|have|whose|from|between|do|will|wait|use"
 )
 
 # (name, regex). Letters of both cases match. Code spans are removed first: there it is a name.

@@ -88,7 +88,7 @@ int main(int argc, char** argv) try {
       ->check(CLI::Range(1, 100'000));
   app.add_option("--share", share, "of values that are not zero, for selecting them")
       ->check(CLI::Range(0.0, 1.0));
-  app.add_flag("--only-plans", only_plans, "leave out what one would take instead, and whole sums");
+  app.add_flag("--only-plans", only_plans, "leave out the kernels for comparison, and all-reduces");
   app.add_flag("--uncompared", uncompared, "do not compare with what the host makes");
   app.add_option("--json", json, "a file for the results");
   app.add_option("--label", label, "of a variant, kept with the results");

@@ -110,7 +110,7 @@ namespace {
 void print_reductions(std::vector<column> const& columns) {
   if (std::ranges::all_of(columns, [](auto const& one) { return one.sums.empty(); })) return;
   std::printf(
-      "\n| values | whole sums | ms | bus, ms | host, ms | of the larger |\n"
+      "\n| values | all-reduce | ms | bus, ms | host, ms | of the larger |\n"
       "|---:|---|---:|---:|---:|---:|\n");
   for (auto const& one : columns)
     for (auto const& sum : one.sums)
