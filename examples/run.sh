@@ -3,6 +3,8 @@
 #
 #   examples/run.sh [<arguments for train>]     e.g. --seeds 3, --model embedding, or --help
 #
+# The classifier is trained for 2 epochs unless --epochs is given.
+#
 # Results: results/train.json, plot: results/train.svg (--model embedding: results/embedding.*).
 # After SIGINT or SIGTERM it draws the results so far and exits with 128 + signal.
 #
