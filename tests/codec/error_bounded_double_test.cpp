@@ -22,6 +22,7 @@
 #include <vector>
 
 using hcomp::error_bounded_options;
+using hcomp::testing::decoded;
 using hcomp::testing::encoded;
 using hcomp::testing::exact_sum;
 using hcomp::testing::few_cases;
@@ -33,11 +34,6 @@ using codec_type = hcomp::error_bounded<double>;
 using doubles = std::vector<double>;
 using bytes = hcomp::testing::encoded_bytes;
 
-doubles decoded(codec_type const& codec, bytes const& in, std::size_t n) {
-  doubles y(n, 77.0);
-  codec.decode(in, y);
-  return y;
-}
 /// Of either sign, of 2^lowest to 2^highest, each block of 32 in a range of its own; some are 0.
 doubles of_sizes(std::size_t n, int lowest, int highest, std::uint64_t seed) {
   doubles x(n);

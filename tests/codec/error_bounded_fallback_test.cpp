@@ -25,6 +25,7 @@
 
 using hcomp::error_bounded_fallback;
 using hcomp::error_bounded_options;
+using hcomp::testing::decoded;
 using hcomp::testing::encoded;
 using hcomp::testing::merged;
 
@@ -35,11 +36,6 @@ using bytes = hcomp::testing::encoded_bytes;
 
 constexpr float infinity = std::numeric_limits<float>::infinity();
 
-floats decoded(error_bounded_fallback<> const& codec, bytes const& in, std::size_t n) {
-  floats y(n, 77.0f);
-  codec.decode(in, y);
-  return y;
-}
 constexpr std::size_t sizes[] = {0, 1, 31, 32, 33, 1000, 1023, 1024, 1025, 3000};
 
 }  // namespace

@@ -34,6 +34,14 @@ encoded_bytes merged(C const& codec, encoded_bytes const& a, encoded_bytes const
   out.resize(codec.merge(a, b, out));
   return {out.begin(), out.end()};
 }
+/// Decodes n values into memory that is not 0 before.
+template <class C>
+std::vector<typename C::value_type> decoded(C const& codec, encoded_bytes const& in,
+                                            std::size_t n) {
+  std::vector<typename C::value_type> y(n, 77);
+  codec.decode(in, y);
+  return y;
+}
 
 /// Returns `in` damaged by `seed`: cut off, or with up to three bytes changed, mostly among the
 /// first `front`: the header, the table and the modes. Some seeds change nothing.

@@ -20,13 +20,6 @@ namespace hcomp::testing {
 /// Bytes in front of the blocks for up to 1024 values: the header and the table.
 inline constexpr std::size_t front_of_one_chunk = 24 + 4;
 
-template <class C>
-std::vector<typename C::value_type> decoded(C const& codec, encoded_bytes const& in,
-                                            std::size_t n) {
-  std::vector<typename C::value_type> y(n, 77);
-  codec.decode(in, y);
-  return y;
-}
 /// The compression ratio.
 template <class C> double ratio_of(C const& codec, std::vector<typename C::value_type> const& x) {
   return static_cast<double>(x.size() * sizeof(x[0])) /

@@ -40,6 +40,7 @@
 
 namespace laws::variable_rate {
 
+using hcomp::testing::decoded;
 using hcomp::testing::encoded;
 using hcomp::testing::encoded_bytes;
 using hcomp::testing::merged;
@@ -264,11 +265,6 @@ template <class C, class F> void for_each_kind(std::size_t setting, F const& f) 
     CAPTURE(kind);
     if (setting == 0 || kind == stated<C>::mixed) f(kind);
   }
-}
-template <class C> vector_of<C> decoded(C const& codec, encoded_bytes const& in, std::size_t n) {
-  vector_of<C> y(n, 77);
-  codec.decode(in, y);
-  return y;
 }
 template <class C>
 encoded_bytes hop(C const& codec, encoded_bytes const& in, vector_of<C> const& x) {
