@@ -52,7 +52,9 @@ any='hcomp::automatic_plan<float> plan(x.size(), transport, executor, {}, hcomp:
   printf '#include <%s>\n' algorithm array atomic charconv chrono cmath condition_variable deque functional \
     memory mutex optional span stdexcept string thread tuple variant vector
 } | measure 'standard library only, -O2' -O2
-echo '#include <hcomp/hcomp.hpp>' | measure '#include <hcomp/hcomp.hpp>, -O2' -O2
+for header in hcomp/collective/plan/plan.hpp hcomp/collective/by_name/make_plan.hpp hcomp/hcomp.hpp; do
+  echo "#include <$header>" | measure "#include <$header>, -O2" -O2
+done
 # both <name> <declarations>: measures with_plans header-only and with hcomp::compiled
 both() {
   with_plans "$2" | measure "$1, -O2" -O2
