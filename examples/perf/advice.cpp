@@ -52,7 +52,7 @@ std::string adder_lines(hcomp::cost_table const& costs, int ranks,
                         hcomp::allowed_strategies const& allowed, std::size_t value_bytes) {
   std::string text;
   for (auto const& codec : allowed.codecs) {
-    if (!has_indices(*hcomp::codec_from(codecs<float>(), codec).row)) continue;
+    if (!has_indices(*hcomp::codec_from(codecs<float>(), codec).entry)) continue;
     for (auto const values : sizes) {
       auto const by_ranks =
           hcomp::choose(costs, ranks, values, {{codec}, allowed.algorithms}).front();

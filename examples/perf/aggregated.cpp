@@ -35,7 +35,7 @@ void add_aggregated(contender_list<float>& list, job const& it, std::string cons
   }));
   one->name = {name, "aggregator", "udp"};
   auto const codec = hcomp::codec_from(codecs<float>(), name);
-  one->accuracy = promise_of<float>(*codec.row, codec.settings, ranks.size(), it.o.mean);
+  one->accuracy = promise_of<float>(*codec.entry, codec.settings, ranks.size(), it.o.mean);
   one->predicted_seconds =
       hcomp::udp::predict(ranks.size(), it.values, it.by.costs.codec(codec, it.values, ranks),
                           it.by.costs.link("mpi", ranks))

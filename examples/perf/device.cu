@@ -152,11 +152,11 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
   auto& transport = it.by.at(transport_name);
   auto const codec = hcomp::codec_from(codecs<float>(), name);
   auto const& settings = codec.settings;
-  auto const accuracy = promise_of<float>(*codec.row, settings, transport.size(), it.o.mean);
+  auto const accuracy = promise_of<float>(*codec.entry, settings, transport.size(), it.o.mean);
   // make(strategy, options) returns a contender
   auto const add = [&](auto const& make) {
     for (auto const& how : it.o.algorithms) {
-      if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end())
+      if (std::ranges::find(codec.entry->algorithms, how.kind) == codec.entry->algorithms.end())
         continue;
       hcomp::plan_options options;
       options.algorithm = how;
@@ -178,15 +178,15 @@ void add_device_plans(contender_list<float>& list, job const& it, std::string co
                                                      options);
     });
   };
-  if (auto const sparse = sparse_codec::from(*codec.row, settings)) {
+  if (auto const sparse = sparse_codec::from(*codec.entry, settings)) {
     sparse->fixed == 32 ? add_sparse(std::uint32_t{}, *sparse) : add_sparse(float{}, *sparse);
-  } else if (codec.row->is_called("inceptionn")) {
+  } else if (codec.entry->is_called("inceptionn")) {
     add_variable_rate(hcomp::detail::inceptionn_of(settings));
-  } else if (codec.row->is_called("error_bounded")) {
+  } else if (codec.entry->is_called("error_bounded")) {
     add_variable_rate(hcomp::detail::error_bounded_of<float>(settings));
   } else {
     device_codecs::for_each([&]<class C>() {
-      if (!codec.row->is_called(C::name)) return;
+      if (!codec.entry->is_called(C::name)) return;
       auto const chosen = fitted(C{}, it.typical, transport.size());
       add([&](strategy as, hcomp::plan_options const& options) {
         return std::make_unique<device_plan<C>>(std::move(as), it.values, chosen, transport,

@@ -111,11 +111,11 @@ template <class T> void add_raw(contender_list<T>& list, job const& it) {
 template <class T, class F> void with_type_of(hcomp::named_codec<T> const& codec, F const& f) {
 #ifdef HCOMP_PERF_ZFP
   if constexpr (std::is_floating_point_v<T>)
-    if (codec.row->is_called("zfp")) return f(zfp_codec<T>{codec.settings.whole("bits")});
+    if (codec.entry->is_called("zfp")) return f(zfp_codec<T>{codec.settings.whole("bits")});
 #endif
   bool found = false;
   hcomp::builtin_codecs<T>::for_each([&]<class C>() {
-    if (found || !codec.row->is_called(C::name)) return;
+    if (found || !codec.entry->is_called(C::name)) return;
     found = true;
     f(C{});
   });
@@ -123,8 +123,8 @@ template <class T, class F> void with_type_of(hcomp::named_codec<T> const& codec
 
 template <class T> void add_op(contender_list<T>& list, job const& it, std::string const& name) {
   auto const codec = hcomp::codec_from(codecs<T>(), name);
-  if (!has_op(*codec.row, codec.settings)) return;
-  if (auto const sparse = sparse_codec::from(*codec.row, codec.settings)) {
+  if (!has_op(*codec.entry, codec.settings)) return;
+  if (auto const sparse = sparse_codec::from(*codec.entry, codec.settings)) {
     if constexpr (std::is_same_v<T, float>) switch (sparse->fixed) {
         case 32:
           list.push_back(std::make_unique<sparse_op_contender<std::uint32_t>>(*sparse));
@@ -142,7 +142,7 @@ template <class T> void add_op(contender_list<T>& list, job const& it, std::stri
     });
   }
   list.back()->name = {name, "MPI", "op"};
-  list.back()->accuracy = promise_of<T>(*codec.row, codec.settings, example::ranks(), it.o.mean);
+  list.back()->accuracy = promise_of<T>(*codec.entry, codec.settings, example::ranks(), it.o.mean);
 }
 
 template <class T> contender_list<T> make_contenders(job const& it) {
@@ -166,7 +166,7 @@ template <class T> contender_list<T> make_contenders(job const& it) {
     }
     if constexpr (std::is_same_v<T, float>)
       if (!it.o.aggregators.empty() && !is_own(name) &&
-          has_indices(*hcomp::codec_from(codecs<T>(), name).row))
+          has_indices(*hcomp::codec_from(codecs<T>(), name).entry))
         add_aggregated(list, it, name);
   }
   return list;

@@ -49,14 +49,14 @@ template <class T> class plan_contender final : public contender<T> {
       : executor_(it.o.threads),
         values_sent_(2.0 * (transport.size() - 1) / transport.size() *
                      static_cast<double>(it.values)),
-        says_bits_(codec.row->promise == hcomp::accuracy_class::error_bounded &&
+        says_bits_(codec.entry->promise == hcomp::accuracy_class::error_bounded &&
                    how.kind != hcomp::algorithm_kind::aggregator && transport.size() > 1),
         plan_(hcomp::node::make_plan<T>(codec.text(), it.values, transport, executor_,
                                         {.algorithm = how})) {
-    if (codec.row->has_magnitude() && codec.row->is_called(name.codec))
+    if (codec.entry->has_magnitude() && codec.entry->is_called(name.codec))
       plan_.set_magnitude(it.typical);
     this->name = std::move(name);
-    this->accuracy = promise_of<T>(*codec.row, codec.settings, transport.size(), it.o.mean);
+    this->accuracy = promise_of<T>(*codec.entry, codec.settings, transport.size(), it.o.mean);
     if (how.hierarchical && codec.settings.text().find("rel=") != std::string::npos)
       this->accuracy.largest_error = {};  // relative to the nodes' sums, which are unknown here
   }
@@ -89,7 +89,7 @@ template <class T> class automatic_contender final : public contender<T> {
     this->predicted_seconds = chosen.seconds();
     auto const codec = hcomp::codec_from(codecs<T>(), chosen.codec);
     this->accuracy =
-        promise_of<T>(*codec.row, codec.settings, it.by.at(transport_name).size(), it.o.mean);
+        promise_of<T>(*codec.entry, codec.settings, it.by.at(transport_name).size(), it.o.mean);
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     auto const stats = plan_.all_reduce(x, call);
@@ -111,10 +111,11 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
   auto& transport = it.by.at(transport_name);
   auto const codec = hcomp::codec_from(codecs<T>(), name);
   for (auto const& how : it.o.algorithms) {
-    if (std::ranges::find(codec.row->algorithms, how.kind) == codec.row->algorithms.end()) continue;
+    if (std::ranges::find(codec.entry->algorithms, how.kind) == codec.entry->algorithms.end())
+      continue;
     list.push_back(std::make_unique<plan_contender<T>>(strategy{name, how.name(), transport_name},
                                                        codec, it, transport, how));
-    if (!codec.row->measure) continue;
+    if (!codec.entry->measure) continue;
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
     if (!cost.algorithms.contains(how.kind)) continue;
     if (how.hierarchical) {
@@ -134,7 +135,7 @@ template <class T> std::vector<std::string> codecs_to_choose_from(options const&
   for (auto const& asked : o.codecs) {
     if (is_own(asked)) continue;
     auto const codec = hcomp::codec_from(codecs<T>(), asked);
-    if (codec.row->measure && codec.row->name != peer &&
+    if (codec.entry->measure && codec.entry->name != peer &&
         std::ranges::find(names, asked) == names.end())
       names.push_back(asked);
   }

@@ -153,7 +153,7 @@ struct asked_codec {
 };
 template <class T> asked_codec asked(std::string const& codec) {
   auto const named = hcomp::codec_from(codecs<T>(), codec);
-  return {named.row, named.settings};
+  return {named.entry, named.settings};
 }
 asked_codec asked(std::string const& type, std::string const& codec) {
   if (type == "double") return asked<double>(codec);

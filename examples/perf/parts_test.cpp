@@ -346,7 +346,7 @@ TEST_CASE("options: lists, sizes and units are read as they are meant") {
         std::vector<std::string>{"inceptionn:6", "automatic", "zfp:8"});
   auto const sparse = [](std::string const& text) {
     auto const codec = hcomp::codec_from(perf::codecs<float>(), text);
-    return perf::sparse_codec::from(*codec.row, codec.settings);
+    return perf::sparse_codec::from(*codec.entry, codec.settings);
   };
   CHECK(sparse("lossless_sparse:fixed=32,packed=no")->fixed == 32);
   CHECK_FALSE(sparse("lossless_sparse:fixed=32,packed=no")->strategies.packed);
@@ -362,7 +362,7 @@ TEST_CASE(
     "promise: error_bounded keeps its bound where a float is within it, else it rounds once") {
   auto const codec = hcomp::codec_from(perf::codecs<float>(), "error_bounded:1e-3");
   auto const largest_error = [&](bool mean) {
-    return [of = perf::promise_of<float>(*codec.row, codec.settings, 4, mean).largest_error](
+    return [of = perf::promise_of<float>(*codec.entry, codec.settings, 4, mean).largest_error](
                double magnitude, double exact) {
       return of({.ranks = 4, .magnitude = magnitude, .exact = exact, .largest = magnitude});
     };
@@ -380,7 +380,7 @@ TEST_CASE(
   CHECK(of_mean(1e6, 1e6 + 0.03) == is(0.0625e-3 + 3 * 0x1p-24 * 1e6));
 
   auto const relative = hcomp::codec_from(perf::codecs<float>(), "error_bounded:rel=1e-5");
-  auto const of_share = perf::promise_of<float>(*relative.row, relative.settings, 4, false);
+  auto const of_share = perf::promise_of<float>(*relative.entry, relative.settings, 4, false);
   CHECK(of_share.largest_error({4, 300, 200, 100}) == is(1e-3));
 }
 

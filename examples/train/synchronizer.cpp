@@ -37,13 +37,13 @@ class mean_by_name : public synchronizer {
                hcomp::host_executor& executor)
       : seed_(seed),
         plan_(hcomp::make_plan<float>(codec.text(), values, transport, executor, how)) {
-    if (codec.row->wants_feedback) feedback_.emplace(values);
+    if (codec.entry->wants_feedback) feedback_.emplace(values);
   }
   /// Converts a bound: that of a trial is for the mean, that of a codec for the sum.
   static hcomp::named_codec<float> codec_of(trial const& what, int ranks) {
     auto codec = hcomp::codec_from(hcomp::registered_codecs<float>(), what.how->codec);
     codec.settings = *what.settings;
-    for (auto const& key : codec.row->keys)
+    for (auto const& key : codec.entry->keys)
       if (key.name == "bound" || key.name == "rel")
         if (auto const of_mean = codec.settings.get(key.name))
           codec.settings.set(key.name, key.text(*of_mean * ranks));

@@ -126,7 +126,7 @@ trial trial_from(std::string const& text) {
   if (made.how->codec.empty()) return made;
   try {
     auto codec = usual_codec(*made.how);
-    set(*codec.row, codec.settings, settings);
+    set(*codec.entry, codec.settings, settings);
     made.settings = codec.settings;
   } catch (std::invalid_argument const& why) {
     throw std::invalid_argument(fmt::format("{}: {}", text, why.what()));
@@ -138,12 +138,12 @@ std::string trial::name() const {
   std::string text(how->name);
   if (settings) {
     auto const usual = usual_codec(*how);
-    auto const& keys = usual.row->keys;
+    auto const& keys = usual.entry->keys;
     for (auto const& key : keys)
       if (auto const value = settings->get(key.name);
           value &&
           (value != usual.settings.get(key.name) ||
-           (usual.row->promise == hcomp::accuracy_class::error_bounded && &key == &keys.front())))
+           (usual.entry->promise == hcomp::accuracy_class::error_bounded && &key == &keys.front())))
         text += fmt::format(", {}={}", key.name, key.text(*value));
   }
   if (!by_aggregators) return text;

@@ -25,32 +25,32 @@ constexpr int most_int = std::numeric_limits<int>::max();
 /// A codec that a rule can name.
 struct choice_of_codec {
   std::string_view name, about;
-  std::vector<value_type> types;    ///< supported value types
-  codec_info const* row = nullptr;  ///< null: none, the all-reduce of MPI
+  std::vector<value_type> types;      ///< supported value types
+  codec_info const* entry = nullptr;  ///< null: none, the all-reduce of MPI
   void (*check)(codec_settings const&) = nullptr;
 
   bool supports(value_type type) const { return std::ranges::find(types, type) != types.end(); }
-  bool wants_feedback() const { return row && row->wants_feedback; }
+  bool wants_feedback() const { return entry && entry->wants_feedback; }
   /// Keys that a user sets once. The magnitude is set in every call.
   std::vector<codec_key> keys() const {
     std::vector<codec_key> keys;
-    if (row) keys = row->keys;
+    if (entry) keys = entry->keys;
     std::erase_if(keys, [](codec_key const& one) { return one.name == "magnitude"; });
     return keys;
   }
   std::vector<algorithm_kind> strategies() const {
-    return row ? row->algorithms : std::vector<algorithm_kind>{};
+    return entry ? entry->algorithms : std::vector<algorithm_kind>{};
   }
 };
 
 /// Adds the codecs for values of type V.
 template <class V> void add_codecs(std::vector<choice_of_codec>& list, value_type type) {
-  registered_codecs<V>().for_each([&](codec_entry<V> const& row) {
-    auto const known = std::ranges::find(list, row.name, &choice_of_codec::name);
+  registered_codecs<V>().for_each([&](codec_entry<V> const& entry) {
+    auto const known = std::ranges::find(list, entry.name, &choice_of_codec::name);
     if (known != list.end())
       known->types.push_back(type);
     else
-      list.push_back({row.name, row.about, {type}, &row, row.check});
+      list.push_back({entry.name, entry.about, {type}, &entry, entry.check});
   });
 }
 
@@ -71,7 +71,7 @@ std::vector<choice_of_codec> const& codecs() {
 
 choice_of_codec const* find_codec(std::string_view name) {
   for (auto const& one : codecs())
-    if (one.row ? one.row->is_called(name) : one.name == name) return &one;
+    if (one.entry ? one.entry->is_called(name) : one.name == name) return &one;
   return nullptr;
 }
 
@@ -90,7 +90,7 @@ struct key_facts {
   std::string_view about;
 
   bool is_of(choice_of_codec const& codec) const {
-    return whose == "all" || (whose == "all but none" && codec.row) ||
+    return whose == "all" || (whose == "all but none" && codec.entry) ||
            (whose == "feedback" && codec.wants_feedback());
   }
 };
@@ -308,12 +308,12 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   auto const is_own = [&](std::string_view key) {
     return std::ranges::find(own, key, &codec_key::name) != own.end();
   };
-  if (codec.row)
-    result.spec.algorithm.kind = codec.row->algorithms.front();
+  if (codec.entry)
+    result.spec.algorithm.kind = codec.entry->algorithms.front();
   else
     result.min_bytes = 0;
   std::optional<codec_settings> settings;
-  if (codec.row) settings.emplace(*codec.row);
+  if (codec.entry) settings.emplace(*codec.entry);
   std::vector<std::string_view> seen;
   for (bool first = true; !(words = trimmed(words)).empty(); first = false) {
     auto const word = cut(words, spaces);
@@ -473,7 +473,8 @@ std::string codec_spec::text() const {
   };
   auto const* const known = find_codec(codec);
   if (known && known->wants_feedback()) add("feedback", yes_no(feedback));
-  if (known && known->row && algorithm != hcomp::algorithm{.kind = known->row->algorithms.front()})
+  if (known && known->entry &&
+      algorithm != hcomp::algorithm{.kind = known->entry->algorithms.front()})
     add("algorithm", algorithm.name());
   if (turns != 1) add("turns", std::to_string(turns));
   if (threads != 1) add("threads", std::to_string(threads));
@@ -582,7 +583,7 @@ std::string help() {
   text += "\nCodecs\n";
   for (auto const& one : codecs())
     line(std::string(one.name) +
-             (one.row && types_of(one) != "float and double" ? " (" + types_of(one) + ")" : ""),
+             (one.entry && types_of(one) != "float and double" ? " (" + types_of(one) + ")" : ""),
          one.about);
   auto const lines = [&](auto const& keys) {
     for (auto const& one : keys)

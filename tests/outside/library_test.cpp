@@ -43,7 +43,7 @@ TEST_CASE("codec_library: codecs of a shared library make plans like built-in on
   run_ranks(3, [&](in_process& transport) {
     any_transport over(transport);
     host_executor executor;
-    auto const plan = named.row->make({named.settings, 5000, over, executor, {}, 3});
+    auto const plan = named.entry->make({named.settings, 5000, over, executor, {}, 3});
     std::vector<float> x(5000, 0.3f);
     plan->all_reduce(x, {});
     CHECK(x == std::vector<float>(5000, 0.75f));

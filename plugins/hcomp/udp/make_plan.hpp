@@ -34,9 +34,9 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
         std::make_unique<hcomp::detail::some_plan<aggregated_plan<C>>>(values, one, *over, options);
     return {named.text(), std::move(over), std::move(body)};
   };
-  if (named.row->is_called(thc<V>::name))
+  if (named.entry->is_called(thc<V>::name))
     return made(thc<V>(hcomp::detail::thc_options_of(named.settings)));
-  if (named.row->is_called(uniform_thc<V>::name))
+  if (named.entry->is_called(uniform_thc<V>::name))
     return made(uniform_thc<V>(hcomp::detail::thc_options_of(named.settings)));
   throw std::invalid_argument("codec '" + named.text() +
                               "' has no indices that an aggregator adds; thc and uniform_thc have");

@@ -36,7 +36,7 @@ namespace hcomp {
 namespace detail {
 
 template <class V> void require_measurable(named_codec<V> const& codec) {
-  if (!codec.row->measure)
+  if (!codec.entry->measure)
     throw std::invalid_argument("codec '" + codec.text() +
                                 "' has no cost measurement; automatic_plan cannot choose it");
 }
@@ -52,7 +52,7 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor, i
   detail::require_measurable(codec);
   auto const probe =
       detail::probe_on(executor, ranks, options.values, options.codec_seconds, [] {});
-  return codec.row->measure(
+  return codec.entry->measure(
       {codec.settings, executor, std::max(total_weight, static_cast<std::uint32_t>(ranks)), probe});
 }
 template <class V>
@@ -61,7 +61,7 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
                          std::uint32_t total_weight = 0) {
   detail::require_measurable(codec);
   auto const probe = detail::probe_of(executor, transport, options);
-  auto cost = codec.row->measure(
+  auto cost = codec.entry->measure(
       {codec.settings, executor,
        std::max(total_weight, static_cast<std::uint32_t>(transport.size())), probe});
   detail::agree_on_slowest(transport, options.tag, cost);
@@ -301,8 +301,8 @@ template <class V> class automatic_plan {
     if (plan.algorithm.hierarchical)
       plan_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
     else
-      plan_ =
-          named.row->make({named.settings, values_, *transport_, *executor_, plan, total_weight_});
+      plan_ = named.entry->make(
+          {named.settings, values_, *transport_, *executor_, plan, total_weight_});
     if (options_.magnitude) plan_->set_magnitude(*options_.magnitude);
   }
 

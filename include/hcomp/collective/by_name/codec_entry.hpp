@@ -60,56 +60,56 @@ template <class V> struct codec_entry : codec_info {
 template <class V> class codec_registry {
  public:
   /// @param more  appended to the error text for unknown codecs: where to find more codecs
-  explicit codec_registry(std::vector<codec_entry<V>> rows, std::string more = {})
+  explicit codec_registry(std::vector<codec_entry<V>> entries, std::string more = {})
       : more_(std::move(more)) {
-    for (auto& row : rows) add(std::move(row));
+    for (auto& entry : entries) add(std::move(entry));
   }
 
   /// @throws std::invalid_argument  one of its names is taken
-  void add(codec_entry<V> row) {
-    auto names = row.also;
-    names.push_back(row.name);
+  void add(codec_entry<V> entry) {
+    auto names = entry.also;
+    names.push_back(entry.name);
     for (auto const& name : names)
       if (find(name))
         throw std::invalid_argument("codec_registry: there is a codec '" + name + "' already");
-    rows_.push_back(std::make_unique<codec_entry<V>>(std::move(row)));
+    entries_.push_back(std::make_unique<codec_entry<V>>(std::move(entry)));
   }
   /// Null if no codec has this name.
   codec_entry<V> const* find(std::string_view name) const {
-    for (auto const& row : rows_)
-      if (row->is_called(name)) return row.get();
+    for (auto const& entry : entries_)
+      if (entry->is_called(name)) return entry.get();
     return nullptr;
   }
   /// @throws std::invalid_argument  no codec has this name; the text lists the codecs
   codec_entry<V> const& at(std::string_view name) const {
-    if (auto const* const row = find(name)) return *row;
+    if (auto const* const entry = find(name)) return *entry;
     throw std::invalid_argument("no codec is called '" + detail::printable(name) +
                                 "'; hcomp has: " + names() + more_);
   }
   std::string names() const {
     std::string all;
-    for (auto const& row : rows_) all += (all.empty() ? "" : ", ") + row->name;
+    for (auto const& entry : entries_) all += (all.empty() ? "" : ", ") + entry->name;
     return all;
   }
   /// Calls f(entry) for every entry.
   template <class F> void for_each(F const& f) const {
-    for (auto const& row : rows_) f(*row);
+    for (auto const& entry : entries_) f(*entry);
   }
 
  private:
-  std::vector<std::unique_ptr<codec_entry<V>>> rows_;  // entries keep their addresses
+  std::vector<std::unique_ptr<codec_entry<V>>> entries_;  // entries keep their addresses
   std::string more_;
 };
 
 /// A codec with its settings, parsed from text.
 template <class V> struct named_codec {
-  codec_entry<V> const* row;
+  codec_entry<V> const* entry;
   codec_settings settings;
 
   /// "thc:bits=4". Parsing it with codec_from gives an equal codec.
   std::string text() const {
     auto const values = settings.text();
-    return values.empty() ? row->name : row->name + ":" + values;
+    return values.empty() ? entry->name : entry->name + ":" + values;
   }
 };
 
@@ -121,8 +121,8 @@ template <class V> struct named_codec {
 template <class V>
 named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text) {
   auto const colon = table.find(text) ? text.npos : text.find_first_of(": ");
-  auto const& row = table.at(text.substr(0, colon));
-  named_codec<V> found{&row, codec_settings(row)};
+  auto const& entry = table.at(text.substr(0, colon));
+  named_codec<V> found{&entry, codec_settings(entry)};
   try {
     std::vector<std::string_view> seen;
     auto const set = [&](std::string_view key, std::string_view value) {
@@ -136,14 +136,14 @@ named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text)
       auto const word = text.substr(at + 1, end - at - 1);
       if (auto const equals = word.find('='); equals != word.npos)
         set(word.substr(0, equals), word.substr(equals + 1));
-      else if (at == colon && !word.empty() && !row.keys.empty())
-        set(row.keys.front().name, word);
+      else if (at == colon && !word.empty() && !entry.keys.empty())
+        set(entry.keys.front().name, word);
       else
         throw std::invalid_argument("'" + std::string(word) + "' is no key=value");
       at = end;
     }
     found.settings.require_all();
-    row.check(found.settings);
+    entry.check(found.settings);
   } catch (std::invalid_argument const& why) {
     throw std::invalid_argument(
         detail::printable("codec '" + std::string(text) + "': " + why.what()));

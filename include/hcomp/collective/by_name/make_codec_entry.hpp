@@ -32,23 +32,23 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 }  // namespace detail
 
 /// Makes the entry of codec C, or of several codecs among which the settings choose.
-/// @param facts      properties; empty `algorithms` and `takes_feedback` follow from the concept of
+/// @param info       properties; empty `algorithms` and `takes_feedback` follow from the concept of
 ///                   C
 /// @tparam CodecOf   (codec_settings const&) -> C, or a std::variant of C and `Others`; may throw
 ///                   std::invalid_argument; without captures
 template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
-codec_entry<typename C::value_type> make_codec_entry(codec_info facts, CodecOf) {
-  if (!HomomorphicSum<C>) facts.takes_feedback = false;
-  if (facts.algorithms.empty()) {
+codec_entry<typename C::value_type> make_codec_entry(codec_info info, CodecOf) {
+  if (!HomomorphicSum<C>) info.takes_feedback = false;
+  if (info.algorithms.empty()) {
     detail::algorithms_of<C>().for_each(
-        [&](algorithm_kind kind) { facts.algorithms.push_back(kind); });
-    auto const usual = std::ranges::find(facts.algorithms, detail::usual_algorithm<C>);
-    std::rotate(facts.algorithms.begin(), usual, usual + 1);
+        [&](algorithm_kind kind) { info.algorithms.push_back(kind); });
+    auto const usual = std::ranges::find(info.algorithms, detail::usual_algorithm<C>);
+    std::rotate(info.algorithms.begin(), usual, usual + 1);
   }
   using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  codec_entry<typename C::value_type> row{
-      std::move(facts), [](codec_settings const& settings) { CodecOf{}(settings); },
+  codec_entry<typename C::value_type> entry{
+      std::move(info), [](codec_settings const& settings) { CodecOf{}(settings); },
       [](plan_request const& asked) -> body {
         std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
         return std::visit(
@@ -61,12 +61,12 @@ codec_entry<typename C::value_type> make_codec_entry(codec_info facts, CodecOf) 
             chosen);
       }};
   if constexpr (!Sparse<C> && sizeof...(Others) == 0)
-    row.measure = [](cost_request const& asked) {
+    entry.measure = [](cost_request const& asked) {
       return detail::measured_cost(
           detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
           asked.probe);
     };
-  return row;
+  return entry;
 }
 
 }  // namespace hcomp

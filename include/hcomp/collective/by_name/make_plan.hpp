@@ -38,7 +38,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
   auto const named = codec_from(registered_codecs<V>(), codec);
   detail::kept_transport over(transport);
   auto const ranks = static_cast<std::uint32_t>(transport.size());
-  auto body = named.row->make(
+  auto body = named.entry->make(
       {named.settings, values, *over, executor, options, total_weight > 0 ? total_weight : ranks});
   return {named.text(), std::move(over), std::move(body)};
 }
@@ -47,7 +47,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor) {
   auto const named = codec_from(registered_codecs<V>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
-                             plan_options{.algorithm = {named.row->algorithms.front()}});
+                             plan_options{.algorithm = {named.entry->algorithms.front()}});
 }
 
 }  // namespace hcomp

@@ -76,9 +76,7 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
     index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
                         options_);
   }
-  void mark(std::span<float const> x, reduce_op result) override {
-    index_ = phases_.mark(x, result);
-  }
+  void mark(std::span<float const> x, reduce_op op) override { index_ = phases_.mark(x, op); }
   report sum_index(call_options const& call) override {
     return index_plan_->all_reduce(index_, call);
   }

@@ -202,32 +202,32 @@ inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
 
 /// Codecs that only round, to 16 bits or more.
 template <class V> std::vector<codec_entry<V>> rounding_entries() {
-  std::vector<codec_entry<V>> rows;
-  rows.push_back(
+  std::vector<codec_entry<V>> entries;
+  entries.push_back(
       make_codec_entry<identity<V>>({.name = "identity",
                                      .about = "uncompressed, the baseline",
                                      .promise = accuracy_class::rounded,
                                      .carries_nonfinite = true},
                                     [](codec_settings const&) { return identity<V>{}; }));
-  rows.push_back(make_codec_entry<float_cast<float16, V>>(
+  entries.push_back(make_codec_entry<float_cast<float16, V>>(
       {.name = "fp16",
        .about = "2 bytes per value; relative error 2^-11 per rounding, up to 65504",
        .promise = accuracy_class::rounded,
        .rounding = 0x1p-11,
        .also = {"float_cast:fp16"}},
       [](codec_settings const&) { return float_cast<float16, V>{}; }));
-  rows.push_back(make_codec_entry<float_cast<bfloat16, V>>(
+  entries.push_back(make_codec_entry<float_cast<bfloat16, V>>(
       {.name = "bf16",
        .about = "2 bytes per value; relative error 2^-8 per rounding",
        .promise = accuracy_class::rounded,
        .rounding = 0x1p-8,
        .also = {"float_cast:bf16"}},
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
-  return rows;
+  return entries;
 }
 template <class V> std::vector<codec_entry<V>> builtin_entries() {
-  auto rows = rounding_entries<V>();
-  rows.push_back(make_codec_entry<hcomp::sign<V>>(
+  auto entries = rounding_entries<V>();
+  entries.push_back(make_codec_entry<hcomp::sign<V>>(
       {.name = "sign",
        .about = "1 bit per value on every hop, the sign of one sampled rank; training",
        .keys = {magnitude_key()},
@@ -236,7 +236,7 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       [](codec_settings const& s) {
         return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(make_codec_entry<sign_count<V>>(
+  entries.push_back(make_codec_entry<sign_count<V>>(
       {.name = "sign_count",
        .about = "1 bit per value of a rank, then counts of signs; majority vote",
        .keys = {magnitude_key()},
@@ -245,65 +245,65 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  rows.push_back(make_codec_entry<hcomp::thc<V>>(
+  entries.push_back(make_codec_entry<hcomp::thc<V>>(
       {.name = "thc",
        .about = "1 to 8 bits per value of a rank, more for partial sums; for training",
        .keys = thc_keys(),
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
-  rows.push_back(make_codec_entry<uniform_thc<V>>(
+  entries.push_back(make_codec_entry<uniform_thc<V>>(
       {.name = "uniform_thc",
        .about = "thc with equidistant levels, without table lookups",
        .keys = thc_keys(),
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
-  rows.push_back(reproducible_entry<V>());
+  entries.push_back(reproducible_entry<V>());
   if constexpr (std::is_same_v<V, float>) {
-    rows.push_back(lossless_sparse_entry<V>());
-    rows.push_back(top_k_entry(rows.back().algorithms));
-    rows.push_back(inceptionn_entry<V>());
+    entries.push_back(lossless_sparse_entry<V>());
+    entries.push_back(top_k_entry(entries.back().algorithms));
+    entries.push_back(inceptionn_entry<V>());
   }
   if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
-    rows.push_back(error_bounded_entry<V>());
-    rows.push_back(make_codec_entry<hcomp::lossless<V>>(
+    entries.push_back(error_bounded_entry<V>());
+    entries.push_back(make_codec_entry<hcomp::lossless<V>>(
         {.name = "lossless",
          .about = "variable rate; bit-identical to an uncompressed sum",
          .promise = accuracy_class::exact,
          .carries_nonfinite = true},
         [](codec_settings const&) { return hcomp::lossless<V>(); }));
   }
-  return rows;
+  return entries;
 }
 
 template <class V> std::vector<codec_entry<V>> integer_entries() {
-  std::vector<codec_entry<V>> rows;
-  rows.push_back(make_codec_entry<hcomp::lossless_integers<V>>(
+  std::vector<codec_entry<V>> entries;
+  entries.push_back(make_codec_entry<hcomp::lossless_integers<V>>(
       {.name = "lossless_integers",
        .about = "variable rate, exact sums of integers",
        .promise = accuracy_class::exact,
        .carries_nonfinite = true},
       [](codec_settings const&) { return hcomp::lossless_integers<V>(); }));
-  return rows;
+  return entries;
 }
 
 template <class V> codec_registry<V> const& rounding_codecs() {
-  static codec_registry<V> const rows(rounding_entries<V>(),
-                                      "; automatic_plan has more if it is given registered_codecs");
-  return rows;
+  static codec_registry<V> const entries(
+      rounding_entries<V>(), "; automatic_plan has more if it is given registered_codecs");
+  return entries;
 }
 
 }  // namespace detail
 
 template <class V> codec_registry<V>& registered_codecs() {
-  static codec_registry<V> rows([] {
+  static codec_registry<V> entries([] {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
       return detail::integer_entries<V>();
     else
       return detail::builtin_entries<detail::value_t<V>>();
   }());
-  return rows;
+  return entries;
 }
 
 }  // namespace hcomp

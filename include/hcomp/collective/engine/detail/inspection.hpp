@@ -55,12 +55,12 @@ template <MayOverflow C> struct find_overflows {
   encoded_layout layout;
   std::size_t first;
   std::byte const* encoded;  ///< the complete encoded vector
-  reduce_op result;
+  reduce_op op;
   std::uint32_t* out;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     bool const finite = codec.stays_finite(group, encoded + layout.offset(first + i),
-                                           layout.values_in(first + i), result);
+                                           layout.values_in(first + i), op);
     if (group.worker() == 0) out[i] = finite ? 0 : 1;
   }
   std::size_t scratch_bytes() const requires UsesScratch<C> { return codec.scratch_bytes(); }
@@ -77,10 +77,10 @@ template <Executor E> class inspection {
   template <Compressor C>
   encoded_findings operator()(E& executor, C const& codec, encoded_layout const& layout,
                               block_range blocks, std::byte const* encoded, std::uint64_t key,
-                              std::uint64_t weight, reduce_op result,
+                              std::uint64_t weight, reduce_op op,
                               std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
-      auto const bound = bound_of(codec, result);
+      auto const bound = bound_of(codec, op);
       executor.for_each_block(blocks.count,
                               inspect_blocks<std::remove_const_t<decltype(bound)>>{
                                   layout, blocks.first, encoded, blocks_.for_work(), bound});
@@ -94,19 +94,19 @@ template <Executor E> class inspection {
       }
       auto found = check.found();
       if (may_overflow && found.is_sound())
-        found.overflow = first_overflow(executor, codec, layout, blocks, encoded, result);
+        found.overflow = first_overflow(executor, codec, layout, blocks, encoded, op);
       return found;
     } else {
-      return check_sums(codec, layout, blocks, encoded, result,
+      return check_sums(codec, layout, blocks, encoded, op,
                         check_encoded(C::codec_id, layout, blocks, encoded, key, weight, checksum));
     }
   }
 
  private:
   template <class C>
-  static auto bound_of([[maybe_unused]] C const& codec, [[maybe_unused]] reduce_op result) {
+  static auto bound_of([[maybe_unused]] C const& codec, [[maybe_unused]] reduce_op op) {
     if constexpr (MayOverflow<C>)
-      return may_overflow<C>{codec, result};
+      return may_overflow<C>{codec, op};
     else
       return never_overflows{};
   }
@@ -115,11 +115,11 @@ template <Executor E> class inspection {
                                       [[maybe_unused]] encoded_layout const& layout,
                                       [[maybe_unused]] block_range blocks,
                                       [[maybe_unused]] std::byte const* encoded,
-                                      [[maybe_unused]] reduce_op result) {
+                                      [[maybe_unused]] reduce_op op) {
     if constexpr (MayOverflow<C>) {
       mirror<std::uint32_t, E> found(blocks.count);
       executor.for_each_block(blocks.count, find_overflows<C>{codec, layout, blocks.first, encoded,
-                                                              result, found.for_work()});
+                                                              op, found.for_work()});
       found.fetch(executor, blocks.count);
       for (std::size_t i = 0; i < blocks.count; ++i)
         if (found.for_host()[i] != 0) return blocks.first + i;

@@ -129,7 +129,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
 
   // ---- agreement between ranks --------------------------------------------------------------
   std::uint32_t ranks() const { return static_cast<std::uint32_t>(schedule_.size); }
-  int parts_of(reduce_op result) const { return result == reduce_op::mean ? schedule_.size : 0; }
+  int parts_of(reduce_op op) const { return op == reduce_op::mean ? schedule_.size : 0; }
 
   /// Adds a hint from a few values, which may save the first attempt. A wrong hint is impossible:
   /// the first attempt would give the same answer, so results do not depend on the choice of

@@ -39,10 +39,10 @@ class shard_exchange {
   /// @param key          of the call
   /// @param sums_follow  give_sums is the next call
   /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
-  encoded_findings add_up(std::span<float const> x, reduce_op result, std::uint64_t key,
+  encoded_findings add_up(std::span<float const> x, reduce_op op, std::uint64_t key,
                           bool sums_follow, report& stats) {
     start();
-    agree_on_units(x, result, key, stats);
+    agree_on_units(x, op, key, stats);
     receives_.clear();
     for (int r = 0; r < ranks() && mine().count > 0; ++r)
       if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
@@ -239,8 +239,7 @@ class shard_exchange {
   }
 
   /// Determines the meaning of lanes; depends on all ranks, unless lanes are floats.
-  void agree_on_units(std::span<float const> x, reduce_op result, std::uint64_t key,
-                      report& stats) {
+  void agree_on_units(std::span<float const> x, reduce_op op, std::uint64_t key, report& stats) {
     exponent_bits exponents{};
     units_ = 0;
     if (work_->needs_units()) {
@@ -257,7 +256,7 @@ class shard_exchange {
                            sizeof(exponents));
       watch.add_to(stats.seconds_communicate);
     }
-    work_->set_units(exponents, result);
+    work_->set_units(exponents, op);
   }
 
   /// Sends every owner its part.

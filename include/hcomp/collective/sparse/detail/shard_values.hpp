@@ -60,11 +60,11 @@ template <Sparse C> class codec_shards : public shard_work {
     return part_message::most_bytes(values);
   }
   bool needs_units() const final { return !lanes_are_floats; }
-  void set_units(exponent_bits const& exponents, reduce_op result) final {
+  void set_units(exponent_bits const& exponents, reduce_op op) final {
     auto const largest = lanes_are_floats ? 0 : sparse::largest_of(exponents.data());
     numbers_ = sparse::agreed_numbers<lane_type>(
         C::name, static_cast<std::uint32_t>(largest),
-        {static_cast<std::uint32_t>(layout_.ranks), result, nonfinite_});
+        {static_cast<std::uint32_t>(layout_.ranks), op, nonfinite_});
   }
 
  protected:

@@ -70,7 +70,7 @@ class shard_work {
   /// Sets the meaning of lanes in this call.
   /// @param exponents  of all ranks, if units are needed
   /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
-  virtual void set_units(exponent_bits const& exponents, reduce_op result) = 0;
+  virtual void set_units(exponent_bits const& exponents, reduce_op op) = 0;
 
   virtual void begin_parts(std::span<float const> x) = 0;
   virtual void prepare_part(std::size_t owner, std::span<float const> x, block_origin const& origin,

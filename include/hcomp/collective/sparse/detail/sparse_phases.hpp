@@ -40,8 +40,8 @@ template <Sparse C, Executor E> class sparse_phases {
         sums_{sum_with(codec, options, reduce_op::sum), sum_with(codec, options, reduce_op::mean)} {
   }
 
-  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op result) {
-    is_mean_ = result == reduce_op::mean;
+  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op op) {
+    is_mean_ = op == reduce_op::mean;
     return words_ = sum().mark(x);
   }
   /// A fingerprint of the united index.
@@ -58,8 +58,8 @@ template <Sparse C, Executor E> class sparse_phases {
   }
 
  private:
-  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduce_op result) {
-    options.op = result;
+  static sparse_sum<Lane> sum_with(C const& codec, sparse_options options, reduce_op op) {
+    options.op = op;
     return sparse_sum<Lane>(options, codec.strategies, codec.sketch);
   }
   sparse_sum<Lane>& sum() { return sums_[is_mean_]; }
@@ -93,8 +93,8 @@ template <Sparse C, DeviceExecutor E> class sparse_phases<C, E> {
         sketch_(values, codec.sketch, executor) {}
 
   /// @param x  with the number of values of the constructor
-  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op result) {
-    options_.op = result;
+  std::span<std::uint64_t> mark(std::span<float const> x, reduce_op op) {
+    options_.op = op;
     executor_->for_each_block(runs(), mark_runs{x.data(), values_, words(), at<std::uint64_t>(own_),
                                                 at<std::uint32_t>(exponents_)});
     executor_->for_each_block(1, close_marks{at<std::uint32_t>(exponents_), runs(),

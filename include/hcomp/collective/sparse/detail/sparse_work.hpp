@@ -32,7 +32,7 @@ class sparse_work {
   /// @param transport  must outlive this
   virtual void connect(any_transport& transport) = 0;
 
-  virtual void mark(std::span<float const> x, reduce_op result) = 0;
+  virtual void mark(std::span<float const> x, reduce_op op) = 0;
   /// Replaces the index by the union of all ranks' indices.
   /// @throws wire_error  it was damaged in transfer
   virtual report sum_index(call_options const& call) = 0;
