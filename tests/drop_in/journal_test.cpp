@@ -207,7 +207,8 @@ TEST_CASE("journal: the summary") {
   journal all;
   fill(all);
   CHECK(all.summary(4) ==
-        "hcomp " + version + R"(: sums of 4 ranks; calls and seconds per rank, bytes of all ranks
+        "hcomp " + version +
+            R"(: reductions of 4 ranks; calls and seconds per rank, bytes of all ranks
 
     calls function                 type   ranks         values     plain      sent   ratio      time
       100 MPI_Allreduce            float      4        1048576   2.52 GB 335.54 MB   7.50x    1.53 s
@@ -229,10 +230,10 @@ TEST_CASE("journal: the summary") {
 
 TEST_CASE("journal: a summary without reductions, and one with values that are hard to print") {
   journal none;
-  CHECK(none.summary(1) ==
-        "hcomp " + version +
-            ": sums of 1 rank; calls and seconds per rank, bytes of all ranks\n\n  no sum "
-            "was taken over\n");
+  CHECK(none.summary(1) == "hcomp " + version +
+                               ": reductions of 1 rank; calls and seconds per rank, bytes of all "
+                               "ranks\n\n  no reduction "
+                               "was taken over\n");
   // half a call per rank, nothing sent, an error that is not finite, a reason of two lines
   journal odd;
   auto stats = passed(1, 0, 0);
