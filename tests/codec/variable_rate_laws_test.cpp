@@ -41,6 +41,12 @@ TEST_CASE_TEMPLATE_DEFINE("variable rate: damaged vectors are refused or decoded
 }
 TEST_CASE_TEMPLATE_APPLY(damage_law, all_codecs);
 
+TEST_CASE_TEMPLATE_DEFINE("variable rate: cut vectors are not read to the end of a chunk", C,
+                          cut_law) {
+  laws::variable_rate::cut_chunks<C>();
+}
+TEST_CASE_TEMPLATE_APPLY(cut_law, all_codecs);
+
 TEST_CASE_TEMPLATE_DEFINE("variable rate: other lengths, settings and codecs are refused", C,
                           mismatch_law) {
   laws::variable_rate::mismatch<C>();

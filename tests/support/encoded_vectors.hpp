@@ -2,12 +2,16 @@
 /// @file
 /// Helpers for tests of codecs of variable rate: encode, merge, and damage encoded vectors.
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/core/random.hpp>
+#include <new>
+#include <span>
 #include <vector>
 
 namespace hcomp::testing {
@@ -56,5 +60,33 @@ inline encoded_bytes damaged(encoded_bytes in, std::uint64_t seed, std::size_t f
   in.shrink_to_fit();
   return in;
 }
+
+/// Memory that ends where an unreadable page begins: a read beyond the bytes ends the program, also
+/// without sanitizers.
+class before_guard_page {
+ public:
+  explicit before_guard_page(std::size_t capacity)
+      : pages_((capacity + page - 1) / page),
+        begin_(static_cast<std::byte*>(mmap(nullptr, (pages_ + 1) * page, PROT_READ | PROT_WRITE,
+                                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {
+    if (begin_ == MAP_FAILED || mprotect(begin_ + pages_ * page, page, PROT_NONE) != 0)
+      throw std::bad_alloc();
+  }
+  before_guard_page(before_guard_page const&) = delete;
+  before_guard_page& operator=(before_guard_page const&) = delete;
+  ~before_guard_page() { munmap(begin_, (pages_ + 1) * page); }
+
+  /// A copy of `bytes`, valid until the next call; at most `capacity` bytes.
+  std::span<std::byte const> copy(encoded_bytes const& bytes) {
+    auto* const first = begin_ + pages_ * page - bytes.size();
+    std::ranges::copy(bytes, first);
+    return {first, bytes.size()};
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  std::size_t pages_;
+  std::byte* begin_;
+};
 
 }  // namespace hcomp::testing

@@ -529,7 +529,9 @@ template <class C> void damage() {
         for_each_kind<C>(setting, [&](int kind) {
           if (kind > 4 && kind < 9) return;  // they are in blocks of kinds 3 and 4
           auto const right = encoded(codec, stated<C>::vector(codec, kind, n, 3));
-          auto const is_refused = [&](encoded_bytes const& in) {
+          hcomp::testing::before_guard_page memory(right.size());
+          auto const is_refused = [&](encoded_bytes const& damaged) {
+            auto const in = memory.copy(damaged);
             vector_of<C> y(n, 5);
             auto const before = y;
             bool const is = refuses([&] { codec.decode(in, y); });
@@ -557,6 +559,27 @@ template <class C> void damage() {
         });
       },
       7);
+}
+
+/// Where header and bytes end inside a chunk of the table, the chunk is not read to its end.
+template <class C> void cut_chunks() {
+  using header = typename C::header_type;
+  constexpr std::size_t n = header::chunk_values + 5;
+  C const codec = stated<C>::settings().front();
+  for_each_kind<C>(0, [&](int kind) {
+    auto const right = encoded(codec, stated<C>::vector(codec, kind, n, 3));
+    hcomp::testing::before_guard_page memory(right.size());
+    std::size_t const front = hcomp::detail::first_chunk_at<header>(2);
+    for (std::size_t cut = front + 1; cut < right.size(); ++cut) {
+      auto in = right;
+      auto begins = hcomp::load<header>(in.data());
+      begins.bytes = static_cast<decltype(begins.bytes)>(cut);
+      hcomp::store(in.data(), 0, begins);
+      in.resize(cut);
+      vector_of<C> y(n);
+      CHECK(refuses([&] { codec.decode(memory.copy(in), y); }));
+    }
+  });
 }
 
 /// Vectors of other lengths, of other settings and of other codecs are refused, and values stay as
