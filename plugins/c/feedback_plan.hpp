@@ -165,9 +165,8 @@ template <class V> class feedback_plan {
     double const mean = total / (static_cast<double>(x.size()) * transport_->size());
     if (std::isfinite(mean) && mean > std::ldexp(typical, 40))
       throw nonfinite_error(hcomp::detail::error_text(
-          {codec_.name, ": a sign would be worth the mean of all magnitudes, ",
-           hcomp::detail::to_text(mean), ", but typical are ", hcomp::detail::to_text(typical),
-           "; few values are too large for signs; x is unchanged"}));
+          {codec_.name, ": a sign would be worth the mean of all magnitudes, ", mean,
+           ", but typical are ", typical, "; few values are too large for signs; x is unchanged"}));
     constexpr double least = std::numeric_limits<accumulator_t<V>>::min();
     plan_.set_magnitude(std::isfinite(mean) ? std::max(mean, least) : 1);
   }

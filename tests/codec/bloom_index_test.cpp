@@ -230,7 +230,7 @@ TEST_CASE("bloom index: NaN, impossible settings and words that are no union are
                          hcomp::nonfinite_error);
   }
   CHECK_THROWS_WITH_AS(bloom_index({.false_positive_rate = 0.7}),
-                       "bloom_index: a false positive rate of 0.700000; there can be up to 0.5 "
+                       "bloom_index: a false positive rate of 0.7; there can be up to 0.5 "
                        "(0: default)",
                        std::invalid_argument);
   CHECK_THROWS_AS(bloom_index({.false_positive_rate = -0.1}), std::invalid_argument);

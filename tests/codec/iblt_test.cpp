@@ -234,7 +234,7 @@ TEST_CASE("iblt: NaN and impossible settings are refused with their values") {
                          hcomp::nonfinite_error);
   }
   CHECK_THROWS_WITH_AS(iblt({}, {.cells_per_value = 0.5}),
-                       "iblt: 0.500000 cells per value; there can be 1 to 100 (0: default)",
+                       "iblt: 0.5 cells per value; there can be 1 to 100 (0: default)",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(iblt({.ranks = 0}), "iblt: 0 ranks to be summed, at least 1 is needed",
                        std::invalid_argument);

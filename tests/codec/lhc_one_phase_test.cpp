@@ -347,7 +347,7 @@ TEST_CASE(
     "one phase: impossible settings are refused; other settings and rounds change settings()") {
   CHECK_THROWS_WITH_AS(
       lhc_one_phase<>({.ranks = 0}),
-      "lhc_one_phase: 0 ranks, 8 rounds, growth 1.200000, 0.000000 cells per value, 2 bits for "
+      "lhc_one_phase: 0 ranks, 8 rounds, growth 1.2, 0 cells per value, 2 bits for "
       "exponents; valid: ranks and rounds from 1, growth 0.01 to 100, cells per value 1 to 100 "
       "(0: default), exponent bits 0 to 20",
       std::invalid_argument);

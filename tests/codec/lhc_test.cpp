@@ -159,7 +159,7 @@ TEST_CASE("lhc: cells that the index does not explain are an error") {
 
 TEST_CASE("lhc: impossible settings and vectors are refused with their values") {
   CHECK_THROWS_WITH_AS(lhc<>({}, {.cells_per_value = 0.5}),
-                       "lhc: 0.500000 cells per value and 12 attempts; there can be 1 to 100 (0: "
+                       "lhc: 0.5 cells per value and 12 attempts; there can be 1 to 100 (0: "
                        "default) and 1 to 50",
                        std::invalid_argument);
   CHECK_THROWS_AS(lhc<>({}, {.attempts = 0}), std::invalid_argument);

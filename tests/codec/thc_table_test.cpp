@@ -199,7 +199,7 @@ TEST_CASE("thc_table: the default is built within a millisecond") {
 
 TEST_CASE("make_thc_table: impossible settings are refused with their values") {
   CHECK_THROWS_WITH_AS(hcomp::make_thc_table(9, 255, 0.1),
-                       "make_thc_table: 9 bits, granularity 255, truncation 0.100000; 1 to 8 bits "
+                       "make_thc_table: 9 bits, granularity 255, truncation 0.1; 1 to 8 bits "
                        "b, 2^b - 1 to 255, and 0 to 1 are possible",
                        std::invalid_argument);
   CHECK_THROWS_AS(hcomp::make_thc_table(4, 14, 0.1), std::invalid_argument);

@@ -728,7 +728,7 @@ TEST_CASE("aggregated_mean: impossible settings are refused with their values") 
   CHECK(outcome_of([&] { mean.average(std::span(x), {}); }).text ==
         "aggregated_mean: 9 values and feedback for 9, the aggregation was made for 10");
   CHECK(outcome_of([&] { lossy_packets const lossy(worker, 1.5, 0); }).text ==
-        "lossy_packets: a loss of 1.500000 of all packets; 0 to 1 is possible");
+        "lossy_packets: a loss of 1.5 of all packets; 0 to 1 is possible");
   CHECK(outcome_of([&] { packet_world const none(0); }).text ==
         "packet_world: 0 ranks asked for, at least 1 is needed");
   CHECK(outcome_of([&] { worker.send(3, {}); }).text ==

@@ -235,11 +235,11 @@ TEST_CASE("sparsifier: impossible arguments are refused with their values, and c
     CHECK_THROWS_WITH_AS(sparsifier(10, kept), text, std::invalid_argument);
   };
   refused(top_k{11}, "sparsifier: the largest 11 values of 10 cannot be kept");
-  refused(top_share{1.5}, "sparsifier: 1.500000 is no share from 0 to 1");
-  refused(top_share{-0.5}, "sparsifier: -0.500000 is no share from 0 to 1");
+  refused(top_share{1.5}, "sparsifier: 1.5 is no share from 0 to 1");
+  refused(top_share{-0.5}, "sparsifier: -0.5 is no share from 0 to 1");
   refused(top_share{std::nan("")}, "sparsifier: nan is no share from 0 to 1");
-  refused(threshold{0}, "sparsifier: a threshold of 0.000000; it has to be finite and above 0");
-  refused(threshold{-1}, "sparsifier: a threshold of -1.000000; it has to be finite and above 0");
+  refused(threshold{0}, "sparsifier: a threshold of 0; it has to be finite and above 0");
+  refused(threshold{-1}, "sparsifier: a threshold of -1; it has to be finite and above 0");
   refused(threshold{std::numeric_limits<float>::infinity()},
           "sparsifier: a threshold of inf; it has to be finite and above 0");
   sparsifier keep(3, top_k{1});

@@ -8,11 +8,13 @@
 #include <cstdint>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd.hpp>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace hcomp::detail {
@@ -121,15 +123,14 @@ template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
 // ---- Complete vectors, in the calling thread. Encoded vectors may begin at any address.
 
 /// @throws std::invalid_argument  too many values, or fewer bytes than their capacity
-/// @param where  the class name, with colons
+/// @param where  the class name
 template <class C>
-void require_capacity(std::string const& where, char const* who, std::size_t values,
+void require_capacity(std::string_view where, char const* who, std::size_t values,
                       std::size_t bytes) {
   if (values > C::max_values || bytes < C::capacity(values))
-    throw std::invalid_argument(where + who + ": " + std::to_string(bytes) + " bytes for " +
-                                std::to_string(values) + " values; it takes " +
-                                std::to_string(C::capacity(values)) + ", for at most " +
-                                std::to_string(C::max_values));
+    throw std::invalid_argument(
+        error_text({where, "::", who, ": ", bytes, " bytes for ", values, " values; it takes ",
+                    C::capacity(values), ", for at most ", C::max_values}));
 }
 
 /// Encodes a vector and returns its bytes.
@@ -142,7 +143,7 @@ std::size_t encode_vector(char const* who, C const& codec,
                           std::span<std::byte> out) {
   using coder = typename C::coder_type;
   using header = typename coder::header;
-  require_capacity<C>(std::string(C::name) + "::", who, from.values, out.size());
+  require_capacity<C>(C::name, who, from.values, out.size());
   auto front = header::of(codec.options(), from.values);
   typename coder::note note{};
   front.bytes = encode_run(simd_group{}, codec.coder(), from, 0, front.chunks, out.data(),

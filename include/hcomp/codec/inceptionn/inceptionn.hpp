@@ -130,7 +130,7 @@ class inceptionn : public variable_rate_codec<inceptionn, detail::inceptionn::ch
   /// @throws std::invalid_argument  as encode
   template <class F>
   std::size_t write_chunks(std::size_t values, std::span<std::byte> out, F const& f) const {
-    detail::require_capacity<inceptionn>("inceptionn::", "write_chunks", values, out.size());
+    detail::require_capacity<inceptionn>("inceptionn", "write_chunks", values, out.size());
     auto header = header_type::of(options_, values);
     detail::inceptionn::given_chunks<F> const given{coder_.by_cpu, f};
     typename detail::inceptionn::given_chunks<F>::note none;

@@ -65,7 +65,7 @@ namespace hcomp {
 /// - all_gather: P - 1 messages directly to the other ranks, each of this rank's shard and 32
 ///   bytes; log2 P small messages before and after.
 ///
-/// **Memory.** Nothing else is allocated after the first call.
+/// **Memory.** With `direct` nothing is allocated after the first call.
 /// - `direct`: 2 lanes and 2 floats per value, touched only for nonzero values, and some bits.
 /// - `direct` on devices: 2 lanes and some bits per value, a lane per value of the shard, and in
 ///   pinned host memory the amount above.

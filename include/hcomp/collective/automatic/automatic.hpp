@@ -179,7 +179,8 @@ template <class V> class automatic_plan {
   /// @throws std::invalid_argument  not finite
   void set_magnitude(double magnitude) {
     if (!std::isfinite(magnitude))
-      throw std::invalid_argument("automatic_plan: the magnitude is " + detail::to_text(magnitude));
+      throw std::invalid_argument(
+          detail::error_text({"automatic_plan: the magnitude is ", magnitude}));
     plan_->set_magnitude(magnitude);
     options_.magnitude = magnitude;
   }
@@ -205,9 +206,9 @@ template <class V> class automatic_plan {
     any_transport& transport = *transport_;
     detail::agree_on(transport, values_, options_, nodes_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))
-      throw std::invalid_argument("automatic_plan: watching is " +
-                                  detail::to_text(options_.watching) +
-                                  "; it is a share of the time, from 0 to 1");
+      throw std::invalid_argument(
+          detail::error_text({"automatic_plan: watching is ", options_.watching,
+                              "; it is a share of the time, from 0 to 1"}));
     for (auto const& codec : options_.allowed.codecs) named_.push_back(codec_from(codecs, codec));
     total_weight_ = std::max(options_.total_weight, static_cast<std::uint32_t>(transport.size()));
     auto measuring = options_.measuring;

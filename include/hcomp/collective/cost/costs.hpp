@@ -165,8 +165,8 @@ inline constexpr std::array codec_times{
 inline void require_costs(char const* who, codec_cost const& codec, link_cost const& link) {
   auto const require = [&](double seconds, char const* what) {
     if (!(seconds >= 0) || !std::isfinite(seconds))
-      throw std::invalid_argument(error_text({who, ": ", what, " is ", to_text(seconds),
-                                              " seconds; it must be finite and at least 0"}));
+      throw std::invalid_argument(error_text(
+          {who, ": ", what, " is ", seconds, " seconds; it must be finite and at least 0"}));
   };
   require(link.seconds_per_message, "the link's cost per message");
   require(link.seconds_per_byte, "the link's cost per byte");

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <hcomp/codec/detail/chunked_encoding.hpp>
 #include <hcomp/codec/variable_rate.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/op/detail/chunk_work.hpp>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 
 namespace hcomp {
@@ -196,7 +196,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   }
 
  private:
-  static constexpr char const* where = "variable_rate_coder::";
+  static constexpr char const* where = "variable_rate_coder";
   static constexpr std::size_t measuring_blocks = 1024;
   /// Executors whose threads each encode on their own.
   static constexpr bool in_place = requires(E const& executor) { executor.threads(); };
@@ -229,15 +229,16 @@ template <VariableRate C, Executor E> class variable_rate_coder {
   /// @throws std::invalid_argument  more values than the memory is for
   void require_values(char const* who, std::size_t values) const {
     if (values > most_values_)
-      throw std::invalid_argument(std::string(where) + who + ": " + std::to_string(values) +
-                                  " values, made for " + std::to_string(most_values_));
+      throw std::invalid_argument(
+          detail::error_text({where, "::", who, ": ", values, " values, made for ", most_values_}));
   }
   /// @throws std::invalid_argument  `encoded` does not start at a multiple of 4
   static void require_address(char const* who, std::byte const* encoded) {
     auto const address = reinterpret_cast<std::uintptr_t>(encoded);
     if (address % 4 != 0)
-      throw std::invalid_argument(std::string(where) + who + ": the encoded vector is at address " +
-                                  std::to_string(address) + ", which is not a multiple of 4");
+      throw std::invalid_argument(
+          detail::error_text({where, "::", who, ": the encoded vector is at address ", address,
+                              ", which is not a multiple of 4"}));
   }
 
   void put(char const* who, C const& codec, encoded_sources const& from, std::span<std::byte> out,

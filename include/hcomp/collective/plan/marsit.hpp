@@ -114,9 +114,8 @@ template <class V, Transport T, Executor E> class marsit {
   static number checked(char const* what, double value) {
     auto const rounded = static_cast<number>(value);
     if (!(rounded > 0))  // NaN neither
-      throw std::invalid_argument(
-          detail::error_text({"marsit: ", what, " is ", detail::to_text(value), ", as a parameter ",
-                              detail::to_text(rounded), "; it must be above 0"}));
+      throw std::invalid_argument(detail::error_text(
+          {"marsit: ", what, " is ", value, ", as a parameter ", rounded, "; it must be above 0"}));
     return rounded;
   }
   static plan_options exact_options(plan_options options) {

@@ -79,7 +79,8 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 }  // namespace detail
 
 /// A plan for collectives of vectors of one size, with one codec over one transport. It owns the
-/// schedule, the layout and the scratch memory. Calls after the first allocate nothing.
+/// schedule, the layout and the scratch memory. Calls after the first allocate nothing, except a
+/// first call with a fallback, and calls of Sparse codecs with algorithms other than direct.
 ///
 ///     hcomp::plan plan(gradient.size(), hcomp::thc<float>({.bits = 4}), transport, executor);
 ///     plan.all_reduce(gradient, {.step = step, .op = hcomp::reduce_op::mean});

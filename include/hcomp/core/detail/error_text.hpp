@@ -25,7 +25,7 @@ class text_piece {
   text_piece(double number) : number_(std::bit_cast<std::uint64_t>(number)), is_(real) {}
 
   void append_to(std::string& text) const {
-    char digits[24];
+    char digits[24];  // the longest shortest text of a double, -1.7976931348623157e+308
     char* const end = digits + sizeof(digits);
     switch (is_) {
       case literal: text += words_; return;
@@ -34,7 +34,8 @@ class text_piece {
         text.append(digits, std::to_chars(digits, end, static_cast<std::int64_t>(number_)).ptr);
         return;
       case natural: text.append(digits, std::to_chars(digits, end, number_).ptr); return;
-      case real: text += std::to_string(std::bit_cast<double>(number_));
+      case real:
+        text.append(digits, std::to_chars(digits, end, std::bit_cast<double>(number_)).ptr);
     }
   }
 

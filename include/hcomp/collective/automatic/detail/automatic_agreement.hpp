@@ -33,7 +33,7 @@ inline automatic_record describe(std::size_t values, automatic_options const& op
   automatic_record mine{values, options.magnitude.value_or(1), options.total_weight, 0, {}, {}};
   std::string settings;
   auto const add = [&](auto const&... numbers) {
-    ((settings += to_text(static_cast<double>(numbers)) + " "), ...);
+    ((settings += error_text({static_cast<double>(numbers)}) + " "), ...);
   };
   auto const add_name = [&](auto& list, std::string const& name) {
     settings += name + ",";
@@ -82,7 +82,7 @@ inline void require_agreement(std::vector<automatic_record> const& all) {
                                  ": rank 0 has " + text(member(all[0])) + ", rank " +
                                  std::to_string(rank) + " has " + text(member(all[rank])));
   };
-  auto const number = [](auto value) { return to_text(static_cast<double>(value)); };
+  auto const number = [](auto value) { return error_text({static_cast<double>(value)}); };
   auto const names = [](auto const& list) { return std::string(list.data()); };
   using record = automatic_record;
   compare(

@@ -18,7 +18,9 @@ template <class Lane> class packed_sums {
   packed_sums() = default;
   /// @param words  size of each rank's marks
   packed_sums(std::size_t words, std::size_t ranks)
-      : words_(words), parts_(ranks), marks_(words), marks_of_parts_(words * ranks) {}
+      : words_(words), parts_(ranks), marks_(words), marks_of_parts_(words * ranks) {
+    sums_.reserve(64 * words);  // only pages that are written become memory
+  }
 
   /// The destination of a rank's marks.
   std::span<std::uint64_t> marks_of_part(std::size_t rank) {

@@ -106,6 +106,8 @@ template <Sparse C, Executor E> class shard_values final : public codec_shards<C
     lanes_of_sums_.resize(layout().ranks);
     words_.resize(layout().words() + sparse::exponent_words);
     packed_ = packed_sums<Lane>(layout().mine().words.count, layout().ranks);
+    own_lanes_.reserve(layout().mine().count);
+    values_to_send_.reserve(layout().mine().count);
   }
 
   exponent_bits mark(std::span<float const> x) override {
