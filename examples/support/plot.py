@@ -393,7 +393,7 @@ def are_near(a: float, b: float, factor: float) -> bool:
     return a == b or (a > 0 and b > 0 and abs(math.log(a / b)) <= math.log(factor))
 
 
-def is_reference(row: Json) -> bool:
+def is_default_mpi(row: Json) -> bool:
     """Whether a row is MPI_Allreduce of the raw vector with the MPI library's default algorithm."""
     return row["codec"] == "raw" and row["algorithm"] == "MPI"
 
@@ -454,32 +454,27 @@ class Network:
         return sorted({row["bytes"] for row in self.rows})
 
     def reference(self, size: int) -> Optional[Json]:
-        """MPI_Allreduce of the raw vector by the fastest MPI library."""
-        of = [row for row in self.rows if row["bytes"] == size and is_reference(row)]
+        """MPI_Allreduce of the raw vector by the fastest MPI library, setting and algorithm."""
+        of = [row for row in self.rows if row["bytes"] == size and row["codec"] == "raw"]
         return min(of, key=lambda row: row["seconds"], default=None)
 
     def speed_up(self, row: Json) -> Optional[float]:
         best = self.reference(row["bytes"])
         return best["seconds"] / row["seconds"] if best else None
 
-    def fastest_raw(self, size: int) -> Optional[Json]:
-        """The all-reduce of the raw vector by the fastest MPI library, setting and algorithm."""
-        of = [row for row in self.rows if row["bytes"] == size and row["codec"] == "raw"]
-        return min(of, key=lambda row: row["seconds"], default=None)
-
     def own(self, library: str) -> Curve:
         curve = Curve("raw", "MPI")
         for run in self.runs:
             for row in run["rows"] if run["mpi"] == library else ():
-                if is_reference(row):
+                if is_default_mpi(row):
                     curve.add(row)
         return curve
 
     def curves(self) -> list[Curve]:
-        """Curves of all codecs and algorithms except the reference."""
+        """Curves of all codecs and algorithms except the default of MPI."""
         curves: dict[tuple[str, str], Curve] = {}
         for row in self.rows:
-            if not is_reference(row):
+            if not is_default_mpi(row):
                 key = (row["codec"], row["algorithm"])
                 curves.setdefault(key, Curve(*key)).add(row)
         return list(curves.values())
@@ -589,16 +584,14 @@ def library_text(networks: list[Network]) -> str:
 
 
 def speed_up_panel(panel: Any, networks: list[Network], size: int, colors: dict[str, str]) -> None:
-    """Speed-up over link rate: the fastest algorithm of every codec, over the fastest of MPI's."""
+    """Speed-up over link rate: the fastest algorithm of every codec."""
     codecs: dict[str, list[tuple[float, float, Json]]] = {}
     for network in networks:
-        raw = network.fastest_raw(size)
         for codec in dict.fromkeys(c.codec for c in network.curves() if c.codec != "raw"):
             rows = [c.rows[size] for c in network.curves() if c.codec == codec and size in c.rows]
             if rows:
                 best = min(rows, key=lambda row: row["seconds"])
-                speed_up = raw["seconds"] / best["seconds"] if raw else 1
-                point = (network.first["rate_bit_per_s"], speed_up, best)
+                point = (network.first["rate_bit_per_s"], network.speed_up(best), best)
                 codecs.setdefault(codec, []).append(point)
     ratios = [1.0, *(ratio for of in codecs.values() for _, ratio, _ in of)]
     rates = [network.first["rate_bit_per_s"] for network in networks]
@@ -695,7 +688,7 @@ MEANINGS = {
     "busbw": "bus bandwidth: algbw × 2 (P−1)/P, as in nccl-tests",
     "sent": "bytes sent per call by the rank that sends most, counted by its transport",
     "wire": "the same, counted by its network interface, with all headers",
-    "speed-up": "time of the fastest MPI library’s MPI_Allreduce of the uncompressed vector / time",
+    "speed-up": "time of the fastest MPI_Allreduce of the uncompressed vector / time",
     "link utilisation": "time that the bytes need at the link rate / time; above 100 % the link passed a burst "
     "faster than its rate",
     "model": "time predicted by hcomp’s cost model / time",
@@ -773,7 +766,7 @@ class Report:
         return (
             "<p>Time of an all-reduce: hcomp’s codecs against <code>MPI_Allreduce</code> of the uncompressed "
             "vector, called in turns. A time is the median over the calls, from a barrier to the return, and of "
-            "these the median over the ranks. Speed-ups refer to the fastest MPI library measured at that "
+            "these the median over the ranks. Speed-ups refer to the fastest MPI_Allreduce measured at that "
             "size.</p>\n"
             '<div class="wide"><table>\n<thead><tr>'
             + cells("th", "network", "link of a rank", "MPI", "vectors", style="text")
@@ -854,9 +847,9 @@ class Report:
         if not series:
             return ""
         text = (
-            "<h2>Speed-up over link rate</h2>\n<p>Each codec by its fastest algorithm, against MPI_Allreduce "
-            "of the uncompressed vector; both axes are logarithmic. In the shaded part compression is slower."
-            "</p>\n"
+            "<h2>Speed-up over link rate</h2>\n<p>Each codec by its fastest algorithm, against the fastest "
+            "MPI_Allreduce of the uncompressed vector; both axes are logarithmic. In the shaded part "
+            "compression is slower.</p>\n"
             '<div class="charts">\n'
         )
         for one in series:
@@ -906,7 +899,7 @@ class Report:
         text += cells("td", *(seconds_text(row[key]) for key in ("seconds", "seconds_min", "seconds_max")))
         ratio = "fastest MPI" if is_fastest_mpi else ratio_html(network.speed_up(row))
         text += cells("td", ratio, style="text")
-        mark = ' class="own"' if is_reference(row) else ""
+        mark = ' class="own"' if is_default_mpi(row) else ""
         return f"<tr{mark}>{text}{cells('td', *values)}</tr>\n"
 
 
@@ -940,6 +933,8 @@ def read(file: Path) -> Any:
         content = json.loads(file.read_text(encoding="utf-8"))
         kind_of(content)
         return content
+    except json.JSONDecodeError as error:
+        raise Failure(f"{file}: not JSON: {error}") from None
     except (OSError, ValueError, Failure) as error:
         raise Failure(f"{file}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -306,7 +306,7 @@ class Report(unittest.TestCase):
         for text in ("MPI:rabenseifner", "torus:2x2", "sampled", "zfp:8", "sign_count", "100 Mbit/s", "1 Gbit/s",
                      "8 KiB", "64 KiB", "it&#x27;s &lt;mine&gt; &amp; &quot;yours&quot;",
                      "a &quot;lab&quot; &amp; &lt;more&gt;", "Open MPI 4.1.4", "MPICH 4.0.2",
-                     "a processor, 2 cores", "fastest MPI", "0.23×, slower", "3.0e-04, too much"):
+                     "a processor, 2 cores", "fastest MPI", "0.20×, slower", "3.0e-04, too much"):
             self.assertIn(text, page)
         rows = re.findall(r'<td class="text">(?:mpi|ucx|op)</td>', page)
         self.assertEqual(len(rows), 3 * 14 + 1)
@@ -369,7 +369,7 @@ class CommandLine(unittest.TestCase):
         broken.write_text("{")
         for words, text in (
             ([other, "-o", picture], f"{other}: not written by hcomp_perf, train, gpt.py or tests/scale"),
-            ([broken, "-o", picture], f"{broken}: Expecting property name"),
+            ([broken, "-o", picture], f"{broken}: not JSON: Expecting property name"),
             ([self.folder / "none.json", "-o", picture], "none.json: No such file or directory"),
             ([train, perf, "-o", picture], "one picture cannot show results of hcomp_perf and train"),
             ([train, train, "-o", picture], "2 files of train; a picture shows one"),
