@@ -211,6 +211,7 @@ void add_codec_libraries(std::string const& libraries) {
 /// A cast of values to their own type is identity, which is measured once.
 void replace_cast_to_own_type(std::vector<std::string>& codecs, std::string const& type) {
   std::string const cast = type == "float16" ? "fp16" : type == "bfloat16" ? "bf16" : "";
+  if (cast.empty()) return;
   if (std::ranges::find(codecs, "identity") != codecs.end())
     std::erase(codecs, cast);
   else
