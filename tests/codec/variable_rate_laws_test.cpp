@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE_DEFINE("variable rate: damaged vectors are refused or decoded
 }
 TEST_CASE_TEMPLATE_APPLY(damage_law, all_codecs);
 
-TEST_CASE_TEMPLATE_DEFINE("variable rate: cut vectors are not read to the end of a chunk", C,
+TEST_CASE_TEMPLATE_DEFINE("variable rate: vectors that end inside a chunk are refused", C,
                           cut_law) {
   laws::variable_rate::cut_chunks<C>();
 }

@@ -185,10 +185,11 @@ TEST_CASE("nonfinite throw_error: magnitudes that overflow together throw the sa
       CHECK(large.what == (is_sum ? "nonfinite_error" : "returned"));
       if (is_sum)
         CHECK(large.text ==
-              "all_reduce: codec 'sign' has a magnitude of " + detail::to_text(double{2e38f}) +
+              "all_reduce: codec 'sign' has a magnitude of " + detail::error_text({double{2e38f}}) +
                   ", the ranks' weights add up to 3; values of the result of up to " +
-                  detail::to_text(3 * double{2e38f}) + " overflow, the largest is " +
-                  detail::to_text(double{std::numeric_limits<float>::max()}) + "; x is unchanged");
+                  detail::error_text({3 * double{2e38f}}) + " overflow, the largest is " +
+                  detail::error_text({double{std::numeric_limits<float>::max()}}) +
+                  "; x is unchanged");
       CHECK(ended(sign<>{1e38f}, nonfinite_policy::throw_error).what == "returned");
       CHECK(ended(sign<>{2e38f}, nonfinite_policy::ignore).what == "returned");
       CHECK(ended(sign<double>{2e38}, nonfinite_policy::throw_error).what == "returned");

@@ -561,7 +561,7 @@ template <class C> void damage() {
       7);
 }
 
-/// Where header and bytes end inside a chunk of the table, the chunk is not read to its end.
+/// A vector that ends inside a chunk is refused, and nothing beyond its end is read.
 template <class C> void cut_chunks() {
   using header = typename C::header_type;
   constexpr std::size_t n = header::chunk_values + 5;

@@ -80,7 +80,8 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 
 /// A plan for collectives of vectors of one size, with one codec over one transport. It owns the
 /// schedule, the layout and the scratch memory. Calls after the first allocate nothing, except a
-/// first call with a fallback, and calls of Sparse codecs with algorithms other than direct.
+/// first call with a fallback. Sparse codecs with algorithms other than direct also make a plan
+/// when the number of nonzero values changes.
 ///
 ///     hcomp::plan plan(gradient.size(), hcomp::thc<float>({.bits = 4}), transport, executor);
 ///     plan.all_reduce(gradient, {.step = step, .op = hcomp::reduce_op::mean});

@@ -12,7 +12,7 @@
 
 namespace hcomp::detail {
 
-/// One piece of a text: words or a number.
+/// One piece of a text: words or a number. A double has the fewest digits that identify it.
 class text_piece {
  public:
   text_piece(char const* words) : words_(words) {}
@@ -25,7 +25,7 @@ class text_piece {
   text_piece(double number) : number_(std::bit_cast<std::uint64_t>(number)), is_(real) {}
 
   void append_to(std::string& text) const {
-    char digits[24];  // the longest shortest text of a double, -1.7976931348623157e+308
+    char digits[24];  // as long as -1.7976931348623157e+308
     char* const end = digits + sizeof(digits);
     switch (is_) {
       case literal: text += words_; return;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
@@ -204,12 +203,6 @@ struct call_summary {
   bool all_alike() const { return lowest == highest && lightest == heaviest && refused == 0; }
 };
 
-/// The shortest text that identifies the value.
-inline std::string to_text(double value) {
-  char text[32];
-  return {text, std::to_chars(text, text + sizeof(text), value).ptr};
-}
-
 /// A value of call records that must be equal on all ranks.
 struct common_value {
   char const* name;
@@ -222,7 +215,7 @@ template <int I> constexpr common_value common_parameter(char const* name) {
           [](call_record const& r) {
             return std::bit_cast<std::uint64_t>(r.parameters[I] + 0.0);  // one of the two zeros
           },
-          [](call_record const& r) { return to_text(r.parameters[I]); }};
+          [](call_record const& r) { return error_text({r.parameters[I]}); }};
 }
 [[gnu::cold]] inline std::string algorithm_text(call_record const& r) {
   return algorithm{static_cast<algorithm_kind>(r.algorithm), static_cast<int>(r.rows),
@@ -327,11 +320,10 @@ inline std::uint64_t total_weight(codec_terms const& codec, std::span<call_recor
   if (double const most = codec.magnitude * static_cast<double>(is_one ? 1 : total);
       most > codec.largest_value &&
       static_cast<nonfinite_policy>(all[0].nonfinite) == nonfinite_policy::throw_error)
-    throw nonfinite_error(
-        error_text({to_text(all[0].what), ": codec '", codec.name, "' has a magnitude of ",
-                    to_text(codec.magnitude), ", the ranks' weights add up to ", total,
-                    "; values of the result of up to ", to_text(most), " overflow, the largest is ",
-                    to_text(codec.largest_value), "; x is unchanged"}));
+    throw nonfinite_error(error_text(
+        {to_text(all[0].what), ": codec '", codec.name, "' has a magnitude of ", codec.magnitude,
+         ", the ranks' weights add up to ", total, "; values of the result of up to ", most,
+         " overflow, the largest is ", codec.largest_value, "; x is unchanged"}));
   return total;
 }
 
