@@ -3,6 +3,8 @@
 /// MPI return codes as exceptions, and queries that all parts of the plug-in share.
 
 #include <mpi.h>
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/core/error.hpp>
@@ -63,17 +65,30 @@ inline std::vector<int> ranks_in_world(MPI_Comm comm) {
   return in_world;
 }
 
+/// True if all ranks of `comm` belong to this rank's MPI_COMM_WORLD. False, on all ranks alike, for
+/// a communicator merged from several jobs.
+inline bool is_in_world(MPI_Comm comm) {
+  auto const ranks = ranks_in_world(comm);
+  return std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) == ranks.end();
+}
+
 /// The group number of `comm` for draw_key::group: 0 if it has the ranks of MPI_COMM_WORLD in the
 /// same order; otherwise a fingerprint of its ranks and their order. Equal on all ranks of `comm`.
-/// Cost: no message; linear in the number of ranks.
+/// Cost: no message; linear in the number of ranks. If the ranks belong to several jobs, each job
+/// numbers them differently: then rank 0 broadcasts its fingerprint, and the call is collective.
 inline std::uint64_t group_of(MPI_Comm comm) {
-  auto const ranks = ranks_in_world(comm);
+  auto ranks = ranks_in_world(comm);
   bool is_world = size_of(MPI_COMM_WORLD) == size_of(comm);
   for (std::size_t r = 0; is_world && r < ranks.size(); ++r)
     is_world = ranks[r] == static_cast<int>(r);
   if (is_world) return 0;
-  return fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(ranks.data()),
-                     ranks.size() * sizeof(int));
+  bool const has_others = std::find(ranks.begin(), ranks.end(), MPI_UNDEFINED) != ranks.end();
+  static std::atomic<int> groups_of_jobs{0};  // the ranks of other jobs do not tell groups apart
+  if (has_others) ranks.push_back(groups_of_jobs++);
+  auto group = fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(ranks.data()),
+                           ranks.size() * sizeof(int));
+  if (has_others) require(MPI_Bcast(&group, 1, MPI_UINT64_T, 0, comm), "MPI_Bcast");
+  return group;
 }
 
 }  // namespace hcomp::mpi

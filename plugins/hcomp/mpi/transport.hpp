@@ -65,7 +65,7 @@ class transport {
   /// transport_error was thrown.
   explicit transport(MPI_Comm comm, waiting how = waiting::yield)
       : transport(private_comm{duplicate(comm)}, how) {}
-  /// Takes ownership of `comm`.
+  /// Takes ownership of `comm`. Collective if its ranks belong to several jobs, see group_of.
   explicit transport(private_comm comm, waiting how = waiting::yield)
       : transport(comm.handle, nullptr, {.first = 0, .notices = largest_tag_of(comm.handle)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
@@ -75,7 +75,7 @@ class transport {
       : transport(*of.comm, of.comm, {.first = 0, .notices = largest_tag_of(*of.comm)}, how) {
     MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
   }
-  /// Not collective; destruction is not collective either.
+  /// Not collective, unless the ranks belong to several jobs; destruction is never collective.
   explicit transport(private_tags tags, waiting how = waiting::yield)
       : transport(*tags.comm, tags.comm, {.first = tags.first, .notices = tags.first + 1}, how) {}
   transport(transport const&) = delete;
