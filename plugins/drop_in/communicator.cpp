@@ -11,17 +11,22 @@ namespace hcomp::drop_in {
 
 communicator::communicator(MPI_Comm comm, bool may_run_aside, std::uint64_t number,
                            residual_store& residuals)
-    : number_(number), residuals_(&residuals) {
-  if (may_run_aside) {
-    mpi::require(PMPI_Comm_idup(comm, &copy_, &copied_), "MPI_Comm_idup");
-    return;
-  }
-  auto shared = transport_over_shared_copy(comm);
-  sums_ = std::make_unique<plan_cache>(any_transport(std::move(shared.over)), number_,
-                                       shared.handle, residuals);
+    : comm_(comm), number_(number), residuals_(&residuals) {
+  has_own_copy_ = may_run_aside && mpi::is_in_world(comm);
+  if (!has_own_copy_) return;
+  if (comm == MPI_COMM_WORLD)
+    make_copy();
+  else if (!pairs_idup_wrongly)
+    mpi::require(PMPI_Comm_idup(comm, &copy_, &pending_), "MPI_Comm_idup");
 }
 
 communicator::~communicator() = default;
+
+char const* communicator::why_not_aside(bool waits) const {
+  if (!has_own_copy_) return "nonblocking, with ranks of several jobs";
+  if (waits || !pairs_idup_wrongly || has_copy_) return nullptr;
+  return "nonblocking, before the first blocking reduction of the communicator (Open MPI)";
+}
 
 void communicator::keep() {
   std::lock_guard const lock(mutex_);
@@ -60,16 +65,19 @@ void communicator::end() {
 }
 
 void communicator::give_back() {
-  if (copied_ != MPI_REQUEST_NULL) PMPI_Wait(&copied_, MPI_STATUS_IGNORE);
-  if (!sums_ && !over_) PMPI_Comm_free(&copy_);
+  PMPI_Wait(&pending_, MPI_STATUS_IGNORE);
+  if (copy_ != MPI_COMM_NULL && !transport_) PMPI_Comm_free(&copy_);
   sums_.reset();
   over_.reset();
   transport_.reset();
 }
 
-void communicator::wait_for_copy() {
-  if (copied_ == MPI_REQUEST_NULL) return;
-  mpi::require(PMPI_Wait(&copied_, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+void communicator::make_copy() {
+  if (has_copy_) return;
+  if (pending_ != MPI_REQUEST_NULL)
+    mpi::require(PMPI_Wait(&pending_, MPI_STATUS_IGNORE), "MPI_Comm_idup");
+  else
+    copy_ = copy_of(comm_);
   {
     std::lock_guard const lock(mutex_);
     has_copy_ = true;
@@ -78,8 +86,14 @@ void communicator::wait_for_copy() {
 }
 
 plan_cache& communicator::plans() {
-  if (sums_ && !over_) return *sums_;  // uses a shared copy of the communicator
-  wait_for_copy();
+  if (!has_own_copy_) {
+    if (sums_) return *sums_;
+    auto shared = transport_over_shared_copy(comm_);
+    sums_ = std::make_unique<plan_cache>(any_transport(std::move(shared.over)), number_,
+                                         shared.handle, *residuals_);
+    return *sums_;
+  }
+  make_copy();
   if (!over_) {
     transport_ = std::make_unique<mpi::transport>(mpi::private_comm{copy_});
     over_ = std::make_unique<concurrent_transport>(*transport_);
@@ -94,6 +108,7 @@ plan_cache& communicator::plans() {
 
 void communicator::run(work const& body) {
   begun_.wait_for_all().unlock();  // no other thread may use this communicator now
+  if (has_own_copy_) make_copy();  // the program's next collective may not overlap with it
   body(*this);
 }
 

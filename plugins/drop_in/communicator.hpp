@@ -41,8 +41,9 @@ class communicator : public std::enable_shared_from_this<communicator> {
   using work_aside = std::function<void(communicator&, std::uint64_t number)>;
   static constexpr std::size_t most_together = 4;
 
-  /// Collective. Waits like a broadcast. With `may_run_aside` it waits for no other rank, but
-  /// duplicates `comm`, because MPI may have to run a nonblocking call.
+  /// Collective. Waits for other ranks only for MPI_COMM_WORLD with `may_run_aside`. The
+  /// communicator is then copied, because MPI may have to run a nonblocking call. Otherwise it uses
+  /// a shared copy. `comm` must exist until `plans` has been called.
   communicator(MPI_Comm comm, bool may_run_aside, std::uint64_t number, residual_store& residuals);
   ~communicator();
   communicator(communicator const&) = delete;
@@ -74,6 +75,9 @@ class communicator : public std::enable_shared_from_this<communicator> {
   static void wait_for_threads();
 
   std::uint64_t number() const { return number_; }
+  /// Why a nonblocking call is impossible, equally on all ranks; null if it is possible.
+  /// @param waits  the call may wait for other ranks
+  char const* why_not_aside(bool waits) const;
   /// Only within a call. @throws transport_error
   plan_cache& plans();
   /// Only within a call: whether it runs in the progress thread.
@@ -99,12 +103,20 @@ class communicator : public std::enable_shared_from_this<communicator> {
  private:
   void serve();
   void run_pending();
-  void wait_for_copy();
+  void make_copy();
   void end();
   void give_back();
 
-  MPI_Comm copy_ = MPI_COMM_NULL;
-  MPI_Request copied_ = MPI_REQUEST_NULL;
+  /// Open MPI's MPI_Comm_idup consists of several nonblocking collectives. They pair with those
+  /// that the program starts meanwhile. So only a blocking call can make the copy.
+#ifdef OPEN_MPI
+  static constexpr bool pairs_idup_wrongly = true;
+#else
+  static constexpr bool pairs_idup_wrongly = false;
+#endif
+
+  MPI_Comm comm_, copy_ = MPI_COMM_NULL;
+  MPI_Request pending_ = MPI_REQUEST_NULL;  ///< makes the copy
   std::uint64_t number_, calls_ = 0;
   std::map<std::string, std::uint64_t> calls_by_;
   std::map<std::tuple<std::string, std::string_view, unsigned>, faster_strategy> strategies_;
@@ -120,6 +132,7 @@ class communicator : public std::enable_shared_from_this<communicator> {
   std::thread::id thread_;
   int kept_ = 0;  ///< number of persistent requests
   bool has_thread_ = false, has_copy_ = false, is_released_ = false;
+  bool has_own_copy_;  ///< or will have; false: uses the shared copy
 };
 
 }  // namespace hcomp::drop_in

@@ -226,6 +226,7 @@ library::library(settings const& wanted, std::string report, int level)
         return MPI_SUCCESS;
       },
       &settings_key_, nullptr);
+  if (has_threads()) state_of(MPI_COMM_WORLD);  // later, nonblocking calls could not copy it
   // MPI_Finalize first deletes the attributes of MPI_COMM_SELF, in every language.
   PMPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, at_end, &end_key_, nullptr);
   PMPI_Comm_set_attr(MPI_COMM_SELF, end_key_, this);

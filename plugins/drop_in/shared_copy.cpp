@@ -34,18 +34,6 @@ class returning_errors {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;
 };
 
-/// A communicator of the same ranks without the attributes of `comm`.
-MPI_Comm copy_of(MPI_Comm comm) {
-  MPI_Group group = MPI_GROUP_NULL;
-  MPI_Comm copy = MPI_COMM_NULL;
-  mpi::require(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
-  int const code = PMPI_Comm_create(comm, group, &copy);
-  PMPI_Group_free(&group);
-  mpi::require(code, "MPI_Comm_create");
-  PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
-  return copy;
-}
-
 /// A private communicator. The first of its ranks assigns its tags.
 struct shared_copy {
   std::shared_ptr<MPI_Comm const> comm;
@@ -136,6 +124,17 @@ class shared_copies {
 
 }  // namespace
 
+MPI_Comm copy_of(MPI_Comm comm) {
+  MPI_Group group = MPI_GROUP_NULL;
+  MPI_Comm copy = MPI_COMM_NULL;
+  mpi::require(PMPI_Comm_group(comm, &group), "MPI_Comm_group");
+  int const code = PMPI_Comm_create(comm, group, &copy);
+  PMPI_Group_free(&group);
+  mpi::require(code, "MPI_Comm_create");
+  PMPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN);
+  return copy;
+}
+
 numbered_transport transport_over_shared_copy(MPI_Comm comm) {
   returning_errors const guard(comm);
   auto const ranks = mpi::ranks_in_world(comm);
@@ -144,7 +143,7 @@ numbered_transport transport_over_shared_copy(MPI_Comm comm) {
   if (mpi::rank_of(comm) == 0) here = copies.give_place(ranks);
   mpi::require(PMPI_Bcast(&here, sizeof here, MPI_BYTE, 0, comm), "MPI_Bcast");
   handle_numbers::skip(here.handle);
-  if (std::ranges::find(ranks, MPI_UNDEFINED) != ranks.end())
+  if (!mpi::is_in_world(comm))
     return {std::make_unique<mpi::transport>(mpi::private_comm{copy_of(comm)}), here.handle};
   if (here.is_new) copies.add(ranks, here.copy, copy_of(comm));
   return {std::make_unique<mpi::transport>(

@@ -9,6 +9,10 @@
 
 namespace hcomp::drop_in {
 
+/// A communicator of the same ranks without the attributes of `comm`, which returns errors.
+/// Collective.
+MPI_Comm copy_of(MPI_Comm comm);
+
 /// A transport between the ranks of a communicator, and its handle number.
 struct numbered_transport {
   std::unique_ptr<mpi::transport> over;

@@ -251,6 +251,11 @@ bool take_with_request(reduction_call const& call, bool is_persistent, MPI_Reque
   code = MPI_SUCCESS;
   try {
     auto const state = lib->state_of(call.comm);
+    if (auto const* const why = state->why_not_aside(is_persistent)) {
+      d.why = why;
+      note_passed(*lib, call, d);
+      return false;
+    }
     if (d.as->if_faster && is_faster_by_mpi(*state, call, d)) {
       d.why = why_faster;
       note_passed(*lib, call, d);
@@ -290,7 +295,7 @@ bool all_reduce_init(reduction_call const& call, MPI_Request* request, int& code
   return take_with_request(
       call, true, request, code,
       [&](std::shared_ptr<communicator> const& state, compressed_call const& reduction, int tag) {
-        state->run([](communicator& me) { me.plans(); });  // creates the copy while comm exists
+        state->run([](communicator& me) { me.plans(); });  // makes the copy while comm exists
         state->keep();
         std::lock_guard const lock(persistent_mutex);
         persistent.insert_or_assign(*request, persistent_call{reduction, state, tag});

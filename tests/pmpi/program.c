@@ -234,6 +234,7 @@ static void reduce_everywhere(MPI_Comm comm, MPI_Datatype type, int n, int threa
     MPI_Request pending;
     MPI_Comm_dup(comm, &other);
     fill(x, type, n, rank, 11);
+    MPI_Allreduce(x, y, n, type, MPI_SUM, other); /* with Open MPI, otherwise MPI's */
     MPI_Iallreduce(x, y, n, type, MPI_SUM, other, &pending);
     MPI_Comm_free(&other);
     MPI_Wait(&pending, MPI_STATUS_IGNORE);
