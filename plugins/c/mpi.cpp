@@ -100,7 +100,9 @@ MPI_Comm handle_of(int comm) {
 
 int hcomp_plan_create(MPI_Comm comm, size_t values, MPI_Datatype type, char const* codec,
                       hcomp_plan** plan) {
-  return create(comm, values, hcomp::drop_in::type_of(type), codec, plan);
+  // MPI knows no types before MPI_Init, and `create` refuses the call.
+  auto const known = hcomp::mpi::is_running() ? hcomp::drop_in::type_of(type) : std::nullopt;
+  return create(comm, values, known, codec, plan);
 }
 int hcomp_plan_create_f(int comm, size_t values, int value_bytes, char const* codec_text,
                         hcomp_plan** plan) {
