@@ -10,6 +10,7 @@
 #include <functional>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/node/collectives.hpp>
@@ -98,6 +99,7 @@ int failed(int code, std::string_view where, std::string const& note, std::strin
 /// Runs f and turns every exception into an error code.
 template <class F>
 int guarded(char const* where, F const& f, std::string const& note = {}) noexcept {
+  hcomp::detail::float_environment const environment;
   try {
     f();
     return HCOMP_OK;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <map>
@@ -136,6 +137,7 @@ constinit thread_local bool is_summing = false;
 library* taking() { return is_summing ? nullptr : library::running(); }
 
 bool compressed_call::operator()(communicator& state, void* x, std::size_t place) const {
+  hcomp::detail::float_environment const environment;
   collective_now const guard;
   if (is_out_of_reach) x = nullptr;  // the plan informs the other ranks
   auto& plans = state.plans();

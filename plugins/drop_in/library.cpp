@@ -9,6 +9,7 @@
 #include <exception>
 #include <fstream>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/hash.hpp>
@@ -163,6 +164,7 @@ bool reports() noexcept {
   return lib && lib->reports();
 }
 void start() noexcept {
+  hcomp::detail::float_environment const environment;
   try {
     library::start();
   } catch (std::exception const& error) {
@@ -170,6 +172,7 @@ void start() noexcept {
   }
 }
 void stop() noexcept {
+  hcomp::detail::float_environment const environment;
   try {
     library::stop();
   } catch (std::exception const& error) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/simd_level.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -96,6 +97,7 @@ class thread_crew {
     while (!found() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   }
   void serve() {
+    float_environment const environment;
     for (unsigned seen = 0;;) {
       look_for([&] { return job_ != seen; });
       std::unique_lock lock(mutex_);
@@ -153,6 +155,7 @@ template <class Group> class basic_host_executor {
   int threads() const { return crew_ ? crew_->threads() : 1; }
 
   template <class F> void for_each_block(std::size_t blocks, F const& f) {
+    detail::float_environment const environment;
     if (crew_ && blocks > 1)
       crew_->run(blocks, &do_blocks<F>, &f);
     else

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
@@ -36,6 +37,7 @@ struct encode_options {
 /// comm)`.
 template <Compressor C>
 std::vector<std::uint32_t> measure(C const& codec, std::span<typename C::value_type const> x) {
+  detail::float_environment const environment;
   auto const layout = layout_of(codec, x.size());
   std::vector<std::uint32_t> words(statistics_words(codec, layout));
   if constexpr (Calibrated<C>) {
@@ -104,6 +106,7 @@ block_origin origin_of(C const& codec, encoded_layout const& layout,
 template <Compressor C>
 void encode(C const& codec, std::span<typename C::value_type const> x, std::span<std::byte> encoded,
             encode_options const& options = {}) {
+  detail::float_environment const environment;
   auto const layout = layout_of(codec, x.size());
   detail::require_encoded(
       "encode", C::name, encoded.size(), encoded_bytes(codec, x.size()), x.size(),
@@ -142,6 +145,7 @@ struct decode_options {
 template <Compressor C>
 std::uint64_t decode(C const& codec, std::span<std::byte const> encoded,
                      std::span<typename C::value_type> x, decode_options const& options = {}) {
+  detail::float_environment const environment;
   auto const layout = layout_of(codec, x.size());
   detail::require_encoded(
       "decode", C::name, encoded.size(), encoded_bytes(codec, x.size()), x.size(),

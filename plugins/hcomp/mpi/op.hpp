@@ -10,6 +10,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -254,6 +255,7 @@ template <HomomorphicSum C, Executor E = host_executor> class op {
 
   /// The user function of the op: inout[i] += in[i].
   static void merge(void* in, void* inout, int* count, MPI_Datatype* type) {
+    hcomp::detail::float_environment const environment;
     void* carried = nullptr;
     int found = 0;
     MPI_Type_get_attr(*type, key(), static_cast<void*>(&carried), &found);

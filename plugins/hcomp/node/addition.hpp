@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/simd.hpp>
 #include <span>
@@ -73,12 +74,14 @@ template <class V, class Source> struct addition {
 /// @param source  (rank): pointer to its values
 template <class V, class Source>
 void add(int ranks, std::size_t count, double divisor, V* out, Source const& source) {
+  hcomp::detail::float_environment const environment;
   run_at(best_simd_level(), addition<V, Source>{ranks, count, divisor, out, source});
 }
 
 /// x / divisor; a divisor of 1 changes nothing.
 template <class V> void divide(std::span<V> x, double divisor) {
   if (divisor == 1) return;
+  hcomp::detail::float_environment const environment;
   using number = decltype(summand(V{}));
   for (V& value : x) value = static_cast<V>(summand(value) / static_cast<number>(divisor));
 }

@@ -20,6 +20,7 @@
 #include <hcomp/collective/engine/detail/outcome.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -145,6 +146,7 @@ template <IndexCodec C> class aggregated_plan {
   /// The same with error feedback: reduces x plus the compensation of `feedback`.
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
+    hcomp::detail::float_environment const environment;
     auto const key = call.key(calls_++, transport_->group());
     auto stats = start(operation::all_reduce, x, feedback, call);
     hcomp::detail::stopwatch watch;

@@ -20,6 +20,7 @@
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
@@ -203,6 +204,7 @@ template <class V> class automatic_plan {
 
  private:
   void choose_plan(codec_registry<V> const& codecs) {
+    detail::float_environment const environment;
     any_transport& transport = *transport_;
     detail::agree_on(transport, values_, options_, nodes_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))
@@ -237,6 +239,7 @@ template <class V> class automatic_plan {
 
   /// Times one call. Before it, if due, the ranks compare the times of earlier calls.
   template <class Call> report timed(call_options const& call, Call const& sum) {
+    detail::float_environment const environment;
     if (watches() && times_.added() > 0 && calls_ >= next_look_) look();
     auto once = call;
     if (!once.step) once.step = calls_;

@@ -8,6 +8,7 @@
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
@@ -35,6 +36,7 @@ template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options const& options,
                       std::uint32_t total_weight = 0) {
+  detail::float_environment const environment;
   auto const named = codec_from(registered_codecs<V>(), codec);
   detail::kept_transport over(transport);
   auto const ranks = static_cast<std::uint32_t>(transport.size());
@@ -45,6 +47,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
 template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor) {
+  detail::float_environment const environment;
   auto const named = codec_from(registered_codecs<V>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
                              plan_options{.algorithm = {named.entry->algorithms.front()}});

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/op/encoded_layout.hpp>
@@ -21,6 +22,7 @@ namespace detail {
 
 /// `codec` with this magnitude, if it has a magnitude.
 template <class C> C with_magnitude(C codec, double magnitude) {
+  float_environment const environment;
   if constexpr (requires { codec.magnitude; })
     codec.magnitude = static_cast<decltype(codec.magnitude)>(magnitude);
   return codec;

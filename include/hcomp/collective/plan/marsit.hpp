@@ -14,6 +14,7 @@
 #include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/detail/arrays_of.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
@@ -112,6 +113,7 @@ template <class V, Transport T, Executor E> class marsit {
   using number = accumulator_t<V>;
 
   static number checked(char const* what, double value) {
+    detail::float_environment const environment;
     auto const rounded = static_cast<number>(value);
     if (!(rounded > 0))  // NaN neither
       throw std::invalid_argument(detail::error_text(

@@ -20,6 +20,7 @@
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
 #include <hcomp/core/detail/error_text.hpp>
+#include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/encoded_layout.hpp>
@@ -147,11 +148,7 @@ template <Summable C, Transport T, Executor E> class plan {
   ///                                of the messages
   plan(std::size_t values, C const& codec, T& transport, E& executor,
        plan_options const& options = {.algorithm = {detail::usual_algorithm<C>}})
-      : transport_(transport),
-        work_(codec, values, transport.size(), executor,
-              checked(options, codec, values, transport.size())),
-        engine_(parts::make(work_, transport_, checked(options, codec, values, transport.size()))) {
-  }
+      : plan(detail::float_environment(), values, codec, transport, executor, options) {}
   plan(plan const&) = delete;
   plan& operator=(plan const&) = delete;
 
@@ -208,6 +205,7 @@ template <Summable C, Transport T, Executor E> class plan {
   /// recursive_doubling: log2 P hops of the complete encoded vector, and memory for two more.
   /// aggregator: rank 0 receives P - 1 encoded vectors and sends P - 1.
   report all_reduce(std::span<value_type> x, call_options const& call = {}) {
+    detail::float_environment const environment;
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_->all_reduce(arguments(x, nothing), values, call);
@@ -220,6 +218,7 @@ template <Summable C, Transport T, Executor E> class plan {
   ///                                no error feedback: it is VariableRate or Sparse
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
+    detail::float_environment const environment;
     auto const given = arguments(x, feedback);
     if constexpr (!HomomorphicSum<C>) {
       return engine_->refuse_feedback(detail::operation::all_reduce, given, call);
@@ -234,6 +233,7 @@ template <Summable C, Transport T, Executor E> class plan {
   /// Reduce-scatter: x holds the result in this rank's `shard()`; the rest of x is unchanged. For
   /// sharded optimizers. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
+    detail::float_environment const environment;
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_->reduce_scatter(arguments(x, nothing), values, call);
@@ -243,6 +243,7 @@ template <Summable C, Transport T, Executor E> class plan {
   template <Feedback<value_type> F>
   report reduce_scatter(std::span<value_type> x, F& feedback,
                         call_options const& call = {}) requires(F::is_of_own_encoding) {
+    detail::float_environment const environment;
     auto const given = arguments(x, feedback);
     if constexpr (!HomomorphicSum<C>) {
       return engine_->refuse_feedback(detail::operation::reduce_scatter, given, call);
@@ -258,12 +259,20 @@ template <Summable C, Transport T, Executor E> class plan {
   /// rank, the owner included, so x is bit-identical. `call.weight` must be 1. Errors as for
   /// all_reduce.
   report all_gather(std::span<value_type> x, call_options const& call = {}) {
+    detail::float_environment const environment;
     no_feedback<value_type> nothing(x.size());
     values_of<no_feedback<value_type>> values(work_, x.data(), nothing);
     return engine_->all_gather(arguments(x, nothing), values, call);
   }
 
  private:
+  plan(detail::float_environment const&, std::size_t values, C const& codec, T& transport,
+       E& executor, plan_options const& options)
+      : transport_(transport),
+        work_(codec, values, transport.size(), executor,
+              checked(options, codec, values, transport.size())),
+        engine_(parts::make(work_, transport_, checked(options, codec, values, transport.size()))) {
+  }
   /// Checks the algorithm, and sets the segment size for the memory that the values are in.
   static plan_options checked(plan_options options, C const& codec, std::size_t values, int ranks) {
     detail::require_algorithm(C::name, detail::algorithms_of<C>(), options.algorithm);
