@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <hcomp/core/detail/printable.hpp>
 #include <limits>
 #include <stdexcept>
@@ -45,7 +46,9 @@ std::string report_from_environment() {
   bool const is_file = report.starts_with("json:") && report.size() > 5;
   if (!report.empty() && report != "summary" && !is_file)
     refuse("HCOMP_REPORT", report, "it can be summary or json:FILE");
-  return report;
+  std::error_code error;
+  auto const file = std::filesystem::absolute(report.substr(is_file ? 5 : 0), error);
+  return is_file && !error ? "json:" + file.string() : report;
 }
 
 std::optional<std::size_t> shadow_from_environment() {
