@@ -169,7 +169,10 @@ TEST_CASE("node::collectives: every rank learns which rank is silent, or the tex
       std::vector<float> x(1000, 1.0f);
       inside.all_reduce(std::span(x));
       if (transport.rank() == 2) {
-        if (revokes) inside.revoke("rank 2 has seen enough");
+        if (revokes) {
+          CHECK_THROWS_AS(inside.revoke("rank 2 has seen enough"), wire_error);
+          inside.all_reduce(std::span(x));  // would pair with the call in which ranks 0 and 1 wait
+        }
         while (done < 2) std::this_thread::sleep_for(10ms);
         return;
       }

@@ -54,7 +54,9 @@ class rounds {
   std::size_t slot_bytes() const { return layout_.slot_bytes; }
 
   /// Begins a round and returns its number; waits until its slots are free.
+  /// @throws transport_error, wire_error  after fail or revoke, also of this rank
   std::uint32_t begin() {
+    if (is_over()) throw_ending();
     ++round_;
     for (int r = 0; r < size(); ++r) wait(stage::taken, r, round_ - 2);
     return round_;
@@ -75,7 +77,7 @@ class rounds {
     std::optional<clock::time_point> began;
     bool has_ended = false;
     auto const look = [&] {
-      if (how_it_ended().is_written.load() == 2) throw_ending();
+      if (is_over()) throw_ending();
       if (has_ended) give_up(rank, "its process has ended");  // still not there
       has_ended = !segment_.lives(rank);
       if (!began) began = clock::now();
@@ -162,6 +164,7 @@ class rounds {
     text.copy(it.text, sizeof it.text - 1);
     it.is_written.store(2);
   }
+  bool is_over() const { return how_it_ended().is_written.load() == 2; }
   [[noreturn]] void throw_ending() const {
     auto const& it = how_it_ended();
     if (it.whom == revoked) throw wire_error(it.text);
