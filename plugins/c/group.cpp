@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/node/addition.hpp>
@@ -177,13 +178,17 @@ class ucx_connection final : public hcomp::c_api::connection {
 };
 
 /// All-gathers addresses of any length through the caller's all-gather of equal lengths.
-std::vector<std::vector<std::byte>> exchanged(int size, hcomp_exchange exchange, void* context,
-                                              std::span<std::byte const> mine) {
+std::vector<std::vector<std::byte>> exchanged(int rank, int size, hcomp_exchange exchange,
+                                              void* context, std::span<std::byte const> mine) {
   auto const ranks = static_cast<std::size_t>(size);
-  auto const gather = [&](void const* one, std::size_t bytes, void* all) {
+  auto const gather = [&](auto const* one, std::size_t bytes, auto* all) {
     if (int const status = exchange(context, one, bytes, all); status != 0)
       throw hcomp::transport_error(
           -1, "the exchange of addresses failed, status " + std::to_string(status));
+    auto const* const own =
+        reinterpret_cast<std::byte const*>(all) + static_cast<std::size_t>(rank) * bytes;
+    if (std::memcmp(own, one, bytes) != 0)
+      throw hcomp::transport_error(-1, "the exchange did not return this rank's own bytes");
   };
   std::uint64_t const length = mine.size();
   std::vector<std::uint64_t> lengths(ranks);
@@ -303,6 +308,14 @@ void require_type(hcomp_group& it, int type) {
     end(it, "type is " + std::to_string(type) + ", it can be 0 to 5, see hcomp_type");
 }
 
+/// @param most  no buffer can be longer
+void require_length(hcomp_group& it, char const* name, std::size_t length, std::size_t most) {
+  if (length > most)
+    end(it, std::string(name) + " is " + std::to_string(length) + ", it can be at most " +
+                std::to_string(most));
+}
+constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
+
 /// Describes an invalid buffer; empty if it is valid.
 std::string complaint_of(void const* pointer, std::size_t size, char const* name) {
   return pointer || size == 0 ? "" : std::string(name) + " is a null pointer";
@@ -376,6 +389,7 @@ struct all_reduce_call {
 
   hcomp_report operator()(hcomp_group& it, turn const* started) const {
     require_type(it, type);
+    require_length(it, "values", values, most_bytes / sizeof(double));
     auto const call = name_of("all_reduce", values, type, mean);
     if (auto const how = it.how(type, values)) {
       it.over->meet(call, started, how->algorithm.hierarchical);
@@ -415,10 +429,7 @@ struct reduce_scatter_call {
   hcomp_report operator()(hcomp_group& it, turn const* started) const {
     require_type(it, type);
     auto const ranks = static_cast<std::size_t>(it.plans.ranks());
-    constexpr std::size_t most = std::numeric_limits<int>::max();
-    if (values > most)
-      end(it,
-          std::to_string(values) + " values for each rank, there can be " + std::to_string(most));
+    require_length(it, "values", values, std::numeric_limits<int>::max());
     auto const call = name_of("reduce_scatter", values, type, mean);
     auto complaint = complaint_of(part, values, "part");
     auto const how = it.how(type, values * ranks);
@@ -478,6 +489,7 @@ struct all_gather_call {
 
   hcomp_report operator()(hcomp_group& it, turn const*) const {
     auto const ranks = static_cast<std::size_t>(it.plans.ranks());
+    require_length(it, "bytes", bytes, most_bytes / ranks);
     std::string error = complaint_of(mine, bytes, "mine");
     if (error.empty()) error = complaint_of(all, bytes, "all");
     agree(it, "gather different things", std::to_string(bytes) + " bytes", error);
@@ -502,6 +514,7 @@ struct broadcast_call {
   bool goes_together(hcomp_group& it) const { return !it.over->inside(); }
 
   hcomp_report operator()(hcomp_group& it, turn const*) const {
+    require_length(it, "bytes", bytes, most_bytes);
     std::string error = complaint_of(x, bytes, "x");
     if (root < 0 || root >= it.plans.ranks())
       error = "root is " + std::to_string(root) + ", the group has " +
@@ -555,7 +568,9 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
     auto& place = require(group, "group");
     auto over = std::make_shared<ucx_connection>(
         rank, size,
-        [&](std::span<std::byte const> mine) { return exchanged(size, exchange, context, mine); },
+        [&](std::span<std::byte const> mine) {
+          return exchanged(rank, size, exchange, context, mine);
+        },
         hcomp::ucx::options{.timeout = std::chrono::milliseconds(timeout_ms), .group = id});
     auto const entered = over->enter();
     over->find_nodes(std::chrono::milliseconds(timeout_ms));

@@ -21,7 +21,7 @@ enum nodes { one_node, nodes_of_two, one_each };
 static enum nodes nodes;
 
 static struct {
-  int arrived[2];
+  int arrived[2], connected;
   char mine[2][ranks][most_bytes];
 } * meeting;
 static int round_of_meeting;
@@ -328,6 +328,47 @@ static void wrong(int pipe) {
   CHECK_OK(hcomp_wait(&three, NULL));
 }
 
+/* Returns success and writes nothing. */
+static int exchange_nothing(void* context, void const* mine, size_t bytes, void* all) {
+  (void)context, (void)mine, (void)bytes, (void)all;
+  return 0;
+}
+static void without_an_exchange(int pipe) {
+  hcomp_group* group = NULL;
+  (void)pipe;
+  CHECK_ERROR(hcomp_group_create(number, ranks, exchange_nothing, NULL, milliseconds, 0, &group),
+              HCOMP_TRANSPORT, "did not return this rank's own bytes");
+}
+
+/* One rank makes an impossible call: it ends the group on all ranks, for all later calls. */
+enum { impossible_calls = 4 };
+static int impossible; /* the call */
+
+static void end_the_group(int pipe) {
+  hcomp_group* group = connected(milliseconds);
+  float x[10] = {0}, all[10 * ranks];
+  size_t const most = (size_t)-1;
+  int const is_odd = number == 1;
+  int i, code = HCOMP_OK;
+  (void)pipe;
+  __sync_add_and_fetch(&meeting->connected, 1);
+  while (__sync_add_and_fetch(&meeting->connected, 0) < ranks) rest(1);
+  switch (impossible) {
+    case 0: code = hcomp_group_all_reduce(group, x, 10, is_odd ? 77 : HCOMP_FLOAT, 0, NULL); break;
+    case 1:
+      code = hcomp_group_all_reduce(group, x, is_odd ? most / 2 : 10, HCOMP_FLOAT, 0, NULL);
+      break;
+    case 2: code = hcomp_group_all_gather(group, x, is_odd ? most : sizeof x, all); break;
+    case 3: code = hcomp_group_broadcast(group, x, is_odd ? most : sizeof x, 0); break;
+  }
+  CHECK(code == (is_odd ? HCOMP_INVALID_ARGUMENT : HCOMP_DAMAGED));
+  CHECK(strstr(hcomp_last_error(), impossible == 0 ? "type is 77" : " is 18446744073709551615") ||
+        strstr(hcomp_last_error(), " is 9223372036854775807"));
+  for (i = 0; i < 2; ++i)
+    CHECK(hcomp_group_all_reduce(group, x, 10, HCOMP_FLOAT, 0, NULL) == HCOMP_DAMAGED);
+  CHECK_OK(hcomp_group_free(&group));
+}
+
 /* Ranks start calls in different orders: all affected ranks get an error, long before the
    timeout. */
 enum { disordered = 5 };
@@ -482,6 +523,8 @@ int main(void) {
     }
     started_calls_have_the_bits_of_others();
     on_ranks(wrong, -1);
+    on_ranks(without_an_exchange, -1);
+    for (impossible = 0; impossible < impossible_calls; ++impossible) on_ranks(end_the_group, -1);
     for (disorder = 0; disorder < disordered; ++disorder) on_ranks(in_disorder, -1);
     on_ranks(partly_started, -1);
     on_ranks(with_a_dead_rank, 1);
