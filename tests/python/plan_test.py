@@ -166,6 +166,8 @@ def test_parts_make_the_whole():
 def test_errors_have_the_librarys_words():
     refused = hcomp.HcompError.INVALID_ARGUMENT
     raises(refused, "no codec is called 'gzip'", hcomp.Plan, comm, values, np.float32, "gzip")
+    raises(refused, r"'fp16\0thc'", hcomp.Plan, comm, values, np.float32, "fp16\0thc")
+    raises(refused, "codec is a null pointer", hcomp.Plan, comm, values, np.float32, None)
     raises(refused, "neither float", hcomp.Plan, comm, values, np.int32, "fp16")
     raises(refused, "neither float", hcomp.Plan, comm, values, ">f4", "fp16")
     raises(refused, "there can be", hcomp.Plan, comm, -1, np.float32, "fp16")

@@ -90,6 +90,8 @@ class ElasticGroup(_library.Handle):
     ) -> None:
         super().__init__(_library.of_ucx(), "hcomp_elastic_free")
         directory, milliseconds = os.fsencode(path), round(1000 * timeout)
+        if b"\0" in directory:
+            raise ValueError(f"the path {path!r} has a NUL character")
         trouble: list[BaseException] = []
 
         def enter() -> None:

@@ -159,8 +159,7 @@ class Group(_library.Handle):
 
         Collective, equal on all ranks.
         """
-        text = None if settings is None else settings.encode()
-        self._library.call("hcomp_group_set", self.handle, text)
+        self._library.call("hcomp_group_set", self.handle, _library.in_c(settings))
 
     def close(self) -> None:
         """Free the group. Connections end after its last Plan is closed, too. Collective."""

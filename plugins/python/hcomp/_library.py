@@ -136,6 +136,11 @@ class Handle:
             self.close()
 
 
+def in_c(text: Optional[str]) -> Optional[bytes]:
+    """The text for C, which ends at the first NUL: a NUL becomes two characters that C refuses."""
+    return None if text is None else text.replace("\0", "\\0").encode()
+
+
 def _types() -> dict[str, list[object]]:
     c_int, size, text, pointer = ctypes.c_int, ctypes.c_size_t, ctypes.c_char_p, ctypes.c_void_p
     handle, report = ctypes.POINTER(pointer), ctypes.POINTER(CReport)

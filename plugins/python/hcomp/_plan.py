@@ -52,7 +52,7 @@ class Plan(_library.Handle):
         self.codec = codec
         # The library refuses invalid types and sizes, on all ranks together.
         size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
-        end = (size, self._type(), codec.encode(), ctypes.byref(self._pointer))
+        end = (size, self._type(), _library.in_c(codec), ctypes.byref(self._pointer))
         if isinstance(over, Group):
             self._library.call("hcomp_plan_create_group", over.handle, *end)
         elif isinstance(over, ElasticGroup):
@@ -201,5 +201,4 @@ def comm_set(comm: MPI.Comm, settings: Optional[str]) -> None:
     Needs a preloaded libhcomp_pmpi.so; otherwise raises an HcompError with code NOT_RUNNING. None
     restores the program's settings. Collective.
     """
-    text = None if settings is None else settings.encode()
-    _library.of_mpi().call("hcomp_comm_set_f", comm.py2f(), text)
+    _library.of_mpi().call("hcomp_comm_set_f", comm.py2f(), _library.in_c(settings))
