@@ -1,6 +1,7 @@
 """The back end of torch.distributed on several ranks, compared with Gloo. Started by torchrun."""
 
 import time
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -54,6 +55,70 @@ def test_all_reduce_of_any_layout():
         alike(x.contiguous(), y)
         # values between the views do not change
         assert x._base is None or x._base.sum() - x.sum() == rest
+
+
+def channels_last(value):
+    return torch.full((2, 3, 4, 5), float(value)).to(memory_format=torch.channels_last)
+
+
+def test_tensors_of_any_layout_may_require_gradients():
+    for make in (channels_last, lambda value: torch.full((4, 6), float(value)).t()):
+        for is_async in (False, True):
+            x = torch.nn.Parameter(make(rank))
+            work = dist.broadcast(x, ranks - 1, async_op=is_async)
+            time.sleep(0.02)  # the copy is made in another thread
+            if is_async:
+                work.wait()
+            assert (x == ranks - 1).all() and x.requires_grad and x.grad_fn is None
+            work = dist.all_reduce(x, async_op=is_async)
+            if is_async:
+                work.wait()
+            assert (x == ranks * (ranks - 1)).all()
+
+
+def test_a_collective_leaves_the_version_of_a_tensor_as_it_is():
+    """Autograd then accepts buffers that are broadcast between forward and backward."""
+    weight, x = torch.ones(1, requires_grad=True), channels_last(1)
+    y = (weight * x).sum()
+    dist.broadcast(x, 0)
+    y.backward()
+    assert weight.grad == x.numel()
+
+
+def test_inference_mode():
+    for is_async in (False, True):
+        with torch.inference_mode():
+            x, parts = channels_last(rank), [torch.zeros(4) for _ in range(ranks)]
+            count, whole = torch.tensor([rank]), torch.zeros(2, 2 * ranks).t()
+            works = [
+                dist.all_reduce(x, async_op=is_async),
+                dist.all_reduce(count, op=dist.ReduceOp.AVG, async_op=is_async),
+                dist.all_gather(parts, torch.full((4,), float(rank)), async_op=is_async),
+                dist.all_gather_into_tensor(whole, torch.ones(2, 2), async_op=is_async),
+            ]
+            time.sleep(0.02)
+        for work in works:
+            if is_async:
+                work.wait()
+        assert (x == sum(range(ranks))).all() and count == (ranks - 1) // 2
+        assert [part[0].item() for part in parts] == list(range(ranks)) and (whole == 1).all()
+
+
+def test_expanded_tensors():
+    for is_async in (False, True):
+        x = torch.tensor([[1.0], [2.0]]).expand(2, 5)
+        work = dist.all_reduce(x, async_op=is_async)
+        if is_async:
+            work.wait()
+        alike(x, torch.tensor([[ranks], [2 * ranks]], dtype=torch.float32).expand(2, 5))
+        x = torch.full((1,), float(rank)).expand(4)
+        dist.broadcast(x, ranks - 1)
+        assert (x == ranks - 1).all()
+        parts = [torch.empty(4) for _ in range(ranks)]
+        dist.all_gather(parts, torch.full((1,), float(rank)).expand(4))
+        assert [part[3].item() for part in parts] == list(range(ranks))
+    one_place = [torch.empty(1).expand(4) for _ in range(ranks)]
+    raises("more than one element", lambda: dist.all_gather(one_place, torch.ones(4)))
 
 
 def test_nonfinite_values_are_summed_as_they_are():
@@ -123,6 +188,102 @@ def test_the_rest_is_gloos():
     x = torch.empty(2)
     dist.scatter(x, parts if rank == 0 else None, 0)
     assert (x == rank).all()
+
+
+def test_receiving_from_any_rank_returns_its_number():
+    if rank == 0:
+        sources = []
+        for _ in range(ranks - 1):
+            x = torch.empty(2)
+            sources.append(dist.recv(x))
+            assert (x == sources[-1]).all()
+        assert sorted(sources) == list(range(1, ranks))
+    else:
+        dist.send(torch.full((2,), float(rank)), 0)
+
+
+def test_messages_in_a_batch():
+    x = torch.empty(3)
+    to, source = (rank + 1) % ranks, (rank - 1) % ranks
+    mine = torch.full((3,), float(rank))
+    if ranks > 1:
+        batch = [dist.P2POp(dist.isend, mine, to), dist.P2POp(dist.irecv, x, source)]
+        for work in dist.batch_isend_irecv(batch):
+            work.wait()
+        assert (x == source).all()
+
+
+def test_monitored_barrier():
+    begin = time.monotonic()
+    if rank == ranks - 1:
+        time.sleep(0.2)
+    dist.monitored_barrier(timeout=timedelta(seconds=20), wait_all_ranks=True)
+    assert ranks == 1 or time.monotonic() - begin > 0.1
+
+
+def test_averages_of_integers_are_rounded_towards_zero():
+    for dtype in (torch.int8, torch.uint8, torch.int32, torch.int64):
+        signed = dtype.is_signed
+        x = torch.tensor([[100, 8], [-1 if signed else 1, rank]], dtype=dtype).t()
+        mean = (ranks - 1) // 2
+        dist.all_reduce(x, op=dist.ReduceOp.AVG)
+        alike(x, torch.tensor([[100, 8], [-1 if signed else 1, mean]], dtype=dtype).t())
+        x = torch.tensor(-(rank % 2) if signed else rank % 2).to(dtype)
+        dist.all_reduce(x, op=dist.ReduceOp.AVG, async_op=True).wait()
+        assert x == 0
+        part = torch.empty(1, dtype=dtype)
+        whole = torch.full((ranks,), 7, dtype=dtype)
+        dist.reduce_scatter_tensor(part, whole, op=dist.ReduceOp.AVG)
+        assert part.dtype == dtype and part == 7
+
+
+def test_profiles_have_an_entry_per_collective():
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        x, whole = torch.ones(1000), torch.empty(1000 * ranks)
+        dist.all_reduce(x)
+        dist.all_reduce(x, async_op=True).wait()
+        dist.all_gather_into_tensor(whole, x)
+        dist.reduce_scatter_tensor(x, whole)
+        dist.broadcast(x, 0)
+        dist.barrier()
+    found = {one.key: one.count for one in profile.key_averages() if one.key.startswith("hcomp:")}
+    names = ("all_gather", "all_reduce", "barrier", "broadcast", "reduce_scatter")
+    assert found == {f"hcomp:{name}": 2 if name == "all_reduce" else 1 for name in names}, found
+
+
+def test_works_have_the_methods_of_gloos():
+    for name in ("all_reduce", "barrier", "reduce"):
+        tensors = {"all_reduce": [torch.ones(3)], "barrier": [], "reduce": [torch.ones(3), 0]}[name]
+        work = getattr(dist, name)(*tensors, async_op=True)
+        end = time.monotonic() + 20
+        while not work.is_completed():
+            assert time.monotonic() < end
+            time.sleep(0.001)
+        assert work.is_success() and work.exception() is None
+        assert len(work.result()) == min(1, len(tensors))
+        if tensors and rank == 0:
+            assert (work.result()[0] == ranks).all()
+    native = dist.all_reduce(torch.ones(3), group=gloo, async_op=True)
+    native.wait()
+    assert native.is_completed() and (native.result()[0] == ranks).all()
+
+
+def test_callbacks_may_wait_for_later_collectives():
+    def summed_again(future):
+        x = future.value()[0]
+        return dist.all_reduce(x, async_op=True).get_future().wait()
+
+    def summed_once_more(future):
+        x = future.value()[0]
+        dist.all_reduce(x)
+        dist.barrier()
+        return [x]
+
+    x = torch.ones(1_000_000)
+    future = dist.all_reduce(x, async_op=True).get_future()
+    for step in (summed_again, summed_once_more, summed_again, summed_again):
+        future = future.then(step)
+    assert (future.wait()[0] == ranks**5).all()
 
 
 def test_several_in_flight():
@@ -210,6 +371,47 @@ def test_subgroups():
             dist.destroy_process_group(group)
 
 
+def test_split_groups():
+    if ranks == 1:
+        return
+    pair = dist.split_group(split_ranks=[[1, 0]], timeout=timedelta(seconds=40))
+    if rank > 1:
+        assert pair is dist.GroupMember.NON_GROUP_MEMBER
+        return
+    assert dist.get_rank(pair) == 1 - rank and dist.get_process_group_ranks(pair) == [1, 0]
+    backend = hcomp.torch.backend_of(pair)
+    assert backend.options._timeout == timedelta(seconds=40)
+    x = torch.full((1000,), float(rank))
+    dist.all_reduce(x, group=pair)
+    assert (x == 1).all()
+    assert backend.last_report is not None
+    dist.destroy_process_group(pair)
+
+
+def test_a_back_end_supports_what_it_says():
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    assert backend.supports_splitting and backend.options._timeout > timedelta(0)
+    for name in ("coalescing", "reconfigure", "shrinking", "window"):
+        assert not getattr(backend, f"supports_{name}"), name
+    assert not backend._supports_time_estimate
+
+
+def test_pipelines():
+    from torch.distributed.pipelining import PipelineStage, Schedule1F1B
+
+    torch.manual_seed(0)
+    stages = [torch.nn.Linear(8, 8) for _ in range(ranks)]
+    x = torch.randn(12, 8)
+    expected = torch.nn.Sequential(*stages)(x).square().mean()
+    stage = PipelineStage(stages[rank], rank, ranks, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, 4, loss_fn=lambda y, _: y.square().mean())
+    losses = []
+    given = {"target": torch.zeros(12, 8), "losses": losses} if rank == ranks - 1 else {}
+    schedule.step(*([x] if rank == 0 else []), **given)
+    if losses:
+        assert torch.allclose(torch.stack(losses).mean(), expected, rtol=1e-4), losses
+
+
 def test_compress():
     if ranks == 1:
         return  # rules apply to two ranks and more
@@ -257,6 +459,19 @@ def test_sizes_that_do_not_fit_are_refused():
     raises(
         "are not",
         lambda: dist.all_gather_into_tensor(torch.empty(2 * ranks, dtype=torch.int64), torch.empty(2)),
+    )
+    for shape in ((1,), (2, 2), (5,)):
+        parts = [torch.zeros(4) for _ in range(ranks)]
+        is_async = shape == (5,)
+        raises(
+            f"shape (4,) and torch.float32, the input {shape}",
+            lambda: dist.all_gather(parts, torch.ones(shape), async_op=is_async),
+            RuntimeError,
+        )
+    raises(
+        f"{ranks + 1} outputs, the group has {ranks} ranks",
+        lambda: dist.all_gather([torch.zeros(4) for _ in range(ranks + 1)], torch.ones(4)),
+        RuntimeError,
     )
 
 
@@ -307,6 +522,29 @@ def test_ddp_has_the_losses_of_gloo():
 
 def alike_within_rounding(found, expected):
     assert torch.allclose(found, expected, rtol=1e-4), (found, expected)
+
+
+def test_a_hook_that_waits_in_callbacks_has_the_losses_of_gloo():
+    from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+
+    def losses(group):
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(torch.nn.Linear(40, 60), torch.nn.Tanh(), torch.nn.Linear(60, 1))
+        ddp = DistributedDataParallel(model, process_group=group)
+        state = powerSGD_hook.PowerSGDState(group, 2, start_powerSGD_iter=2, min_compression_rate=1)
+        ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        optimizer = torch.optim.SGD(model.parameters(), 0.05)
+        found = []
+        for step in range(6):
+            x = torch.randn(16, 40, generator=torch.Generator().manual_seed(10 * step + rank))
+            loss = (ddp(x) - x.sum(1, keepdim=True)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return torch.tensor(found)
+
+    alike_within_rounding(losses(None), losses(gloo))
 
 
 def test_accumulated_gradients_are_summed_once():

@@ -3,8 +3,8 @@
     torch.distributed.init_process_group("cpu:hcomp")
 
 Works with torchrun. hcomp runs all_reduce (sum and average), reduce_scatter_tensor, all_gather,
-broadcast and barrier, by default in full precision. An inner Gloo group runs everything else. This
-call compresses gradients:
+broadcast and barrier, by default in full precision. An inner Gloo group runs everything else.
+Averages of integers are rounded towards zero. This call compresses gradients:
 
     hcomp.torch.compress(None, "thc:bits=4", min_bytes=1 << 20)
 
@@ -34,7 +34,7 @@ from ._state import HookReport
 #: PyTorch 1 has hooks, but no external back ends
 _has_back_ends = hasattr(torch._C._distributed_c10d, "Backend")
 if _has_back_ends:
-    from ._backend import HcompBackend
+    from ._backend import HcompBackend, backend_for
 
 __all__ = [
     "ElasticTraining",
@@ -68,7 +68,7 @@ def backend_of(group: Optional[dist.ProcessGroup] = None) -> HcompBackend:
     group = group or dist.group.WORLD
     if group is None:
         raise RuntimeError("hcomp.torch: torch.distributed.init_process_group was not called")
-    backend = group._get_backend(torch.device("cpu"))
+    backend = backend_for(group, torch.device("cpu"))
     if not isinstance(backend, HcompBackend):
         raise TypeError(
             f"hcomp.torch: the group's CPU back end is {backend.name()}, not hcomp; call "

@@ -10,8 +10,8 @@ from typing import Callable, Iterable, List, Optional, Tuple
 import torch
 import torch.distributed as dist
 
-from ._queue import HcompWork
 from ._state import HookReport, SumState, require_host
+from ._work import HcompWork
 
 Tensor = torch.Tensor
 

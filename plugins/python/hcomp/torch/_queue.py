@@ -2,90 +2,31 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
-from datetime import timedelta
-from typing import Any, Callable, Optional
+import time
+from typing import Any, Optional
 
-from torch._C._distributed_c10d import Work
-from torch.futures import Future
-
-#: Returns the tensors of a collective, or another result for the caller
-Operation = Callable[[], Any]
-
-
-class HcompWork(Work):
-    """An operation with its result or exception.
-
-    PyTorch 2.15 hides subclass methods of Work: for the caller of a collective is_completed() is
-    always False. get_future().done() is correct.
-
-    anywhere:  a waiting thread may run the operation if the queue's thread has not started it
-    """
-
-    def __init__(self, operation: Operation, anywhere: bool = False) -> None:
-        super().__init__()
-        self._operation = operation
-        self._anywhere = anywhere
-        self._begun = threading.Lock()  # held forever by the thread that runs it
-        self._done = threading.Event()
-        self._error: Optional[BaseException] = None
-        self._start: Future = Future()
-        # If a callback raises, this future has failed for DistributedDataParallel's C++ code, too.
-        self._future = self._start.then(lambda _: self._run())
-
-    def start(self) -> None:
-        """Run the operation in this thread, unless another thread has started it."""
-        if self._begun.acquire(blocking=False):
-            self._start.set_result(None)
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        if self._anywhere and not timeout:
-            self.start()
-        if not self._done.wait(timeout.total_seconds() or None):
-            raise TimeoutError(f"hcomp: not done within {timeout.total_seconds()} s")
-        try:
-            self._future.wait()
-        except Exception:
-            raise self._error from None  # the original exception, not wrapped
-        return True
-
-    def get_future(self) -> Future:
-        return self._future
-
-    def _run(self) -> Any:
-        try:
-            return self._operation()
-        except BaseException as error:
-            self._error = error
-            raise
-        finally:
-            self._done.set()
-
-
-class DoneWork(Work):
-    """Result of a finished collective."""
-
-    def __init__(self, result: Any) -> None:
-        super().__init__()
-        self._result = result
-
-    def wait(self, timeout: timedelta = timedelta(0)) -> bool:
-        return True
-
-    def get_future(self) -> Future:
-        future: Future = Future()
-        future.set_result(self._result)
-        return future
+from ._work import HcompWork, Operation
 
 
 class WorkQueue:
-    """Runs operations one after the other, in a thread of its own."""
+    """Runs operations one after the other, in threads of its own.
+
+    Callbacks of a future may wait for later operations: while they run, another thread continues.
+    """
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._works: queue.SimpleQueue[Optional[HcompWork]] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._turn = threading.Lock()  #: of the thread that takes an operation and runs it
+        self._lock = threading.Lock()  #: protects the members below
+        self._spare = 0  #: threads that wait for their turn
+        self._threads: list[threading.Thread] = []
+        self._add_thread()
+        # Python ends the process with SIGABRT if it exits while a thread runs a callback.
+        atexit.register(self.close, 1.0)
 
     def put(self, operation: Operation, anywhere: bool = False) -> HcompWork:
         work = HcompWork(operation, anywhere)
@@ -101,11 +42,39 @@ class WorkQueue:
         work.wait()
         return work.get_future().value()
 
-    def close(self) -> None:
-        """Finish all operations and end the thread."""
+    def close(self, timeout: Optional[float] = None) -> None:
+        """Finish all operations and end the threads, within ``timeout`` seconds. None: no limit."""
+        atexit.unregister(self.close)
+        end = None if timeout is None else time.monotonic() + timeout
         self._works.put(None)
-        self._thread.join()
+        while self._threads:
+            thread = self._threads.pop()
+            if thread is not threading.current_thread():  # a callback may close the queue
+                thread.join(None if end is None else max(0.0, end - time.monotonic()))
+
+    def _add_thread(self) -> None:
+        self._spare += 1
+        self._threads.append(threading.Thread(target=self._run, name=self._name, daemon=True))
+        self._threads[-1].start()
 
     def _run(self) -> None:
-        while (work := self._works.get()) is not None:
-            work.start()
+        while True:
+            self._turn.acquire()
+            with self._lock:
+                self._spare -= 1
+            work = self._works.get()
+            if work is None:
+                self._works.put(None)  # for the next thread
+                self._turn.release()
+                return
+            if not work.start(self._hand_over):
+                self._hand_over()
+            with self._lock:
+                self._spare += 1
+
+    def _hand_over(self) -> None:
+        """Let another thread continue. Called by the thread whose turn it is."""
+        with self._lock:
+            if self._spare == 0:
+                self._add_thread()
+        self._turn.release()
