@@ -385,6 +385,48 @@ def test_shards():
         run.state.close()
 
 
+class Squares(torch.nn.Module):
+    """Matrices: `used` ones in a row, one that is not used, and a factor of the root if `own`."""
+
+    def __init__(self, used, own):
+        super().__init__()
+        self.used = torch.nn.ModuleList(torch.nn.Linear(256, 256, bias=False) for _ in range(used))
+        self.unused = torch.nn.Linear(256, 256, bias=False)
+        self.factor = torch.nn.Parameter(torch.ones(256 * 64)) if own else None
+
+    def forward(self, x):
+        for one in self.used:
+            x = one(x)
+        return x if self.factor is None else x.sum() * self.factor
+
+
+def test_every_backward_of_shards_is_a_step():
+    """Also where the root, or another module, has no gradients to reduce."""
+    if ranks == 1 or is_old:
+        return
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.device_mesh.init_device_mesh("cpu", (ranks,))
+    for used, own, is_nested in ((2, False, True), (1, True, True), (1, False, False)):
+        model, heard = Squares(used, own), []
+        if is_nested:
+            for part in (*model.used, model.unused):
+                fully_shard(part, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        state = hcomp.torch.ShardState(model, "bf16", warm_up=2, callback=heard.append)
+        for step in range(4):
+            assert state.steps == step and state.is_full(step) == (step < 2), (step, state.steps)
+            model.set_requires_gradient_sync(False)
+            model(torch.ones(2, 256)).sum().backward()
+            model.set_requires_gradient_sync(True)
+            model(torch.ones(2, 256)).sum().backward()
+        assert [one.steps for one in heard] == [1, 2, 3, 4], heard
+        assert len({one.values for one in heard}) == 1 and heard[0].values >= used * 256 * 256, heard
+        sent = [one.bytes_sent for one in heard]
+        assert 0 < sent[3] - sent[2] < 0.6 * (sent[1] - sent[0]), sent
+        state.close()
+
+
 def test_shards_go_on_bit_for_bit():
     if ranks == 1 or is_old:
         return

@@ -25,8 +25,10 @@ class ShardState(SumState):
     From then on hcomp reduces the gradients of every module with fully_shard as one vector, named
     after the module. PyTorch reduces a module's gradients if they have less than ``min_values``
     values per rank, or if padding to complete blocks would add more than 25 %. Reductions run one
-    after the other, because FSDP2 uses each result at once. A checkpoint can only be resumed with
-    the same number of ranks. Arguments and creation as in HookState.
+    after the other, because FSDP2 uses each result at once.
+
+    A step is one backward pass that reduces gradients. A checkpoint can only be resumed with the
+    same number of ranks. Arguments and creation as in HookState.
     """
 
     def __init__(
@@ -54,7 +56,8 @@ class ShardState(SumState):
             self._shard_alignment = math.lcm(self._shard_alignment, exact.shard_alignment)
         self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
-        self._left = set(modules)  #: modules without gradients so far in this step
+        self._reduced: set[str] = set()  #: modules with gradients so far in this step
+        self._backward = -1  #: number of the backward pass that ends this step; -1: none
         for name, module in modules.items():
             module.set_custom_reduce_scatter(_ReduceScatter(self, name))
 
@@ -72,6 +75,7 @@ class ShardState(SumState):
         self, name: str, output: Tensor, whole: Tensor, group: Any, operation: Any
     ) -> None:
         require_host(whole)
+        self._begin_step(name)
         part = output.numel()
         unit = self._shard_alignment
         padded = -(-part // unit) * unit if unit else 0
@@ -91,11 +95,23 @@ class ShardState(SumState):
         else:
             dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
         self._now.values += whole.numel() if is_ours else 0
-        self._left.discard(name)
-        if not self._left:
-            self._left = set(self._names)
-            self.steps += 1
-            self._finish(self._now.busy, (self.size - 1) / self.size)
+
+    def _begin_step(self, name: str) -> None:
+        """Begin a step, unless the module belongs to the present one."""
+        backward = torch._C._current_graph_task_id()
+        if backward >= 0:
+            if backward != self._backward:
+                torch.autograd.Variable._execution_engine.queue_callback(self._end_step)
+        elif name in self._reduced:  # a pipeline reduces between backward passes
+            self._end_step()
+        self._backward = backward
+        self._reduced.add(name)
+
+    def _end_step(self) -> None:
+        self._backward = -1
+        self._reduced.clear()
+        self.steps += 1
+        self._finish(self._now.busy, (self.size - 1) / self.size)
 
     def _scatter(
         self, name: str, output: Tensor, whole: Tensor, padded: int, mean: bool, step: int
