@@ -35,9 +35,13 @@ class Ranks:
             self._started[number] = _processes.Process(target=self._run, args=(number,))
             self._started[number].start()
 
-    def kill_when(self, name, number):
+    def wait_for(self, name):
         """Waits until a process has made a file of that name in the directory."""
         wait_until((Path(self._made.name) / name).exists, f"a file {name}")
+
+    def kill_when(self, name, number):
+        """Kills a process when there is a file of that name in the directory."""
+        self.wait_for(name)
         os.kill(self._started[number].pid, signal.SIGKILL)
 
     def _run(self, number):
@@ -64,7 +68,7 @@ class Ranks:
         `two` exists: the remaining processes have made a call without process 1."""
         self.start(0, 1, 2)
         self.kill_when("five", 1)
-        wait_until((Path(self._made.name) / "two").exists, "a file two")
+        self.wait_for("two")
         self.start(3)
         return self.results(3)
 

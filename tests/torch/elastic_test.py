@@ -103,6 +103,46 @@ def test_those_who_are_left_and_a_newcomer_have_the_same_bits():
     assert weights[0] == 3 and 2 in weights and losses[-1] < losses[0] / 2, (weights, losses)
 
 
+def train_as_documented(number, directory):
+    """The loop of help(ElasticTraining), which begins with admit(); process 2 joins."""
+    if number == 2:
+        group = hcomp.ElasticGroup.join(directory, timeout=60)
+    else:
+        group = hcomp.ElasticGroup(directory, number, 2, timeout=60)
+    model = torch.nn.Linear(100, 100)
+    optimizer = torch.optim.SGD(model.parameters(), 0.01)
+    training = hcomp.torch.ElasticTraining(group, model, optimizer, codec="thc:bits=4")
+    joined_at, admitted, steps = training.step, [], 10**6
+    while training.step < steps:
+        if training.step % 3 == 0:
+            if training.admit():
+                admitted.append(training.step)
+                steps = training.step + 20
+        model(torch.randn(4, 100)).square().mean().backward()
+        weight = training.average_gradients().weight
+        optimizer.step()
+        optimizer.zero_grad()
+        if training.step == 5:
+            Path(directory, "five").touch()
+        time.sleep(0.005)
+    made = bits_of(training.state_dict())
+    training.close()
+    group.close()
+    return made, weight, admitted, joined_at
+
+
+def test_a_newcomer_may_begin_with_admit():
+    with Ranks(train_as_documented) as ranks:
+        ranks.start(0, 1)
+        ranks.wait_for("five")
+        ranks.start(2)
+        results = ranks.results(3)
+    made, _, admitted, _ = results[0]
+    assert len(admitted) == 1 and results[2][3] == admitted[0], results[2][3]
+    for one in results.values():
+        assert one[:3] == (made, 3, admitted), one[1:]
+
+
 def means(number, directory):
     group = hcomp.ElasticGroup(directory, number, 3)
     model = torch.nn.ModuleDict({"large": torch.nn.Linear(64, 64), "small": torch.nn.Linear(3, 1)})

@@ -78,8 +78,8 @@ class ElasticGroup(_library.Handle):
     ) -> ElasticGroup:
         """Join a running job: waits until its members call ``admit``.
 
-        Then the newcomer calls ``share``, like the members. Raises an HcompError if nobody admits
-        it.
+        Then the newcomer calls ``share``, like the members, and continues with their next call
+        after it. Raises an HcompError if nobody admits it.
         """
         group = cls.__new__(cls)
         group._enter("hcomp_elastic_join", path, timeout)

@@ -56,6 +56,7 @@ class ElasticTraining:
     ) -> None:
         self.group = group
         self.step = 0  #: number of averaged steps; newcomers take that of a member
+        self._admitted_at = -1  #: step in which the members' admit() sent this newcomer the state
         self._model = model
         self._others = others
         parameters = [p for p in model.parameters() if p.requires_grad]
@@ -69,7 +70,8 @@ class ElasticTraining:
         self._means = [_Mean(group, some, words) for some, words in chosen if some]
         if group.rank != 0:
             group.forget()
-        self._share(group.rank == 0)
+        if self._share(group.rank == 0, is_admitting=False):
+            self._admitted_at = self.step
 
     def average_gradients(self) -> Report:
         """Replace gradients by their means over all members. Collective.
@@ -93,11 +95,15 @@ class ElasticTraining:
         """Admit the ranks that wait to join, and send them the state. Collective, between two
         steps.
 
-        Returns True on all ranks if a newcomer has joined.
+        Returns True on all ranks if a newcomer has joined. A newcomer that calls it in the step in
+        which it joined gets the result of that call of the members.
         """
+        if self._admitted_at == self.step:
+            self._admitted_at = -1
+            return True
         if not self.group.admit():
             return False
-        self._share(True)
+        self._share(True, is_admitting=True)
         return True
 
     def state_dict(self) -> dict[str, Any]:
@@ -125,17 +131,23 @@ class ElasticTraining:
         for mean in self._means:
             mean.total.close()
 
-    def _share(self, has_state: bool) -> None:
-        """Provide this rank's state if another rank needs it, or load the state of another rank."""
+    def _share(self, has_state: bool, is_admitting: bool) -> bool:
+        """Provide this rank's state if another rank needs it, or load the state of another rank.
+
+        Returns True if the other rank has sent the state within admit().
+        """
         mine: Optional[bytes] = None
         if has_state:
             file = io.BytesIO()
-            torch.save(self.state_dict(), file)
+            torch.save({**self.state_dict(), "is_admitting": is_admitting}, file)
             mine = file.getvalue()
         given = self.group.share_bytes(mine)
-        if given != mine:
-            is_new = torch.__version__ >= "2"  # older versions reject numbers with weights_only
-            self.load_state_dict(torch.load(io.BytesIO(given), weights_only=is_new))
+        if given == mine:
+            return False
+        is_new = torch.__version__ >= "2"  # older versions reject numbers with weights_only
+        state = torch.load(io.BytesIO(given), weights_only=is_new)
+        self.load_state_dict(state)
+        return state["is_admitting"]
 
 
 class _Mean:
