@@ -217,6 +217,43 @@ def test_ctrl_c_ends_the_waiting_for_others():
     assert "KeyboardInterrupt" in said and one.returncode != 0, said
 
 
+def interrupted(number, directory):
+    """Rank 0 calls late; on rank 1 a signal comes meanwhile. Then both call once more."""
+    seconds = []
+    group = hcomp.ElasticGroup(directory, number, 2)
+    with group, hcomp.Plan(group, 10, np.float32, "identity") as plan:
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        x = np.ones(10, np.float32)
+        for call in (lambda: plan.all_reduce(x), group.admit, lambda: group.share(x.copy())):
+            if number == 0:
+                time.sleep(1)
+                call()
+                continue
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            begin = time.monotonic()
+            try:
+                call()
+            except KeyboardInterrupt:
+                seconds.append(time.monotonic() - begin)
+            assert group.size == 2  # after the interrupted call
+        assert (x == 2).all(), x
+        plan.all_reduce(x)
+        assert (x == 4).all(), x
+        try:
+            group.share(np.ma.masked_equal(x, 4))
+        except hcomp.HcompError as error:
+            return seconds, str(error)
+
+
+def test_a_signal_interrupts_a_blocking_call():
+    with Ranks(interrupted) as ranks:
+        ranks.start(0, 1)
+        results = ranks.results(2)
+    seconds, words = results[1]
+    assert len(seconds) == 3 and max(seconds) < 0.7, seconds
+    assert "masked array" in words, words
+
+
 def test_the_example_of_the_docstring():
     begin = hcomp.ElasticGroup.__doc__.index("import sys")
     lines = hcomp.ElasticGroup.__doc__[begin:].split("\n\n    A sum")[0].splitlines()

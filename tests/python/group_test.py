@@ -4,9 +4,11 @@ import multiprocessing
 import os
 import queue
 import signal
+import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 
@@ -194,7 +196,7 @@ def that_calls_something_else(rank, size, directory):
 def test_an_all_reduce_where_another_rank_calls_the_group_fails_on_all():
     for code, said, seconds in on_ranks(that_calls_something_else):
         assert code == hcomp.HcompError.DISAGREEMENT, said
-        assert "rank 0: all_reduce of 10 values" in said and "rank 1: hcomp_all_reduce" in said, said
+        assert "rank 0: all_reduce of 10 values" in said and "rank 1: started hcomp_all_reduce" in said, said
         assert seconds < 5, seconds
 
 
@@ -340,6 +342,35 @@ def test_what_is_wrong_with_one_that_was_started():
         assert said[3:] == ([] if rank == 0 else ["interrupted"]), said
 
 
+def interrupted(rank, size, directory):
+    """Rank 0 calls late; on the other ranks a signal comes meanwhile. Then all call once more."""
+    seconds = []
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        with hcomp.Plan(group, 10, np.float32, "identity") as plan:
+            signal.signal(signal.SIGALRM, signal.default_int_handler)
+            for name in ("all_reduce", "reduce_scatter", "all_gather"):
+                x = np.ones(10, np.float32)
+                if rank == 0:
+                    time.sleep(1)
+                    getattr(plan, name)(x)
+                    continue
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                begin = time.monotonic()
+                try:
+                    getattr(plan, name)(x)
+                except KeyboardInterrupt:
+                    seconds.append(time.monotonic() - begin)
+            y = np.ones(10, np.float32)
+            plan.all_reduce(y)
+            assert (y == size).all(), y
+    return seconds
+
+
+def test_a_signal_interrupts_a_blocking_call():
+    for seconds in on_ranks(interrupted)[1:]:
+        assert len(seconds) == 3 and max(seconds) < 0.7, seconds
+
+
 def started_with_a_dead_rank(rank, size, directory):
     said = []
     with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
@@ -393,6 +424,8 @@ def wrong(rank, size, directory):
             lambda: hcomp.Plan(group, 10, np.float32, "gzip"),
             lambda: hcomp.Plan(group, 10, np.int32, "fp16"),
             lambda: hcomp.Plan(group, 10, np.float32, "fp16" if rank else "bf16"),
+            lambda: hcomp.Plan(group, 1.5),
+            lambda: hcomp.Plan(group, 10.0 if rank == 1 else 10),
             lambda: group.configure("float: gzip"),
             lambda: group.configure("float: fp16" if rank else None),
             lambda: group.broadcast_at(0, 0, 5),
@@ -427,6 +460,8 @@ def test_what_is_wrong_is_said():
         "no codec is called 'gzip'",
         "neither float",
         "rank 0: 10 of float by 'bf16'",
+        "values is 1.5; it is a whole number",
+        "",
         "no codec is called 'gzip'",
         "ranks have different settings; rank 0: no rules; rank 1: 'float: fp16",
         "root is 5, the group has 3 ranks (0 to 2)",
@@ -440,6 +475,34 @@ def test_what_is_wrong_is_said():
         assert len(said) == len(words), said
         for one, expected in zip(said, words):
             assert expected in one, (one, expected)
+
+
+def masked_on_one_rank(rank, size, directory):
+    said = []
+    x = np.ones(10, np.float32)
+    masked = np.ma.masked_greater(np.arange(10, dtype=np.float32), 5)
+    with hcomp.Group.from_directory(directory, rank, size, timeout=20) as group:
+        with hcomp.Plan(group, 10, np.float32, "thc bits=4") as plan:
+            for call in (
+                lambda: plan.all_reduce(masked if rank == 1 else x),
+                lambda: plan.reduce_scatter(masked if rank == 1 else x),
+                lambda: plan.start_all_reduce(masked if rank == 1 else x).wait(),
+                lambda: setattr(plan, "residual", masked),
+            ):
+                try:
+                    call()
+                    said.append("no error")
+                except hcomp.HcompError as error:
+                    said.append(str(error))
+            plan.all_reduce(x)
+    return said
+
+
+def test_masked_arrays_are_refused():
+    for rank, said in enumerate(on_ranks(masked_on_one_rank)):
+        assert len(said) == 4 and "masked array" in said[3], said
+        for one in said[:3]:
+            assert ("x is a masked array" if rank == 1 else "rank 1") in one, said
 
 
 def wrong_on_one_rank(rank, size, directory):
@@ -522,6 +585,25 @@ def test_groups_with_different_numbers_draw_different_ones():
     first, again, other = (on_ranks(drawn_by, id)[0] for id in (0, 0, 5))
     assert first == again
     assert first != other
+
+
+def test_python_m_hcomp_says_whether_pytorch_knows_the_back_end():
+    for version, words in (
+        ("1.13.0", "PyTorch 1.13.0 has hooks, but no cpu:hcomp, which needs PyTorch 2.15"),
+        ("2.9.1+cpu", "PyTorch 2.9.1+cpu has hooks, but no cpu:hcomp"),
+        ("2.15.0a0", "PyTorch 2.15.0a0 knows cpu:hcomp"),
+        ("3.0", "PyTorch 3.0 knows cpu:hcomp"),
+    ):
+        with tempfile.TemporaryDirectory() as directory:
+            metadata = Path(directory, "torch-0.dist-info", "METADATA")
+            metadata.parent.mkdir()
+            metadata.write_text(f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n")
+            Path(directory, "torch.py").touch()
+            path = os.pathsep.join([directory, *filter(None, sys.path)])
+            command = [sys.executable, "-m", "hcomp"]
+            environment = {**os.environ, "PYTHONPATH": path}
+            said = subprocess.check_output(command, env=environment, text=True)
+            assert words in said, said
 
 
 def test_a_library_that_is_not_there_is_named():

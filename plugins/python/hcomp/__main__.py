@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from importlib.metadata import entry_points, version
 from typing import Callable
 
@@ -26,9 +27,12 @@ def _mpi_text() -> str:
 def _torch_text() -> str:
     if importlib.util.find_spec("torch") is None:
         return "missing: PyTorch is not installed"
+    found = version("torch")
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) < (2, 15):
+        return f"PyTorch {found} has hooks, but no cpu:hcomp, which needs PyTorch 2.15"
     names = [one.name for one in entry_points(group="torch.distributed.backends")]
     known = "by itself" if "hcomp" in names else "after import hcomp.torch"
-    return f"PyTorch {version('torch')} knows cpu:hcomp {known}"
+    return f"PyTorch {found} knows cpu:hcomp {known}"
 
 
 for _what, _text in (

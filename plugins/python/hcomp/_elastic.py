@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from typing import Any, Optional, Union
 
 import numpy
@@ -92,23 +91,9 @@ class ElasticGroup(_library.Handle):
         directory, milliseconds = os.fsencode(path), round(1000 * timeout)
         if b"\0" in directory:
             raise ValueError(f"the path {path!r} has a NUL character")
-        trouble: list[BaseException] = []
-
-        def enter() -> None:
-            try:
-                self._library.call(
-                    function, directory, *which, milliseconds, ctypes.byref(self._pointer)
-                )
-            except BaseException as error:
-                trouble.append(error)
-
-        # A separate thread, because other ranks may arrive late and Ctrl-C must end the wait.
-        waiting = threading.Thread(target=enter, daemon=True)
-        waiting.start()
-        while waiting.is_alive():  # a signal just before join() does not end it
-            waiting.join(0.2)
-        if trouble:
-            raise trouble[0]
+        self._library.call_interruptibly(
+            function, directory, *which, milliseconds, ctypes.byref(self._pointer)
+        )
 
     # ---- Members, as of the last call ------------------------------------------------------------
 
@@ -150,7 +135,7 @@ class ElasticGroup(_library.Handle):
         Returns True on all ranks if a newcomer needs the state. All ranks then call ``share``.
         """
         needed = ctypes.c_int()
-        self._library.call("hcomp_elastic_admit", self.handle, ctypes.byref(needed))
+        self._library.call_interruptibly("hcomp_elastic_admit", self.handle, ctypes.byref(needed))
         return bool(needed.value)
 
     def share(self, *arrays: NDArray[Any]) -> None:
@@ -164,17 +149,20 @@ class ElasticGroup(_library.Handle):
         for x in arrays:
             if not isinstance(x, numpy.ndarray) or not x.flags.c_contiguous or not x.flags.writeable:
                 wrong = f"share: {type(x).__name__} is no C-contiguous numpy.ndarray to write to"
+            elif isinstance(x, numpy.ma.MaskedArray):
+                wrong = "share: a masked array; pass its data and its mask"
             elif x.dtype.hasobject:
                 wrong = f"share: an array of {x.dtype} has no bytes of its own"
         # Invalid arguments: a size that no other rank has reports the error to the other ranks.
         parts = [] if wrong else [x.reshape(-1).view(numpy.uint8) for x in arrays]
         state = numpy.concatenate([numpy.empty(0, numpy.uint8), *parts])
-        code = self._library.status_of(
-            "hcomp_elastic_share", self.handle, state.ctypes.data, state.size
-        )
-        if wrong:
-            raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
-        self._library.check(code)
+        try:
+            self._library.call_interruptibly(
+                "hcomp_elastic_share", self.handle, state.ctypes.data, state.size, keep=state
+            )
+        finally:
+            if wrong:
+                raise HcompError(HcompError.INVALID_ARGUMENT, wrong) from None
         begin = 0
         for part in parts:
             part[:] = state[begin : begin + part.size]
@@ -186,7 +174,7 @@ class ElasticGroup(_library.Handle):
         Returns a member's bytes to newcomers. Every other rank gets its own bytes back.
         """
         shared, count = ctypes.c_void_p(), ctypes.c_size_t()
-        self._library.call(
+        self._library.call_interruptibly(
             "hcomp_elastic_share_any",
             self.handle,
             state,

@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import queue
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Optional, Type, TypeVar
+from typing import Any, Callable, Optional, Type, TypeVar
 
 
 Self = TypeVar("Self", bound="Handle")
@@ -75,6 +77,40 @@ CExchange = ctypes.CFUNCTYPE(
 )
 
 
+class _Caller:
+    """A thread that makes calls for the main thread, which signals can interrupt while it waits."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()  #: a forked process needs a thread of its own
+        self.last = threading.Event()  #: set when the last call is done
+        self.last.set()
+        self._calls: queue.SimpleQueue[tuple[Any, ...]] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name="hcomp calls", daemon=True).start()
+
+    def call(self, function: Callable[[], None], keep: object) -> None:
+        errors: list[BaseException] = []
+        done = threading.Event()
+        self._calls.put((function, keep, errors, done))
+        self.last = done
+        while not done.wait(0.2):  # a signal just before wait() does not end it
+            pass
+        if errors:
+            raise errors.pop()
+
+    def _run(self) -> None:
+        while True:
+            function, keep, errors, done = self._calls.get()
+            try:
+                function()
+            except BaseException as error:
+                errors.append(error)
+            del function, keep, errors
+            done.set()
+
+
+_caller: Optional[_Caller] = None
+
+
 class Library:
     """One of the C libraries. Its functions raise HcompError instead of returning a code."""
 
@@ -90,6 +126,9 @@ class Library:
 
     def status_of(self, function: str, *arguments: object) -> int:
         """Call the function and return its error code."""
+        if _caller is not None and threading.current_thread() is threading.main_thread():
+            if _caller.process == os.getpid():
+                _caller.last.wait()  # an interrupted call
         called = getattr(self._c, function)
         called.argtypes = _argument_types[function]
         return called(*arguments)
@@ -102,6 +141,21 @@ class Library:
 
     def call(self, function: str, *arguments: object) -> None:
         self.check(self.status_of(function, *arguments))
+
+    def call_interruptibly(self, function: str, *arguments: object, keep: object = None) -> None:
+        """Like ``call``, but signals, for example Ctrl-C, interrupt the wait. The call continues.
+
+        Later calls of the main thread begin after it is done.
+
+        keep:  objects that must stay in memory until then
+        """
+        global _caller
+        if threading.current_thread() is not threading.main_thread():
+            self.call(function, *arguments)
+            return
+        if _caller is None or _caller.process != os.getpid():
+            _caller = _Caller()
+        _caller.call(lambda: self.call(function, *arguments), keep)
 
 
 class Handle:

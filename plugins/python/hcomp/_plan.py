@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from typing import TYPE_CHECKING, Any, Optional, Union
 
 import numpy
@@ -24,14 +25,14 @@ class Plan(_library.Handle):
     """All-reduce, reduce-scatter and all-gather of arrays of one size and type with one codec.
 
     Creation is collective, and so are all methods except ``shard``. Collectives work in place.
-    Arrays have ``values`` values of ``dtype``, in any number of dimensions, and are C-contiguous.
-    An invalid argument on one rank raises an HcompError on all ranks.
+    Arrays have ``values`` values of ``dtype``, in any number of dimensions. They are C-contiguous
+    and not masked. An invalid argument on one rank raises an HcompError on all ranks.
 
     Over an ElasticGroup a Plan supports only all_reduce, creation is not collective, and
     ``report.weight`` is the number of ranks in the result.
 
     over:    an mpi4py communicator (no intercommunicator), a Group, or an ElasticGroup
-    values:  number of values of every array, for example ``x.size``
+    values:  number of values of every array, for example ``x.size``; an integer
     dtype:   float32 or float64
     codec:   codec and keys as in a rule of HCOMP_CONFIG: "thc:bits=4", "error_bounded:1e-4"
     """
@@ -43,22 +44,31 @@ class Plan(_library.Handle):
         dtype: DTypeLike = numpy.float32,
         codec: str = "fp16",
     ) -> None:
+        self._is_over_group = isinstance(over, Group)
         self._is_over_ucx = isinstance(over, (Group, ElasticGroup))
         super().__init__(
             _library.of_ucx() if self._is_over_ucx else _library.of_mpi(), "hcomp_plan_free"
         )
         self.dtype = numpy.dtype(dtype)
-        self.values = int(values)
         self.codec = codec
         # The library refuses invalid types and sizes, on all ranks together.
+        wrong = ""
+        try:
+            self.values = operator.index(values)
+        except TypeError:
+            self.values = -1
+            wrong = f"values is {values!r}; it is a whole number, 0 or more"
         size = self.values if 0 <= self.values < 2**64 else 2**64 - 1
         end = (size, self._type(), _library.in_c(codec), ctypes.byref(self._pointer))
-        if isinstance(over, Group):
-            self._library.call("hcomp_plan_create_group", over.handle, *end)
-        elif isinstance(over, ElasticGroup):
-            self._library.call("hcomp_plan_create_elastic", over.handle, *end)
-        else:
-            self._library.call("hcomp_plan_create_f", over.py2f(), *end)
+        try:
+            if self._is_over_group:
+                self._library.call_interruptibly("hcomp_plan_create_group", over.handle, *end)
+            elif isinstance(over, ElasticGroup):
+                self._library.call("hcomp_plan_create_elastic", over.handle, *end)
+            else:
+                self._library.call("hcomp_plan_create_f", over.py2f(), *end)
+        except HcompError as error:
+            raise _or_wrong(error, wrong) from None
 
     def all_reduce(self, x: Array, mean: bool = False) -> Report:
         """All-reduce ``x`` in place. The result has the same bits on all ranks.
@@ -66,15 +76,15 @@ class Plan(_library.Handle):
         mean=True divides by the number of ranks. Codecs with error feedback add the residual of
         this call to the x of the next call.
         """
-        return self._call("hcomp_all_reduce_sized", x, mean)
+        return self._call("all_reduce", x, mean)
 
     def reduce_scatter(self, x: Array, mean: bool = False) -> Report:
         """Reduce-scatter in place: each rank keeps only its part of the result, see ``shard``."""
-        return self._call("hcomp_reduce_scatter_sized", x, mean)
+        return self._call("reduce_scatter", x, mean)
 
     def all_gather(self, x: Array) -> Report:
         """All-gather the parts of all ranks in place. Each part is encoded once."""
-        return self._call("hcomp_all_gather_sized", x, False)
+        return self._call("all_gather", x, False)
 
     def start_all_reduce(self, x: Array, mean: bool = False) -> Request:
         """Start a nonblocking ``all_reduce``. ``wait()`` of the Request returns its report. Group
@@ -86,18 +96,18 @@ class Plan(_library.Handle):
 
         All ranks start the same calls in the same order, across all Plans of one Group. Calls of
         different Plans overlap, so on networks with high latency many short all-reduces take little
-        longer than one. Calls of one Plan run one after the other. A blocking call begins after all
-        started calls are done.
+        longer than one. Calls of one Plan run one after the other. ``all_reduce`` starts a call and
+        waits for it, so other ranks may call either.
         """
-        return self._start("hcomp_all_reduce_start_sized", x, mean)
+        return self._start("all_reduce", x, mean)
 
     def start_reduce_scatter(self, x: Array, mean: bool = False) -> Request:
         """Start a nonblocking ``reduce_scatter``, as with ``start_all_reduce``."""
-        return self._start("hcomp_reduce_scatter_start_sized", x, mean)
+        return self._start("reduce_scatter", x, mean)
 
     def start_all_gather(self, x: Array) -> Request:
         """Start a nonblocking ``all_gather``, as with ``start_all_reduce``."""
-        return self._start("hcomp_all_gather_start_sized", x, False)
+        return self._start("all_gather", x, False)
 
     @property
     def shard(self) -> slice:
@@ -129,6 +139,8 @@ class Plan(_library.Handle):
 
     @residual.setter
     def residual(self, lost: Array) -> None:
+        if isinstance(lost, numpy.ma.MaskedArray):
+            raise HcompError(HcompError.INVALID_ARGUMENT, "a residual is a masked array")
         lost = numpy.ascontiguousarray(lost, self.dtype)
         if lost.size != self.values:
             raise HcompError(
@@ -161,18 +173,24 @@ class Plan(_library.Handle):
             return -1
         return known.index(self.dtype) if self._is_over_ucx else self.dtype.itemsize
 
-    def _call(self, function: str, x: Array, mean: bool) -> Report:
+    def _call(self, name: str, x: Array, mean: bool) -> Report:
+        if self._is_over_group:  # signals interrupt the wait
+            return self._start(name, x, mean).wait()
         wrong, arguments = self._arguments(x, mean)
         report = CReport()
-        code = self._library.status_of(function, *arguments, ctypes.byref(report))
-        if wrong and code != HcompError.NOT_RUNNING:
-            raise HcompError(HcompError.INVALID_ARGUMENT, wrong)
-        self._library.check(code)
+        arguments = [f"hcomp_{name}_sized", *arguments, ctypes.byref(report)]
+        try:
+            if self._is_over_ucx:
+                self._library.call_interruptibly(*arguments, keep=x)
+            else:  # MPI may allow calls of this thread only
+                self._library.call(*arguments)
+        except HcompError as error:
+            raise _or_wrong(error, wrong) from None
         return Report.of(report)
 
-    def _start(self, function: str, x: Array, mean: bool) -> Request:
+    def _start(self, name: str, x: Array, mean: bool) -> Request:
         wrong, arguments = self._arguments(x, mean)
-        started = Request(self._library, function, *arguments, keep=x)
+        started = Request(self._library, f"hcomp_{name}_start_sized", *arguments, keep=x)
         started._wrong = wrong
         return started
 
@@ -185,6 +203,8 @@ class Plan(_library.Handle):
             wrong = f"x is a {type(x).__name__}, not a numpy.ndarray"
         elif x.dtype != self.dtype:
             wrong = f"x has values of {x.dtype}, the plan is for {self.dtype}"
+        elif isinstance(x, numpy.ma.MaskedArray):
+            wrong = "x is a masked array; pass x.filled(0), or x.data"
         elif not x.flags.c_contiguous:
             wrong = f"x of shape {x.shape} is not C-contiguous; pass a copy"
         elif not x.flags.writeable:
@@ -193,6 +213,13 @@ class Plan(_library.Handle):
         address = None if wrong else x.ctypes.data
         values = 2**64 - 1 if wrong else x.size
         return wrong, [self.handle, address, values, self.dtype.itemsize]
+
+
+def _or_wrong(error: HcompError, wrong: str) -> HcompError:
+    """The error with the description of an invalid argument, which the library cannot see."""
+    if wrong and error.code != HcompError.NOT_RUNNING:
+        return HcompError(HcompError.INVALID_ARGUMENT, wrong)
+    return error
 
 
 def comm_set(comm: MPI.Comm, settings: Optional[str]) -> None:
