@@ -1,10 +1,8 @@
 /// @file
-/// Plans of lossless_integers: sums that wrap around, by every algorithm, by name and with any
-/// executor; and that they have no means.
+/// Plans of lossless_integers: sums that wrap around, by every algorithm and by name; no means.
 
 #include <doctest/doctest.h>
 
-#include <collective/coder.hpp>
 #include <collective/endings.hpp>
 #include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
@@ -80,18 +78,4 @@ TEST_CASE_TEMPLATE("lossless_integers: few bits travel where values differ in fe
   for (auto const bytes : sent)
     CHECK(static_cast<double>(bytes) <
           1.02 * (7 + 8 + 9 + 3 * 9) / 8. * static_cast<double>(n) / 4);
-}
-
-TEST_CASE_TEMPLATE(
-    "variable_rate_coder of lossless_integers: the host's bytes and values, by any workers "
-    "and threads",
-    T, std::int32_t, std::int64_t) {
-  check_coders(lossless_integers<T>(),
-               [](std::size_t n, std::uint64_t seed) { return integers_of_kind<T>(3, n, seed); });
-}
-
-TEST_CASE_TEMPLATE("variable_rate_coder of lossless_integers: damage is told as on the host", T,
-                   std::int32_t, std::int64_t) {
-  lossless_integers<T> const codec;
-  check_damage(codec, integers_of_kind<T>(3, 3000, 5));
 }

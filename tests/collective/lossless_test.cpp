@@ -1,11 +1,9 @@
 /// @file
-/// Plans of lossless: exact where floats are, the same bits on all ranks by every algorithm;
-/// and its codes by executors.
+/// Plans of lossless: exact where floats are, the same bits on all ranks by every algorithm.
 
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <collective/coder.hpp>
 #include <collective/endings.hpp>
 #include <collective/merging_algorithms.hpp>
 #include <collective/on_ranks.hpp>
@@ -17,6 +15,7 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <limits>
+#include <support/encoded_vectors.hpp>
 #include <support/lossless.hpp>
 #include <vector>
 
@@ -92,18 +91,4 @@ TEST_CASE("lossless: by name, and NaN refused on all ranks or passed") {
     });
     for (auto const& one : ended) CHECK(one.what == (pass ? "returned" : "nonfinite_error"));
   }
-}
-
-TEST_CASE_TEMPLATE(
-    "variable_rate_coder of lossless: the host's bytes and values, by any workers "
-    "and threads",
-    T, float, double) {
-  check_coders(lossless<T>(),
-               [](std::size_t n, std::uint64_t seed) { return values_of_kind<T>(4, n, seed); });
-}
-
-TEST_CASE_TEMPLATE("variable_rate_coder of lossless: damage is told as on the host", T, float,
-                   double) {
-  lossless<T> const codec;
-  check_damage(codec, values_of_kind<T>(4, 3000, 5));
 }

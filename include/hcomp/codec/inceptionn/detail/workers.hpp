@@ -144,6 +144,7 @@ template <class Group> struct fours_in_registers {
 /// after all workers have read their fours of a round, the chunk ends within the memory read so
 /// far.
 template <class Group> struct fours_in_memory {
+  static_assert(chunk_values / 4 % Group::workers == 0, "every round has a four for every worker");
   static constexpr bool are_overwritten = true;
 
   std::byte* first;  ///< first four of this worker
