@@ -100,7 +100,8 @@ TEST_CASE_TEMPLATE("float vectors: add, weigh and divide as one value does, at e
       using hcomp::detail::encode_floats;
       hcomp::run_at(level, encode_floats<Wire, float const*>{x.data(), n, 3, bytes_of(a)});
       hcomp::run_at(level, encode_floats<Wire, float const*>{y.data(), n, 1, bytes_of(b)});
-      hcomp::run_at(level, hcomp::detail::merge_floats<Wire>{bytes_of(a), bytes_of(b), n});
+      hcomp::run_at(level,
+                    hcomp::detail::merge_floats<Wire>{bytes_of(a), bytes_of(b), bytes_of(a), n});
       hcomp::run_at(level, hcomp::detail::decode_floats<Wire>{bytes_of(a), n, 4, back.data()});
       CHECK(same_bits_everywhere(a, expected));
       CHECK(same_bits_everywhere(back, mean));

@@ -712,6 +712,47 @@ template <class C> void groups(std::vector<int> const& sizes, bool several_worke
   }
 }
 
+/// A single merge with a wide_sum gives the bytes of merge_block, several give the same bytes in
+/// every group, and a fault persists. Codecs that do not defer rounding pass.
+template <class C> void wide_sums() {
+  if constexpr (hcomp::DefersRounding<C>) {
+    using T = typename C::value_type;
+    C const codec;
+    for (int const n : block_sizes<C>()) {
+      CAPTURE(n);
+      std::vector<encoded_block> blocks;
+      for (std::uint32_t rank = 0; rank < 4; ++rank)
+        blocks.push_back(
+            encode(codec, data::uniform<T>(static_cast<std::size_t>(n), -8, 8, {.seed = 91 + rank}),
+                   {.rank = rank}));
+      // merges blocks 1, 2, ... into block 0
+      auto const sum = [&](std::size_t count, auto const& share) {
+        encoded_block acc = blocks[0];
+        guarded wide(codec.wide_bytes(n));
+        for (std::size_t k = 1; k < count; ++k)
+          share([&](auto group) {
+            codec.merge_wide(group, acc.data(), blocks[k].data(),
+                             {wide.data(), k == 1, k + 1 == count});
+          });
+        REQUIRE(wide.untouched_outside());
+        return acc;
+      };
+      auto const serial = [](auto const& f) { f(hcomp::serial_group{}); };
+      REQUIRE(same_bytes(sum(2, serial), merged(codec, blocks[0], blocks[1])));
+      auto const expected = sum(4, serial);
+      REQUIRE(header_of(expected).weight == 4);
+      REQUIRE(same_bytes(sum(4, [](auto const& f) { f(hcomp::simd_group{}); }), expected));
+      if (n > 200) continue;
+      REQUIRE(same_bytes(sum(4, [](auto const& f) { workers::run<3>(f); }), expected));
+      if constexpr (std::is_same_v<T, float>)
+        REQUIRE(
+            same_bytes(sum(4, [](auto const& f) { workers::run_in_warps<64>(0, f); }), expected));
+      blocks[1] = encode(codec, std::vector<T>(static_cast<std::size_t>(n)), {.key = 1, .rank = 1});
+      REQUIRE(header_of(sum(4, serial)).fault == hcomp::block_fault::key);
+    }
+  }
+}
+
 /// A narrow message has narrow_bytes(header) bytes, and widens to the original block: for every
 /// weight, at any address, and in every group. Codecs that are not Narrowable pass.
 template <class C> void narrow() {

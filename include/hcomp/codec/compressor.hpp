@@ -63,6 +63,25 @@ concept HomomorphicSum = Compressor<C> &&
   { C::sum_is_exact } -> std::convertible_to<bool>;     // same bytes for every merge order
 };
 
+/// Where a DefersRounding codec keeps the sum of one block between merges.
+struct wide_sum {
+  std::byte* values = nullptr;  ///< wide_bytes(n) bytes, at a multiple of 16
+  bool starts = true;           ///< the sum consists of the two blocks of this merge
+  bool ends = true;             ///< no merge follows: the sum is rounded to `acc`
+};
+
+/// A codec that rounds in every merge, unless one rank has all summands: it can keep their sum in a
+/// wider type and round once.
+///
+/// `merge_wide(group, acc, in, wide)` adds the block `in` to `wide`, and its header to `acc`. Only
+/// the last merge writes the payload of `acc`. A single merge has the result of merge_block.
+template <class C>
+concept DefersRounding = HomomorphicSum<C> &&
+    requires(C const c, serial_group g, std::byte* acc, std::byte const* in, wide_sum wide, int n) {
+  { c.wide_bytes(n) } -> std::same_as<std::size_t>;
+  { c.merge_wide(g, acc, in, wide) } -> std::same_as<void>;
+};
+
 /// A codec whose ranks agree on units, such as a norm, before they encode.
 ///
 /// `measure_block` writes `statistics_in(n)` words about one block of n values. `encode_block`

@@ -254,6 +254,27 @@ template <Compressor C, class Source> struct encode_blocks {
   }
 };
 
+namespace detail {
+
+/// Calls merge(), which merges the block `other` into `mine`. Checks checksums before, and renews
+/// them.
+template <HomomorphicSum C, class Group, class Merge>
+HCOMP_HD void merge_sealed(Group group, C const& codec, std::byte* mine, std::byte const* other,
+                           Merge const& merge) {
+  auto const header = load_header(mine), theirs = load_header(other);
+  int const n = header.values;  // at most a full block, whatever the header says
+  std::size_t const bytes = codec.block_bytes(n < C::block_values ? n : C::block_values);
+  // a block of another length is rejected by the merge, and may be shorter than its header says
+  bool const intact = is_intact(group, header, mine, bytes) &&
+                      (header.values != theirs.values || is_intact(group, theirs, other, bytes));
+  merge();
+  if (!intact) mark_damaged(group, mine, block_fault::checksum);
+  // merging preserves the flag
+  if (header.flags & block_has_checksum) seal(group, mine, bytes);
+}
+
+}  // namespace detail
+
 /// acc += in, for contiguous blocks at both addresses.
 template <HomomorphicSum C> struct merge_blocks {
   static constexpr int blocks_at_once = detail::merges_at_once<C>();
@@ -266,23 +287,25 @@ template <HomomorphicSum C> struct merge_blocks {
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
-    auto const header = load_header(mine), theirs = load_header(other);
-    std::size_t const bytes = bytes_of(header);
-    // a block of another length is rejected by the merge, and may be shorter than its header says
-    bool const intact =
-        detail::is_intact(group, header, mine, bytes) &&
-        (header.values != theirs.values || detail::is_intact(group, theirs, other, bytes));
-    codec.merge_block(group, mine, other);
-    if (!intact) detail::mark_damaged(group, mine, block_fault::checksum);
-    // merging preserves the flag
-    if (header.flags & block_has_checksum) detail::seal(group, mine, bytes);
+    detail::merge_sealed(group, codec, mine, other, [&] { codec.merge_block(group, mine, other); });
   }
+};
 
- private:
-  /// At most the size of a full block, whatever the header says.
-  HCOMP_HD std::size_t bytes_of(block_header const& header) const {
-    int const n = header.values;
-    return codec.block_bytes(n < C::block_values ? n : C::block_values);
+/// acc += in, for contiguous blocks at both addresses, with a wide_sum per block.
+template <DefersRounding C> struct merge_wide_blocks {
+  C codec;
+  std::byte* acc;
+  std::byte const* in;
+  std::size_t stride;  ///< distance between blocks, in bytes
+  wide_sum wide;       ///< of the first block
+  std::size_t wide_stride;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    std::byte* const mine = acc + i * stride;
+    std::byte const* const other = in + i * stride;
+    wide_sum const sum{wide.values + i * wide_stride, wide.starts, wide.ends};
+    detail::merge_sealed(group, codec, mine, other,
+                         [&] { codec.merge_wide(group, mine, other, sum); });
   }
 };
 

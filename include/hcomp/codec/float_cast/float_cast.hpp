@@ -43,15 +43,20 @@ template <> struct wire_float<bfloat16> {
 
 /// Values of type T sent as Wire. Merging adds in float (double for double) and rounds to Wire.
 ///
-/// Error of one value: half a unit in the last place of Wire, plus the same per merge. The error is
-/// zero if Wire is T and one rank holds all values. `sum_is_exact` is false: float addition depends
-/// on the order. fp16 overflows to infinity above 65504, in input or sum; such blocks count as
-/// non-finite.
+/// Error of one value: half a unit in the last place of Wire, plus the same per merge, or once for
+/// all merges of a `wide_sum`. The error is zero if Wire is T and one rank holds all values.
+/// `sum_is_exact` is false: float addition depends on the order. fp16 overflows to infinity above
+/// 65504, in input or sum; such blocks count as non-finite.
 ///
 /// NaN and infinity propagate as in plain addition, independent of the nonfinite_policy of other
 /// codecs.
 /// Size: sizeof(Wire) per value and 32 bytes per 4096 values.
-template <class Wire, class T = float> struct float_cast {
+template <class Wire, class T = float> class float_cast {
+  /// The type of a sum.
+  using sum_type = accumulator_t<std::conditional_t<std::is_same_v<Wire, double>, double, T>>;
+  static constexpr bool sums_are_wider = sizeof(sum_type) > sizeof(Wire);
+
+ public:
   using value_type = detail::value_t<T>;
   using wire_type = detail::value_t<Wire>;
   static constexpr char const* name =
@@ -99,34 +104,33 @@ template <class Wire, class T = float> struct float_cast {
     bool finite = true;
     merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
       std::byte* const sums = acc + block_header_bytes;
-      std::byte const* const more = in + block_header_bytes;
-      if constexpr (has_vectors<Group>) {
-        finite = !run_at(best_simd_level(), detail::merge_floats<Wire>{sums, more, mine.values});
-        if (!finite) unify_nans(sums, mine.values);
-      } else {
-        struct pair {
-          fours mine, other;
-        };
-        for_values(
-            group, mine.values, fours::can_be_at(sums) && fours::can_be_at(more),
-            [&](std::size_t i) {
-              return pair{fours::at(sums + i * sizeof(fours)), fours::at(more + i * sizeof(fours))};
-            },
-            [&](std::size_t i, pair const& both) {
-              finite &= put(sums, i, [&](int j) {
-                return static_cast<sum_type>(both.mine[j]) + static_cast<sum_type>(both.other[j]);
-              });
-            },
-            [&](int i) { finite &= put(sums, i, get(sums, i) + get(more, i)); });
-      }
+      finite = add<Wire, Wire>(group, sums, in + block_header_bytes, sums, mine.values);
     });
-    bool const nonfinite = group.any(!finite);
-    if (nonfinite && group.worker() == 0) {
-      auto header = load_aligned<block_header>(acc);
-      header.flags |= block_has_nonfinite;
-      store_aligned(acc, 0, header);
-    }
-    group.sync();
+    note_whether(group, acc, finite);
+  }
+
+  static constexpr std::size_t wide_bytes(int n) requires(sums_are_wider) {
+    return static_cast<std::size_t>(n) * sizeof(sum_type);
+  }
+  template <class Group>
+  HCOMP_HD void merge_wide(Group group, std::byte* acc, std::byte const* in,
+                           wide_sum const& wide) const requires(sums_are_wider) {
+    bool finite = true;
+    merge_checked<float_cast>(group, acc, in, max_summands(), [&](auto const& mine, auto const&) {
+      if (mine.flags & block_is_damaged) return;  // then `wide` may never have been written
+      std::byte* const sums = acc + block_header_bytes;
+      std::byte const* const more = in + block_header_bytes;
+      int const n = mine.values;
+      if (wide.starts && wide.ends)
+        finite = add<Wire, Wire>(group, sums, more, sums, n);
+      else if (wide.starts)
+        add<Wire, sum_type>(group, sums, more, wide.values, n);
+      else if (wide.ends)
+        finite = add<sum_type, Wire>(group, wide.values, more, sums, n);
+      else
+        add<sum_type, sum_type>(group, wide.values, more, wide.values, n);
+    });
+    note_whether(group, acc, finite);
   }
 
   template <class Group, class Out>
@@ -155,7 +159,6 @@ template <class Wire, class T = float> struct float_cast {
   }
 
  private:
-  using sum_type = accumulator_t<std::conditional_t<std::is_same_v<Wire, double>, double, T>>;
   /// Whether the vectorized implementation applies: on a CPU, with float as the type of the sum.
 #if defined(__CUDA_ARCH__)  // nvcc compiles the host code of a .cu file as device code, too
   template <class Group> static constexpr bool has_vectors = false;
@@ -187,22 +190,68 @@ template <class Wire, class T = float> struct float_cast {
     for (int i = first + group.worker(); i < n; i += Group::workers) one(i);
   }
 
-  HCOMP_HD static sum_type get(std::byte const* values, int i) {
-    return static_cast<sum_type>(load_aligned<Wire>(values, static_cast<std::size_t>(i)));
+  /// Stores `acc`, n values of type From, plus `in` in `to`, as values of type To. Returns whether
+  /// this worker's sums are finite.
+  /// @param to  may be `acc`
+  template <class From, class To, class Group>
+  HCOMP_HD static bool add(Group group, std::byte const* acc, std::byte const* in, std::byte* to,
+                           int n) {
+    bool finite = true;
+    if constexpr (has_vectors<Group>) {
+      finite = !run_at(best_simd_level(), detail::merge_floats<Wire, From, To>{acc, in, to, n});
+      if (!finite) unify_nans<To>(to, n);
+    } else {
+      using four_from = detail::four_values<From>;
+      struct pair {
+        four_from mine;
+        fours other;
+      };
+      for_values(
+          group, n,
+          four_from::can_be_at(acc) && fours::can_be_at(in) &&
+              detail::four_values<To>::can_be_at(to),
+          [&](std::size_t i) {
+            return pair{four_from::at(acc + i * sizeof(four_from)),
+                        fours::at(in + i * sizeof(fours))};
+          },
+          [&](std::size_t i, pair const& both) {
+            finite &= put<To>(to, i, [&](int j) {
+              return static_cast<sum_type>(both.mine[j]) + static_cast<sum_type>(both.other[j]);
+            });
+          },
+          [&](int i) { finite &= put<To>(to, i, get<From>(acc, i) + get(in, i)); });
+    }
+    return finite;
+  }
+  /// Sets the block's flag if a worker has met a sum that is not finite.
+  template <class Group>
+  HCOMP_HD static void note_whether(Group group, std::byte* block, bool finite) {
+    bool const nonfinite = group.any(!finite);
+    if (nonfinite && group.worker() == 0) {
+      auto header = load_aligned<block_header>(block);
+      header.flags |= block_has_nonfinite;
+      store_aligned(block, 0, header);
+    }
+    group.sync();
+  }
+
+  template <class From = Wire> HCOMP_HD static sum_type get(std::byte const* values, int i) {
+    return static_cast<sum_type>(load_aligned<From>(values, static_cast<std::size_t>(i)));
   }
   /// Canonicalizes NaN: the NaN that survives an addition depends on operand order and processor.
-  HCOMP_HD static Wire wire_of(sum_type value) {
-    return static_cast<Wire>(detail::with_one_nan(value));
+  template <class To> HCOMP_HD static To rounded(sum_type value) {
+    return static_cast<To>(detail::with_one_nan(value));
   }
-  /// Stores the value; returns whether the stored Wire value is finite.
-  HCOMP_HD static bool put(std::byte* values, int i, sum_type value) {
-    Wire const wire = wire_of(value);
-    store_aligned(values, static_cast<std::size_t>(i), wire);
-    return is_finite(static_cast<sum_type>(wire));
+  /// Stores the value; returns whether the stored value is finite.
+  template <class To = Wire> HCOMP_HD static bool put(std::byte* values, int i, sum_type value) {
+    To const stored = rounded<To>(value);
+    store_aligned(values, static_cast<std::size_t>(i), stored);
+    return is_finite(static_cast<sum_type>(stored));
   }
   /// Stores value(j) as value 4 i + j, for j = 0 to 3.
-  template <class F> HCOMP_HD static bool put(std::byte* values, std::size_t i, F const& value) {
-    auto const four = fours::of([&](int j) { return wire_of(value(j)); });
+  template <class To = Wire, class F>
+  HCOMP_HD static bool put(std::byte* values, std::size_t i, F const& value) {
+    auto const four = detail::four_values<To>::of([&](int j) { return rounded<To>(value(j)); });
     four.put(values + i * sizeof(four));
     bool finite = true;
     HCOMP_UNROLL
@@ -210,9 +259,9 @@ template <class Wire, class T = float> struct float_cast {
     return finite;
   }
   /// Canonicalizes the NaNs among values that vector instructions stored.
-  static void unify_nans(std::byte* values, int n) {
+  template <class To = Wire> static void unify_nans(std::byte* values, int n) {
     for (int i = 0; i < n; ++i)
-      if (auto const value = get(values, i); value != value) put(values, i, value);
+      if (auto const value = get<To>(values, i); value != value) put<To>(values, i, value);
   }
 };
 

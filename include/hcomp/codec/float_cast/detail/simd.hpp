@@ -14,7 +14,7 @@
 namespace hcomp::detail {
 
 template <class Wire, class Source> struct encode_floats;
-template <class Wire> struct merge_floats;
+template <class Wire, class From = Wire, class To = Wire> struct merge_floats;
 template <class Wire> struct decode_floats;
 
 #if !defined(__CUDA_ARCH__)  // device code has no vectors, and no simd_group
@@ -122,26 +122,29 @@ template <class Wire, class Source> struct encode_floats {
   }
 };
 
-/// acc += in. Returns whether an encoded sum is NaN or infinity.
-template <class Wire> struct merge_floats {
-  std::byte* acc;
+/// to = acc + in. `to` may be `acc`. Returns whether a sum in `to` is NaN or infinity.
+template <class Wire, class From, class To> struct merge_floats {
+  std::byte const* acc;
   std::byte const* in;
+  std::byte* to;
   int n;
 
   template <int Lanes> [[gnu::always_inline]] bool run() const {
     using wire = wire_vector<Wire, Lanes>;
+    using from = wire_vector<From, Lanes>;
+    using sum = wire_vector<To, Lanes>;
     typename wire::bits special{};
     for_each_vector<Lanes>(
         n, [&](std::size_t i, std::size_t count) __attribute__((always_inline)) {
           typename wire::bits mine, other;
           typename wire::values a, b;
-          wire::load(mine, acc + i * sizeof(Wire), count);
+          from::load(mine, acc + i * sizeof(From), count);
           wire::load(other, in + i * sizeof(Wire), count);
-          wire::widen(a, mine);
+          from::widen(a, mine);
           wire::widen(b, other);
-          wire::narrow(mine, a + b);
-          special |= (typename wire::bits)((mine & wire::exponent) == wire::exponent);
-          wire::store(acc + i * sizeof(Wire), mine, count);
+          sum::narrow(mine, a + b);
+          special |= (typename wire::bits)((mine & sum::exponent) == sum::exponent);
+          sum::store(to + i * sizeof(To), mine, count);
         });
     return any_bit(special);
   }

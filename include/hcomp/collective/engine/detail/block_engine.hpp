@@ -32,8 +32,9 @@ namespace hcomp::detail {
 ///
 /// Blocks are encoded when they are first needed, while other blocks travel. Narrow blocks are
 /// contiguous in their messages, and an all-gather forwards them unchanged. If partial sums are
-/// rounded on every hop, their owner rounds them as well: all ranks decode the same bits. After the
-/// first call nothing is allocated.
+/// rounded on every hop, their owner rounds them as well: all ranks decode the same bits. A rank
+/// that receives all summands of its shard adds them in a wider type, if the codec DefersRounding.
+/// After the first call nothing is allocated.
 class block_engine final : public collective_engine<value_work> {
  public:
   /// @param work  must outlive the engine, like the transport
@@ -48,6 +49,7 @@ class block_engine final : public collective_engine<value_work> {
         schedule_(make_schedule(options.algorithm, transport.rank(), transport.size())),
         reduce_(schedule_.reduce, transport, options.tag, cutter{*this}),
         gather_(schedule_.gather, transport, options.tag, cutter{*this}),
+        wide_bytes_(adds_wide() ? made_for.wide_bytes : 0),
         incoming_bytes_(rounded(most_incoming())),
         statistics_(work.allocate(2 * statistics_bytes())),
         memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
@@ -121,9 +123,10 @@ class block_engine final : public collective_engine<value_work> {
     return most;
   }
   /// Received parts of two hops. With narrow blocks, the same again for their messages, and an
-  /// outbox for the complete vector.
+  /// outbox for the complete vector. Otherwise the wide sums of this rank's shard.
   std::size_t scratch_bytes() const {
-    return (is_narrow_ ? 4 : 2) * incoming_bytes_ + (is_narrow_ ? layout_.bytes() : 0);
+    return (is_narrow_ ? 4 : 2) * incoming_bytes_ +
+           (is_narrow_ ? layout_.bytes() : wide_bytes_ * shard_blocks().count);
   }
   std::byte* encoded(block_range range = {}) const {
     return memory_.data() + layout_.offset(range.first);
@@ -141,6 +144,19 @@ class block_engine final : public collective_engine<value_work> {
   std::byte* outbox(block_range range) const {
     return memory_.data() + rounded(layout_.bytes()) + 4 * incoming_bytes_ +
            layout_.offset(range.first);
+  }
+  /// This rank's shard between hops, in the wider type, for the merge of hop h.
+  wide_sum wide(std::size_t h, block_range range) const {
+    return {memory_.data() + rounded(layout_.bytes()) + 2 * incoming_bytes_ +
+                wide_bytes_ * (range.first - shard_blocks().first),
+            h == 0, h + 1 == schedule_.reduce.size()};
+  }
+  /// Whether every hop adds to this rank's shard, and none sends a partial sum.
+  bool adds_wide() const {
+    auto const& hops = schedule_.reduce;
+    return reduce_.sends_at_once() && hops.size() > 1 &&
+           std::all_of(hops.begin(), hops.end(),
+                       [&](hop const& h) { return h.adds && h.receive == schedule_.shard; });
   }
   block_range blocks(block_range parts) const {
     return schedule_.blocks_of(parts, layout_.blocks());
@@ -251,7 +267,10 @@ class block_engine final : public collective_engine<value_work> {
         engine.widen(segment, engine.received_narrow(h, segment), bytes,
                      engine.received(h, segment), now.adds, it.stats);
       stopwatch watch;
-      if (now.adds)
+      if (engine.wide_bytes_ > 0)
+        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment),
+                            engine.wide(h, segment));
+      else if (now.adds)
         engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment));
       else
         engine.work_->copy(segment, engine.encoded(segment), engine.received(h, segment));
@@ -391,6 +410,7 @@ class block_engine final : public collective_engine<value_work> {
   code_work* work_;
   schedule schedule_;
   hop_pipeline reduce_, gather_;
+  std::size_t wide_bytes_;  ///< of the wide sums of a block; 0: merges round
   std::size_t incoming_bytes_;
   any_buffer statistics_;
   any_buffer memory_;

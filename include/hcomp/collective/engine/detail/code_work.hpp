@@ -46,6 +46,7 @@ struct block_engine_settings {
   encoded_layout layout;
   bool is_narrow = false;            ///< blocks take fewer bytes in messages than in memory
   std::size_t statistics_words = 0;  ///< united over all ranks before encoding
+  std::size_t wide_bytes = 0;        ///< of the wide sums of a block; 0: merges round
   memory_space space = memory_space::host;
 };
 
@@ -62,6 +63,9 @@ class code_work {
 
   /// acc += in
   virtual void merge(block_range blocks, std::byte* acc, std::byte const* in) = 0;
+  /// The same with a wide_sum, given for the first block. Only for DefersRounding codecs.
+  virtual void merge(block_range blocks, std::byte* acc, std::byte const* in,
+                     wide_sum const& wide) = 0;
   /// to = from
   virtual void copy(block_range blocks, std::byte* to, std::byte const* from) = 0;
   /// Applies the effect of narrow and widen to blocks, checksums included. Returns whether it

@@ -74,7 +74,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
 
   block_engine_settings settings() const {
     return {terms(codec_), this->layout(), is_narrow_, statistics_words(codec_, this->layout()),
-            E::space};
+            wide_bytes(),  E::space};
   }
   codec_terms terms(C const& codec) const {
     return terms_of(codec, sizeof(typename C::value_type), codec.max_summands());
@@ -94,6 +94,13 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   void merge(block_range blocks, std::byte* acc, std::byte const* in) override {
     this->executor().for_each_block(blocks.count,
                                     merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
+  }
+  void merge([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* acc,
+             [[maybe_unused]] std::byte const* in, [[maybe_unused]] wide_sum const& wide) override {
+    if constexpr (DefersRounding<C>)
+      this->executor().for_each_block(
+          blocks.count,
+          merge_wide_blocks<C>{codec_, acc, in, this->layout().block_bytes, wide, wide_bytes()});
   }
   /// Memory for the dominances of all blocks, in the executor's memory; null if the codec has none.
   float* dominances() const { return MeasuresDominance<C> ? dominances_.for_work() : nullptr; }
@@ -137,6 +144,13 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
 
  private:
+  std::size_t wide_bytes() const {
+    if constexpr (DefersRounding<C>)
+      return codec_.wide_bytes(static_cast<int>(this->layout().block_values));
+    else
+      return 0;
+  }
+
   inspection<E> inspect_;
   mirror<float, E> dominances_;  ///< per word of the statistics
   int sharers_;                  ///< ranks that share the blocks
