@@ -231,6 +231,9 @@ bool mutate(bytes& message, int kind, random_numbers& numbers, bytes const& repl
   return message != original;
 }
 constexpr int mutations = 10;
+/// Kinds of damage: those of mutate, and a message of another rank, in an eighth of the runs. Not
+/// without `check`: it may be the answer to the message that it replaces.
+constexpr int kinds = 12;
 
 struct strategy {
   std::string codec;
@@ -287,7 +290,7 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     s.how = chosen.how;
     s.on_device = chosen.on_device;
     s.check = draw(4) > 0;
-    s.ranks = s.how.kind == algorithm_kind::torus ? 4 : 2 + static_cast<int>(draw(3));
+    s.ranks = s.how.kind == algorithm_kind::torus ? 4 : 2 + static_cast<int>(draw(4));
     std::size_t const sizes[] = {1, 7, 100, 3000, 9000};
     s.values = sizes[draw(std::size(sizes))];
     s.checksum = checksum;
@@ -308,14 +311,20 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     auto const& sent = clean.last[victim];
     if (sent.empty()) continue;
     std::size_t const number = draw(sent.size());
-    int const kind = static_cast<int>(draw(mutations));
+    int const kind = static_cast<int>(draw(s.check ? kinds : mutations));
     CAPTURE(victim);
     CAPTURE(number);
     CAPTURE(kind);
     auto const& earlier = clean.earlier[victim];
+    auto const& others =
+        clean.last[(victim + 1 + draw(static_cast<std::size_t>(s.ranks - 1))) % clean.last.size()];
     bool applied = false;
     auto const damaged = run_with(s, [&](std::size_t rank, std::size_t at, bytes& message) {
-      if (rank == victim && at == number)
+      if (rank != victim || at != number) return;
+      if (kind >= mutations && !others.empty())
+        applied = std::exchange(message, others[draw(2) ? number % others.size()
+                                                        : draw(others.size())]) != message;
+      else
         applied =
             mutate(message, kind, numbers, number < earlier.size() ? earlier[number] : message,
                    sent[number > 0 ? number - 1 : 0]);

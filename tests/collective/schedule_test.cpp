@@ -17,6 +17,11 @@ namespace {
 /// How often one part of one rank includes each rank's values.
 using contributions = std::vector<int>;
 
+int lowest_of(contributions const& sum) {
+  return static_cast<int>(std::ranges::find_if(sum, [](int times) { return times > 0; }) -
+                          sum.begin());
+}
+
 std::vector<schedule> schedules_of(algorithm const& how, int size) {
   std::vector<schedule> all;
   for (int rank = 0; rank < size; ++rank) all.push_back(make_schedule(how, rank, size));
@@ -35,9 +40,11 @@ std::vector<std::vector<contributions>> played(std::vector<schedule> const& all,
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       auto const& hop = hops_of(all[rank], gather)[h];
       auto const& sent = before[static_cast<std::size_t>(hop.from)];
-      for (std::size_t part = hop.receive.first; part < hop.receive.end(); ++part)
+      for (std::size_t part = hop.receive.first; part < hop.receive.end(); ++part) {
+        if (!gather) REQUIRE(hop.lowest == lowest_of(sent[part]));
         for (std::size_t i = 0; i < all.size(); ++i)
           state[rank][part][i] = sent[part][i] + (gather ? 0 : before[rank][part][i]);
+      }
     }
   }
   return state;
@@ -193,6 +200,8 @@ TEST_CASE(
         REQUIRE(theirs.send == mine.receive);
         REQUIRE(theirs.receive == mine.send);
         auto const before = std::pair(state[r], state[p]);
+        if (mine.receive.count > 0) REQUIRE(mine.lowest == lowest_of(before.second));
+        if (theirs.receive.count > 0) REQUIRE(theirs.lowest == lowest_of(before.first));
         for (std::size_t i = 0; i < ranks; ++i) {
           if (mine.receive.count > 0)
             state[r][i] = before.second[i] + (mine.adds ? before.first[i] : 0);

@@ -256,11 +256,15 @@ template <Compressor C, class Source> struct encode_blocks {
 
 namespace detail {
 
+/// A received block may have any lowest rank.
+inline constexpr std::uint32_t any_rank = ~std::uint32_t{0};
+
 /// Calls merge(), which merges the block `other` into `mine`. Checks checksums before, and renews
-/// them.
+/// them. Marks `mine` as damaged if the lowest rank in `other` is not `lowest`: the message is not
+/// the one that the schedule expects here.
 template <HomomorphicSum C, class Group, class Merge>
 HCOMP_HD void merge_sealed(Group group, C const& codec, std::byte* mine, std::byte const* other,
-                           Merge const& merge) {
+                           std::uint32_t lowest, Merge const& merge) {
   auto const header = load_header(mine), theirs = load_header(other);
   int const n = header.values;  // at most a full block, whatever the header says
   std::size_t const bytes = codec.block_bytes(n < C::block_values ? n : C::block_values);
@@ -269,6 +273,8 @@ HCOMP_HD void merge_sealed(Group group, C const& codec, std::byte* mine, std::by
                       (header.values != theirs.values || is_intact(group, theirs, other, bytes));
   merge();
   if (!intact) mark_damaged(group, mine, block_fault::checksum);
+  if (lowest != any_rank && theirs.lowest_rank != lowest)
+    mark_damaged(group, mine, block_fault::ranks);
   // merging preserves the flag
   if (header.flags & block_has_checksum) seal(group, mine, bytes);
 }
@@ -283,11 +289,13 @@ template <HomomorphicSum C> struct merge_blocks {
   std::byte* acc;
   std::byte const* in;
   std::size_t stride = codec.block_bytes(C::block_values);  ///< distance between blocks, in bytes
+  std::uint32_t lowest = detail::any_rank;                  ///< lowest rank in `in`
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
-    detail::merge_sealed(group, codec, mine, other, [&] { codec.merge_block(group, mine, other); });
+    detail::merge_sealed(group, codec, mine, other, lowest,
+                         [&] { codec.merge_block(group, mine, other); });
   }
 };
 
@@ -296,15 +304,16 @@ template <DefersRounding C> struct merge_wide_blocks {
   C codec;
   std::byte* acc;
   std::byte const* in;
-  std::size_t stride;  ///< distance between blocks, in bytes
-  wide_sum wide;       ///< of the first block
+  std::size_t stride;    ///< distance between blocks, in bytes
+  std::uint32_t lowest;  ///< lowest rank in `in`
+  wide_sum wide;         ///< of the first block
   std::size_t wide_stride;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     std::byte* const mine = acc + i * stride;
     std::byte const* const other = in + i * stride;
     wide_sum const sum{wide.values + i * wide_stride, wide.starts, wide.ends};
-    detail::merge_sealed(group, codec, mine, other,
+    detail::merge_sealed(group, codec, mine, other, lowest,
                          [&] { codec.merge_wide(group, mine, other, sum); });
   }
 };

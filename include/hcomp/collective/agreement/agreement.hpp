@@ -31,7 +31,8 @@ void require_records(T& transport, int from, std::size_t came, std::size_t bytes
                        " were expected; is it another version of hcomp, or another call?"}));
 }
 
-/// A record with a checksum. A reader detects damage, and records of another call.
+/// A record with a checksum. A reader detects damage, and records of another call, another sender
+/// or another receiver: `call` has them all.
 template <class Record> class sealed {
  public:
   sealed() = default;
@@ -51,6 +52,12 @@ template <class Record> class sealed {
   std::uint64_t seal_ = 0;
 };
 
+/// The `call` of a record that rank `from` sends to rank `to`.
+inline std::uint64_t sealed_call(std::uint64_t call, int from, int to) {
+  return mix(call ^ (std::uint64_t{static_cast<std::uint32_t>(from)} << 32 |
+                     static_cast<std::uint32_t>(to)));
+}
+
 [[gnu::cold]] inline std::string damaged_record(int from) {
   return error_text({"the call record of rank ", from,
                      " does not match its checksum: it was damaged on its way, or is of another "
@@ -68,16 +75,16 @@ void unite_sound_records(T& transport, tag_t tag, Record& mine, Unite const& uni
                          std::uint64_t call, Damage const& damage) {
   int const rank = transport.rank(), size = transport.size();
   for (int distance = 1; distance < size; distance *= 2) {
-    int const from = (rank + size - distance) % size;
-    sealed<Record> const leaving(mine, call);
+    int const from = (rank + size - distance) % size, to = (rank + distance) % size;
+    sealed<Record> const leaving(mine, sealed_call(call, rank, to));
     sealed<Record> arriving;
     std::byte inbox[sizeof(arriving) + slack_for_longer_records];
     auto in = transport.irecv(from, tag, inbox);
-    auto out =
-        transport.isend((rank + distance) % size, tag, std::as_bytes(std::span(&leaving, 1)));
+    auto out = transport.isend(to, tag, std::as_bytes(std::span(&leaving, 1)));
     std::size_t const came = transport.wait(in);
     if (came == sizeof(arriving)) std::memcpy(&arriving, inbox, sizeof(arriving));
-    bool const is_sound = came == sizeof(arriving) && arriving.is_sound(call);
+    bool const is_sound =
+        came == sizeof(arriving) && arriving.is_sound(sealed_call(call, from, rank));
     if (!is_sound) damage(from, came);
     transport.wait(out);
     if (!is_sound) continue;
@@ -150,15 +157,15 @@ void all_gather_records(T& transport, tag_t tag, Record const& mine, std::vector
   // The sealed records come first, in the same memory.
   all.resize(ranks * sizeof(sealed) / sizeof(Record) + 1);
   auto* const place = reinterpret_cast<std::byte*>(all.data());
-  sealed one(mine, call);
+  sealed one(mine, detail::sealed_call(call, transport.rank(), 0));  // forwarded to many ranks
   std::memcpy(place, &one, sizeof(one));
   detail::all_gather_bytes(transport, tag, place, sizeof(one));
   for (std::size_t i = 0; i < ranks; ++i) {
     std::memcpy(&one, place + i * sizeof(one), sizeof(one));
-    if (!one.is_sound(call))
-      detail::revoke(transport, detail::damaged_record(
-                                    (transport.rank() + transport.size() - static_cast<int>(i)) %
-                                    transport.size()));
+    int const owner =
+        (transport.rank() + transport.size() - static_cast<int>(i)) % transport.size();
+    if (!one.is_sound(detail::sealed_call(call, owner, 0)))
+      detail::revoke(transport, detail::damaged_record(owner));
     one.copy_to(place + i * sizeof(Record));
   }
   all.resize(ranks);

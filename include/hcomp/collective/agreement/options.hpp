@@ -17,8 +17,8 @@ struct plan_options {
   hcomp::algorithm algorithm = {};  ///< default: ring
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
   bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
-  /// Protects every block with a checksum. Every message that was changed, cut, lengthened or
-  /// replayed is detected, and all ranks get the same error.
+  /// Protects every block with a checksum. All ranks get the same error after a message that was
+  /// changed, cut, lengthened, replayed or, with `check`, exchanged for one of another rank.
   bool checksum = false;
   /// With a Narrowable codec, partial sums travel in the fewest bits they need: fewer bytes on the
   /// wire, for about 10 % of the encoding time. If false, codecs that round on every hop (thc with

@@ -22,6 +22,10 @@ struct ring {
   constexpr int reduce_send(int h) const { return (rank + size - h) % size; }
   constexpr int reduce_recv(int h) const { return (rank + 2 * size - h - 1) % size; }
 
+  /// Lowest rank in the partial sum that is received at hop `h` of the reduce-scatter: it holds the
+  /// h + 1 ranks that end with previous(), in a circle.
+  constexpr int reduce_lowest(int h) const { return previous() < h ? 0 : previous() - h; }
+
   /// Part sent, and part received and kept, at hop `h` of the all-gather.
   constexpr int gather_send(int h) const { return (rank + size + 1 - h) % size; }
   constexpr int gather_recv(int h) const { return (rank + size - h) % size; }

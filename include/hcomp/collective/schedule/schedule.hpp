@@ -17,6 +17,7 @@ struct hop {
   int ranks = 1;     ///< number of ranks in the partial sum that is sent
   bool adds = true;  ///< in a reduction; false: the received part is reduced and replaces this
                      ///< rank's
+  int lowest = 0;    ///< in a reduction: lowest rank in the partial sum that is received
 };
 
 /// The view of one rank on a complete all-reduce. The vector is cut into `parts` parts. In the

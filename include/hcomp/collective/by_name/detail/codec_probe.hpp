@@ -123,9 +123,10 @@ struct codec_probe {
     std::uint32_t const most = std::min<std::uint32_t>(
         {4, made_for.codec.max_summands - 1, static_cast<unsigned>(ranks) - 1});
     for (std::uint32_t weight = 1; weight <= most; ++weight)  // the weight grows with every hop
-      cost.merge += per_value(timed([&] { encode(encoded, 0, weight); },
-                                    [&] { work.merge(all, encoded.data(), other.data()); })) /
-                    most;
+      cost.merge +=
+          per_value(timed([&] { encode(encoded, 0, weight); },
+                          [&] { work.merge(all, encoded.data(), other.data(), any_rank); })) /
+          most;
     if (made_for.is_narrow && made_for.space == memory_space::host) {
       auto const narrow = work.allocate(made_for.layout.bytes());
       auto const change = [&](std::uint32_t weight, double& narrowing, double& widening) {

@@ -267,11 +267,12 @@ class block_engine final : public collective_engine<value_work> {
         engine.widen(segment, engine.received_narrow(h, segment), bytes,
                      engine.received(h, segment), now.adds, it.stats);
       stopwatch watch;
+      auto const lowest = static_cast<std::uint32_t>(now.lowest);
       if (engine.wide_bytes_ > 0)
-        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment),
+        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment), lowest,
                             engine.wide(h, segment));
       else if (now.adds)
-        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment));
+        engine.work_->merge(segment, engine.encoded(segment), engine.received(h, segment), lowest);
       else
         engine.work_->copy(segment, engine.encoded(segment), engine.received(h, segment));
       engine.ready_to_move();

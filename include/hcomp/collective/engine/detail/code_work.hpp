@@ -62,9 +62,11 @@ class code_work {
   virtual void synchronize() = 0;
 
   /// acc += in
-  virtual void merge(block_range blocks, std::byte* acc, std::byte const* in) = 0;
-  /// The same with a wide_sum, given for the first block. Only for DefersRounding codecs.
+  /// @param lowest  the lowest rank in `in`; blocks with another one make `acc` damaged
   virtual void merge(block_range blocks, std::byte* acc, std::byte const* in,
+                     std::uint32_t lowest) = 0;
+  /// The same with a wide_sum, given for the first block. Only for DefersRounding codecs.
+  virtual void merge(block_range blocks, std::byte* acc, std::byte const* in, std::uint32_t lowest,
                      wide_sum const& wide) = 0;
   /// to = from
   virtual void copy(block_range blocks, std::byte* to, std::byte const* from) = 0;

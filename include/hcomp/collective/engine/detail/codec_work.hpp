@@ -91,16 +91,18 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
     codec_ = codec;
   }
 
-  void merge(block_range blocks, std::byte* acc, std::byte const* in) override {
-    this->executor().for_each_block(blocks.count,
-                                    merge_blocks<C>{codec_, acc, in, this->layout().block_bytes});
+  void merge(block_range blocks, std::byte* acc, std::byte const* in,
+             std::uint32_t lowest) override {
+    this->executor().for_each_block(
+        blocks.count, merge_blocks<C>{codec_, acc, in, this->layout().block_bytes, lowest});
   }
   void merge([[maybe_unused]] block_range blocks, [[maybe_unused]] std::byte* acc,
-             [[maybe_unused]] std::byte const* in, [[maybe_unused]] wide_sum const& wide) override {
+             [[maybe_unused]] std::byte const* in, [[maybe_unused]] std::uint32_t lowest,
+             [[maybe_unused]] wide_sum const& wide) override {
     if constexpr (DefersRounding<C>)
       this->executor().for_each_block(
-          blocks.count,
-          merge_wide_blocks<C>{codec_, acc, in, this->layout().block_bytes, wide, wide_bytes()});
+          blocks.count, merge_wide_blocks<C>{codec_, acc, in, this->layout().block_bytes, lowest,
+                                             wide, wide_bytes()});
   }
   /// Memory for the dominances of all blocks, in the executor's memory; null if the codec has none.
   float* dominances() const { return MeasuresDominance<C> ? dominances_.for_work() : nullptr; }

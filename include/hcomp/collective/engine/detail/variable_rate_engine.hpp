@@ -105,7 +105,10 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
                     call_options const& call) override {
     auto stats = session_.start(operation::all_gather, with_hint(given, values), call);
     one_call const it{values, stats, 0};
-    run(it, [&] { return spread(it, 1); });
+    run(it, [&] {
+      for_each_in_shard([&](std::size_t s) { segments_[s].lowest = 0; });  // as reduced shards
+      return spread(it, 1);
+    });
     return session_.done(stats);
   }
 
@@ -123,6 +126,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
     std::size_t encoded_at = never;  ///< last hop of the reduction that adds to it
     std::size_t bytes = 0;           ///< of its message; 0: not encoded yet
     std::uint32_t weight = 1;        ///< number of ranks in this rank's partial sum
+    std::uint32_t lowest = 0;        ///< the lowest of these ranks
     bool is_summed = false;          ///< as values
     block_fault fault = block_fault::none;
   };
@@ -162,6 +166,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
     for (auto& one : segments_) {
       one.bytes = 0;
       one.weight = 1;
+      one.lowest = static_cast<std::uint32_t>(schedule_.rank);
       one.is_summed = false;
       one.fault = block_fault::none;
     }
@@ -289,11 +294,12 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   }
 
   // ---- messages -----------------------------------------------------------------------------
-  block_header header_of(std::size_t s, bool plain, std::uint32_t weight) const {
-    return make_header(
-        plain ? codec_ids::uncompressed : codec_id_,
-        static_cast<int>(segments_[s].values.count & 0xffff), false,
-        {session_.key(), 0, weight, static_cast<std::uint32_t>(s), nullptr, options().checksum});
+  block_header header_of(std::size_t s, bool plain, std::uint32_t weight,
+                         std::uint32_t lowest) const {
+    return make_header(plain ? codec_ids::uncompressed : codec_id_,
+                       static_cast<int>(segments_[s].values.count & 0xffff), false,
+                       {session_.key(), lowest, weight, static_cast<std::uint32_t>(s), nullptr,
+                        options().checksum});
   }
   block_fault fault_of(std::span<std::byte const> message, block_header const& expected) const {
     if (message.size() < block_header_bytes) return block_fault::length;
@@ -354,7 +360,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   void put_header(std::size_t s, bool plain, std::size_t bytes) {
     auto& one = segments_[s];
     auto const out = slot(s);
-    auto header = header_of(s, plain, one.weight);
+    auto header = header_of(s, plain, one.weight, one.lowest);
     if (one.fault != block_fault::none) {
       header.flags |= block_is_damaged;
       header.fault = one.fault;
@@ -403,8 +409,10 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
     end(s);
     auto& one = segments_[s];
     auto const ranks = static_cast<std::uint32_t>(schedule_.reduce[h].ranks);
-    note(s, fault_of(message, header_of(s, false, ranks)));
+    auto const lowest = static_cast<std::uint32_t>(schedule_.reduce[h].lowest);
+    note(s, fault_of(message, header_of(s, false, ranks, lowest)));
     one.weight += ranks;
+    one.lowest = std::min(one.lowest, lowest);
     bool const is_last = merges_encoded_ || h == one.encoded_at;
     bool const finished = h == one.encoded_at && is_owned(s);
     auto const make_sum = [&] {
@@ -511,7 +519,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
       std::size_t const s = engine.index_of(blocks);
       engine.segments_[s].bytes = bytes;
       engine.note(s, engine.fault_of(engine.message(s),
-                                     engine.header_of(s, engine.answers_plain_, weight)));
+                                     engine.header_of(s, engine.answers_plain_, weight, 0)));
     }
     void passed_on(block_range blocks) override {
       use_shard(engine.end_of_shard());

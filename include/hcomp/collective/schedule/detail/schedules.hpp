@@ -18,8 +18,8 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   ring const r{rank, size};
   schedule s{rank, size, size, {}, {}, one_part(r.shard())};
   for (int h = 0; h < r.hops(); ++h) {
-    s.reduce.push_back(
-        {r.next(), r.previous(), one_part(r.reduce_send(h)), one_part(r.reduce_recv(h)), h + 1});
+    s.reduce.push_back({r.next(), r.previous(), one_part(r.reduce_send(h)),
+                        one_part(r.reduce_recv(h)), h + 1, true, r.reduce_lowest(h)});
     s.gather.push_back(
         {r.next(), r.previous(), one_part(r.gather_send(h)), one_part(r.gather_recv(h)), size});
   }
@@ -42,10 +42,12 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   schedule s{rank, rows * columns, rows * columns, {}, {}, part(down.shard())};
   for (int h = 0; h < across.hops(); ++h)
     s.reduce.push_back({in_row(across.next()), in_row(across.previous()),
-                        parts(across.reduce_send(h)), parts(across.reduce_recv(h)), h + 1});
+                        parts(across.reduce_send(h)), parts(across.reduce_recv(h)), h + 1, true,
+                        in_row(across.reduce_lowest(h))});
   for (int h = 0; h < down.hops(); ++h)
     s.reduce.push_back({in_column(down.next()), in_column(down.previous()),
-                        part(down.reduce_send(h)), part(down.reduce_recv(h)), columns * (h + 1)});
+                        part(down.reduce_send(h)), part(down.reduce_recv(h)), columns * (h + 1),
+                        true, down.reduce_lowest(h) * columns});
   for (int h = 0; h < down.hops(); ++h)
     s.gather.push_back({in_column(down.next()), in_column(down.previous()),
                         part(down.gather_send(h)), part(down.gather_recv(h)), s.size});
@@ -60,7 +62,7 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
   schedule s{rank, size, size, {}, {}, one_part(rank)};
   for (int h = 1; h < size; ++h) {
     int const to = (rank + h) % size, from = (rank + size - h) % size;
-    s.reduce.push_back({to, from, one_part(to), one_part(rank)});
+    s.reduce.push_back({to, from, one_part(to), one_part(rank), 1, true, from});
     s.gather.push_back({to, from, one_part(rank), one_part(from), size});
   }
   return s;
@@ -84,12 +86,14 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
     return s;
   }
   bool const is_paired = rank < 2 * pairs;
-  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, nothing, all});
+  if (is_paired) s.reduce.push_back({rank - 1, rank - 1, nothing, all, 1, true, rank - 1});
   int const place = is_paired ? rank / 2 : rank - pairs;
   for (int distance = 1; distance < cube; distance *= 2) {
     int const other = place ^ distance, peer = other < pairs ? 2 * other + 1 : other + pairs;
-    int const first = place / distance * distance;  // of the positions whose sum this rank has
-    s.reduce.push_back({peer, peer, all, all, distance + std::clamp(pairs - first, 0, distance)});
+    // first positions of both partial sums
+    int const first = place / distance * distance, others = other / distance * distance;
+    s.reduce.push_back({peer, peer, all, all, distance + std::clamp(pairs - first, 0, distance),
+                        true, others < pairs ? 2 * others : others + pairs});
   }
   if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing, size});
   return s;
@@ -105,7 +109,7 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
     s.gather.push_back({0, 0, nothing, all, size});
   }
   for (int other = 1; rank == 0 && other < size; ++other) {
-    s.reduce.push_back({other, other, nothing, all});
+    s.reduce.push_back({other, other, nothing, all, 1, true, other});
     s.gather.push_back({other, other, all, nothing, size});
   }
   return s;
