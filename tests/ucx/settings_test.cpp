@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <hcomp/ucx/context.hpp>
+#include <hcomp/ucx/devices.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <sstream>
 #include <string>
@@ -44,6 +45,14 @@ std::vector<listener> listeners() {
       found.push_back({local.substr(0, 8), std::stoi(local.substr(9), nullptr, 16)});
   }
   return found;
+}
+
+/// Whether UCX has mapped shared memory into this process.
+bool has_shared_memory() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    if (line.find("ucx_shm") != line.npos || line.find("/SYSV") != line.npos) return true;
+  return false;
 }
 
 /// Runs in a process of its own, because UCX reads its settings only once.
@@ -103,6 +112,29 @@ TEST_CASE("ucx settings: shared memory alone opens no port") {
     setenv("HCOMP_UCX_TLS", "posix,sysv,self", 1);
     transport ours(self.rank, self.size, self.exchange(), {.failures = peer_failure::ignore});
     must(listeners().empty(), "no listener");
+  });
+}
+
+TEST_CASE("ucx settings: by default UCX opens shared memory only where it can carry messages") {
+  // 4 MiB per rank: /dev/shm of a container is full with 16 ranks.
+  for (auto const failures : {peer_failure::detect, peer_failure::ignore})
+    check_rank([=](member& self) {
+      unsetenv("HCOMP_UCX_TLS");
+      transport ours(self.rank, self.size, self.exchange(), {.failures = failures});
+      must(has_shared_memory() == (failures == peer_failure::ignore),
+           "shared memory only where failures are ignored");
+    });
+}
+
+TEST_CASE("ucx settings: by default a rank listens on no interface that leads to no other node") {
+  check_rank([](member& self) {
+    unsetenv("HCOMP_UCX_NET_DEVICES");
+    auto const found = network_interfaces();
+    transport ours(self.rank, self.size, self.exchange());
+    bool const is_alone =
+        std::ranges::all_of(found, [](auto const& one) { return is_inside_node(one.name.data()); });
+    for (auto const& it : listeners())
+      must(is_alone || it.address != "0100007F", "127.0.0.1 only if there is nothing else");
   });
 }
 

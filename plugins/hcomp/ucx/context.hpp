@@ -9,13 +9,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <filesystem>
 #include <hcomp/core/error.hpp>
+#include <hcomp/ucx/devices.hpp>
 #include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <tuple>
 #include <type_traits>
 #include <vector>
@@ -111,13 +110,6 @@ inline char const* environment(std::string const& name) {
   return ours != nullptr ? ours : std::getenv(("UCX_" + name).c_str());
 }
 
-/// Whether a device exists over which UCX may reach other nodes without TCP.
-inline bool has_rdma_device() {
-  std::error_code none;
-  return std::filesystem::directory_iterator("/sys/class/infiniband", none) !=
-         std::filesystem::directory_iterator();
-}
-
 /// Whether messages may be in CUDA device memory: UCX was built with CUDA, a device exists, and an
 /// enabled transport (HCOMP_UCX_TLS) supports it, for example cuda_copy.
 inline bool reaches_device(ucp_context_h context) {
@@ -127,14 +119,10 @@ inline bool reaches_device(ucp_context_h context) {
   return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
 }
 
-/// The messages that are sent eagerly, without a rendezvous.
-enum class eager_messages {
-  as_ucx_likes,
-  /// Messages of up to 8 MiB, if all connections are TCP. Rendezvous replies share a connection
-  /// with the messages of their sender: two ranks that send to each other would wait for each
-  /// other's messages, and use one direction of the link after the other. An all-reduce of two
-  /// ranks then takes twice as long.
-  over_tcp
+/// Whether UCX monitors the peers.
+enum class peer_failure {
+  detect,  ///< a dead peer is detected at once; UCX then uses no shared memory, even inside a node
+  ignore   ///< shared memory is allowed; a dead peer is detected only by the timeout
 };
 
 /// Creates a context for tagged messages, configured by the environment variables HCOMP_UCX_...
@@ -149,10 +137,17 @@ enum class eager_messages {
 ///
 /// UCX warns that HCOMP_UCX_TCP_... is unused, because it does not read it itself. UCX before 1.18
 /// applies such a setting also to other interfaces that have a setting of that name.
+///
+/// With peer_failure::detect there are two more defaults:
+///
+/// - UCX opens no shared memory, which would take 4 MiB of /dev/shm per rank and carry nothing.
+/// - Where all connections are TCP, messages of up to 8 MiB are sent eagerly. Rendezvous replies
+///   share a connection with the messages of their sender: two ranks that send to each other would
+///   use one direction of the link after the other.
 /// @param devices  as in HCOMP_UCX_NET_DEVICES; empty: taken from the environment
-/// @param eager    HCOMP_UCX_RNDV_THRESH takes precedence
 inline context_handle open_context(std::string const& devices = {},
-                                   eager_messages eager = eager_messages::as_ucx_likes) {
+                                   peer_failure failures = peer_failure::ignore,
+                                   bool may_be_eager = true) {
   ucp_config_t* config = nullptr;
   require_ok(ucp_config_read("HCOMP", nullptr, &config), "ucp_config_read");
   config_handle const read(config);
@@ -162,9 +157,11 @@ inline context_handle open_context(std::string const& devices = {},
   };
   if (!devices.empty()) set("NET_DEVICES", devices);
   char const* const transports = environment("TLS");
+  bool const detects = failures == peer_failure::detect;
+  if (detects && transports == nullptr) set("TLS", "^sm");
   bool const chooses_eager =
-      eager == eager_messages::over_tcp && environment("RNDV_THRESH") == nullptr &&
-      ((transports != nullptr && allows_only_tcp(transports)) || !has_rdma_device());
+      detects && may_be_eager && environment("RNDV_THRESH") == nullptr &&
+      ((transports != nullptr && allows_only_tcp(transports)) || rdma_ports().empty());
   if (chooses_eager) set("RNDV_THRESH", "8m");
   if (transports == nullptr || allows_tcp(transports)) {  // UCX warns about unused settings
     unsigned major = 0, minor = 0, patch = 0;
@@ -180,7 +177,7 @@ inline context_handle open_context(std::string const& devices = {},
   require_ok(ucp_init(&params, config, &context), "ucp_init");
   context_handle opened(context);
   // UCX copies eager messages in device memory in small pieces.
-  if (chooses_eager && reaches_device(context)) return open_context(devices);
+  if (chooses_eager && reaches_device(context)) return open_context(devices, failures, false);
   return opened;
 }
 

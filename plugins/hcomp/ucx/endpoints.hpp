@@ -11,6 +11,8 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/ucx/context.hpp>
+#include <hcomp/ucx/devices.hpp>
+#include <hcomp/ucx/offers.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,10 +21,10 @@
 
 namespace hcomp::ucx {
 
-/// An all-gather of worker addresses by any means: MPI, files, sockets, shared memory.
+/// An all-gather of the ranks' addresses by any means: MPI, files, sockets, shared memory.
 ///
-/// Every rank calls it once, with its own address; element i of the result is the address of rank
-/// i.
+/// Every rank calls it once, with its own address, of some hundred bytes; element i of the result
+/// is the address of rank i.
 using address_exchange =
     std::function<std::vector<std::vector<std::byte>>(std::span<std::byte const> mine)>;
 
@@ -35,32 +37,59 @@ struct roll_call {
 /// Every rank calls it once with its own address; it returns the same addresses on all ranks.
 using meeting = std::function<roll_call(std::span<std::byte const> mine)>;
 
-/// Whether UCX monitors the peers.
-enum class peer_failure {
-  detect,  ///< a dead peer is detected at once; UCX then uses no shared memory, even inside a node
-  ignore   ///< shared memory is allowed; a dead peer is detected only by the timeout
-};
+/// The offers of this rank, without addresses.
+/// @param devices  as in HCOMP_UCX_NET_DEVICES; empty: taken from the environment, else
+///                 default_offers
+inline std::vector<offer> offers_of_this_rank(std::string devices) {
+  char const* const transports = environment("TLS");
+  if (transports != nullptr && !allows_tcp(transports)) return {{.devices = std::move(devices)}};
+  auto interfaces = network_interfaces();
+  if (devices.empty())
+    if (char const* const named = environment("NET_DEVICES")) devices = named;
+  if (devices.empty())
+    return default_offers(std::move(interfaces),
+                          transports != nullptr && allows_only_tcp(transports)
+                              ? std::vector<std::string>{}
+                              : rdma_ports());
+  if (devices != "all")
+    std::erase_if(interfaces, [&](auto const& one) {
+      return ("," + devices + ",").find("," + std::string(one.name.data()) + ",") ==
+             std::string::npos;
+    });
+  return {{std::move(devices), std::move(interfaces)}};
+}
 
 /// The endpoints of one rank. Not movable: UCX's error callback stores its address.
 class endpoints {
  public:
-  /// @throws transport_error  UCX cannot start, or an address is missing
+  /// @throws transport_error  UCX cannot start, or an address is missing or damaged
   endpoints(meeting const& meet, peer_failure failures, std::string const& devices)
-      : failures_(failures),
-        context_(open_context(devices, failures == peer_failure::detect
-                                           ? eager_messages::over_tcp  // not over shared memory
-                                           : eager_messages::as_ucx_likes)),
-        reaches_device_(ucx::reaches_device(context_.get())),
-        worker_(open_worker(context_.get())) {
-    auto met = meet(worker_address(worker_.get()));
-    rank_ = met.rank;
-    peers_.reserve(met.addresses.size());
-    for (auto& address : met.addresses) {
-      if (address.empty())
-        throw transport_error(int(peers_.size()), "ucx: the exchange returned no address of rank " +
-                                                      std::to_string(peers_.size()));
-      peers_.push_back({std::move(address)});
+      : failures_(failures) {
+    auto mine = offers_of_this_rank(devices);
+    std::vector<std::pair<context_handle, worker_handle>> opened;
+    for (auto& one : mine) {
+      auto context = open_context(one.devices, failures);
+      auto worker = open_worker(context.get());
+      one.address = worker_address(worker.get());
+      opened.emplace_back(std::move(context), std::move(worker));
     }
+    auto const met = meet(packed(mine));
+    rank_ = met.rank;
+    std::vector<std::vector<offer>> all;
+    for (auto const& bytes : met.addresses) {
+      int const rank = int(all.size());
+      if (bytes.empty())
+        throw transport_error(
+            rank, "ucx: the exchange returned no address of rank " + std::to_string(rank));
+      all.push_back(unpacked(bytes, rank));
+    }
+    auto const chosen = chosen_offers(all);
+    for (std::size_t rank = 0; rank < all.size(); ++rank)
+      peers_.push_back({std::move(all[rank][chosen[rank]])});
+    auto& [context, worker] = opened.at(chosen.at(std::size_t(rank_)));
+    context_ = std::move(context);
+    worker_ = std::move(worker);
+    reaches_device_ = ucx::reaches_device(context_.get());
   }
 
   endpoints(endpoints const&) = delete;
@@ -71,6 +100,18 @@ class endpoints {
   ucp_worker_h worker() const { return worker_.get(); }
   bool reaches_device() const { return reaches_device_; }
   bool is_open(int peer) const { return peers_[std::size_t(peer)].handle != nullptr; }
+
+  /// The interfaces that connect this rank and `peer`: "eth0 10.0.0.1 to eth0 10.0.0.2".
+  std::string interfaces_to(int peer) const {
+    auto const text_of = [](offer const& one) {
+      std::string text;
+      for (auto const& interface : one.interfaces)
+        text += (text.empty() ? "" : ", ") + interface.text();
+      return text.empty() ? "no known address" : text;
+    };
+    return text_of(peers_[std::size_t(rank_)].where) + " to " +
+           text_of(peers_[std::size_t(peer)].where);
+  }
 
   /// Precondition: the endpoint is open.
   ucp_ep_h operator[](int peer) const { return peers_[std::size_t(peer)].handle; }
@@ -89,7 +130,7 @@ class endpoints {
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = reinterpret_cast<ucp_address_t const*>(it.address.data());
+    params.address = reinterpret_cast<ucp_address_t const*>(it.where.address.data());
     params.err_mode =
         failures_ == peer_failure::detect ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
     params.err_handler = {on_failure, this};
@@ -174,7 +215,7 @@ class endpoints {
 
  private:
   struct peer {
-    std::vector<std::byte> address;
+    offer where;
     ucp_ep_h handle = nullptr;
     ucs_status_t status = UCS_OK;
   };
@@ -192,7 +233,7 @@ class endpoints {
   int rank_ = 0;
   peer_failure failures_;
   context_handle context_;
-  bool reaches_device_;
+  bool reaches_device_ = false;
   worker_handle worker_;  // after context_: destroyed first
   std::vector<peer> peers_;
   std::vector<int> failed_;

@@ -35,7 +35,8 @@ struct options {
   std::chrono::milliseconds timeout{30'000};
   peer_failure failures = peer_failure::detect;
   /// The network devices to use and to listen on, e.g. "eth0" or "lo". Empty:
-  /// HCOMP_UCX_NET_DEVICES; if that is unset, UCX listens on every device that has an address.
+  /// HCOMP_UCX_NET_DEVICES, else UCX_NET_DEVICES, else RDMA devices and the network that connects
+  /// all ranks (see chosen_offers), without interfaces of containers and virtual machines.
   std::string devices{};
   /// Identifies this set of ranks of a job, as draw_key::group; equal on all of them.
   std::uint64_t group = 0;
@@ -205,7 +206,10 @@ class transport {
   /// ranks learn that all hellos arrived: every connection works in both directions.
   void connect() {
     deadline const limit(options_.timeout);
-    auto const to = [](int peer) { return "connecting to rank " + std::to_string(peer); };
+    auto const to = [this](int peer) {
+      return "connecting to rank " + std::to_string(peer) + " (" + peers_.interfaces_to(peer) +
+             "; HCOMP_UCX_NET_DEVICES selects other devices)";
+    };
     auto const late = [&] {
       return std::max(answer_time, std::min(connecting_time, limit.left()));
     };
