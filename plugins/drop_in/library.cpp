@@ -16,6 +16,7 @@
 #include <hcomp/core/simd_level.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <limits>
 #include <stdexcept>
 #include <thread>
@@ -78,11 +79,11 @@ struct asked {
   }
 };
 
-/// Polls `done` until `end`; false on timeout.
-template <class F> bool wait_until(std::chrono::steady_clock::time_point end, F const& done) {
+/// Polls `done` until the limit; false on timeout.
+template <class F> bool wait_until(hcomp::detail::deadline& limit, F const& done) {
   for (;;) {
     if (done()) return true;
-    if (std::chrono::steady_clock::now() > end) return false;
+    if (limit.passed()) return false;
     std::this_thread::yield();
   }
 }
@@ -98,7 +99,7 @@ int agree(asked const& mine) {
   auto const text = mine.text();
   // Rank 0 waits half as long as the other ranks, so rank 0 reports the missing rank.
   int const seconds = (rank > 0 ? 2 : 1) * mine.timeout_seconds;
-  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  hcomp::detail::deadline limit{std::chrono::seconds(seconds)};
   auto const silent = [&](int who) {
     return "rank " + std::to_string(who) + " has said nothing for " + std::to_string(seconds) +
            " s after MPI_Init (HCOMP_TIMEOUT); is the library loaded there too (mpirun -x "
@@ -109,7 +110,7 @@ int agree(asked const& mine) {
     PMPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, start_tag, MPI_COMM_WORLD);
     MPI_Request go;
     PMPI_Irecv(&level, 1, MPI_INT, 0, start_tag, MPI_COMM_WORLD, &go);
-    if (!wait_until(end, [&] {
+    if (!wait_until(limit, [&] {
           int done = 0;
           PMPI_Test(&go, &done, MPI_STATUS_IGNORE);
           return done != 0;
@@ -120,7 +121,7 @@ int agree(asked const& mine) {
   if (!mine.error.empty()) end_job(mine.error);
   for (int other = 1; other < ranks; ++other) {
     MPI_Status status;
-    if (!wait_until(end, [&] {
+    if (!wait_until(limit, [&] {
           int arrived = 0;
           PMPI_Iprobe(other, start_tag, MPI_COMM_WORLD, &arrived, &status);
           return arrived != 0;

@@ -2,6 +2,7 @@
 // timeout: 120
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <hcomp/collective/plan/any_plan.hpp>
@@ -198,6 +199,35 @@ TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
         fate.lose(3, SIGSTOP);
       });
   for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, allowed_seconds);
+}
+
+TEST_CASE("ucx: ranks that are all stopped for longer than the timeout go on") {
+  auto const ranks = run_ranks(
+      3,
+      [](member& self) {
+        transport ring(self.rank, self.size, self.exchange(), short_timeout);
+        std::vector<std::byte> out(1000), in(1000);
+        for (int left = 0;; self.step()) {  // turns that are left; 0: not known yet
+          if (left == 0 && self.rank == 0 && self.may_go()) left = self.size;
+          out[0] = std::byte(left);
+          shift(ring, 1, out, in);
+          if (left == 1) break;
+          left = std::max(left, int(in[0])) - (left > 0 || in[0] > std::byte{0});
+        }
+      },
+      [](director& fate) {
+        fate.await_steps(0, 10);
+        for (int const signal : {SIGSTOP, SIGCONT}) {
+          for (int rank : {0, 1, 2}) kill(fate.id(rank), signal);
+          if (signal == SIGSTOP) usleep(4'000'000);
+        }
+        fate.let_go();
+      });
+  for (auto const& rank : ranks) {
+    INFO(rank.text);
+    CHECK(rank.how == ending::finished);
+    CHECK(rank.clean_exit);
+  }
 }
 
 TEST_CASE("ucx fault: without keepalive the timeout still ends the wait") {

@@ -16,7 +16,7 @@
 #include <hcomp/elastic/membership.hpp>
 #include <hcomp/elastic/rendezvous_store.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <hcomp/ucx/context.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/ucx/transport.hpp>
 #include <memory>
 #include <optional>
@@ -238,7 +238,7 @@ class group final : public membership {
   ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
     store_->put(note_of(generation_, life_of(name_)), mine);
     std::vector<bool> has_come(members_.size(), false);
-    for (ucx::deadline const limit(how_.meeting_timeout);;) {
+    for (hcomp::detail::deadline limit(how_.meeting_timeout);;) {
       if (auto const list = store_->find(note_of(generation_, "members"))) return meeting_of(*list);
       bool all = true;
       for (std::size_t i = 0; i < members_.size(); ++i) {
@@ -263,7 +263,7 @@ class group final : public membership {
   /// A joining rank publishes its address for the next generation and for later ones, until it is a
   /// member.
   ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
-    for (ucx::deadline const limit(how_.meeting_timeout);;) {
+    for (hcomp::detail::deadline limit(how_.meeting_timeout);;) {
       if (!store_->find(note_of(generation_, "members")))
         store_->put(note_of(generation_, life_of(name_)), mine);
       std::optional<std::vector<std::byte>> list;

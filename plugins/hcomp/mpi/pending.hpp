@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -19,8 +21,9 @@ struct pending_message {
   tag_t tag = 0;
   std::size_t bytes = 0;
   bool is_send = false;
-  std::chrono::steady_clock::time_point since = {};  ///< time of the first poll
-  std::uint64_t asked = 0;                           ///< number of polls
+  std::chrono::steady_clock::time_point since = {};   ///< time of the first poll
+  std::uint64_t asked = 0;                            ///< number of polls
+  std::optional<hcomp::detail::deadline> limit = {};  ///< starts with the first poll
 };
 
 /// A table of pending messages with reusable slots, and the number of messages per peer. Allocates
@@ -57,11 +60,11 @@ class pending_messages {
   /// Waits, at most for `limit`, until all messages on a revoked communicator have ended (see
   /// ulfm::revoke). Their buffers are free then.
   void end(std::chrono::milliseconds limit) {
-    auto const last = std::chrono::steady_clock::now() + limit;
+    hcomp::detail::deadline last(limit);
     for (auto& one : messages_)
       for (int done = 0; one.handle != MPI_REQUEST_NULL && !done;) {
         if (MPI_Test(&one.handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) break;
-        if (std::chrono::steady_clock::now() > last) return;
+        if (last.passed()) return;
         std::this_thread::yield();
       }
   }

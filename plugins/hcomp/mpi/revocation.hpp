@@ -13,6 +13,7 @@
 #include <hcomp/mpi/call.hpp>
 #include <hcomp/mpi/pending.hpp>
 #include <hcomp/mpi/ulfm.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <list>
 #include <string>
 #include <string_view>
@@ -68,7 +69,7 @@ class revocation {
   /// @return      the finding of the lowest rank that has one; its finder is -1 if a rank failed
   ///              meanwhile, so that no more notices can be received
   notice run(notice const* mine, std::chrono::milliseconds limit) {
-    auto const end = std::chrono::steady_clock::now() + limit;
+    hcomp::detail::deadline end(limit);
     peers_.resize(static_cast<std::size_t>(size_));
     if (mine) hear(*mine);
     while (!mine && first_.finder < 0) {  // some rank has sent a notice
@@ -77,7 +78,7 @@ class revocation {
     }
     tell_all();
     take_receives_back();
-    while (!is_done() && std::chrono::steady_clock::now() < end) {
+    while (!is_done() && !end.passed()) {
       hear_all();
       for (int peer = 0; peer < size_; ++peer) drain(peer);
       for (int const peer : ulfm::lost_ranks(comm_)) state(peer).is_lost = true;

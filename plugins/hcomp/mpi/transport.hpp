@@ -262,13 +262,14 @@ class transport {
   int ask(pending_message& one, int& done, MPI_Status& status) {
     using clock = std::chrono::steady_clock;
     bool const is_limited = time_limit_ > time_limit_.zero();
-    if (one.asked == 0 && (waiting_ == waiting::sleep || is_limited)) one.since = clock::now();
+    if (one.asked == 0 && waiting_ == waiting::sleep) one.since = clock::now();
+    if (one.asked == 0 && is_limited) one.limit.emplace(time_limit_);
     if (one.asked % 1024 == 1023) {
       if (is_told()) {
         take_part(nullptr);
         failed_->raise();
       }
-      if (is_limited && clock::now() - one.since > time_limit_) end_too_late(one);
+      if (one.limit && one.limit->passed()) end_too_late(one);
     }
     ++one.asked;
     return MPI_Test(&one.handle, &done, &status);

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <hcomp/core/error.hpp>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <numeric>
 #include <stdexcept>
 #include <thread>
@@ -95,11 +96,11 @@ inline std::vector<int> lost_ranks([[maybe_unused]] MPI_Comm comm) {
 /// example on a rank that only knows that `comm` was revoked, waits up to a second; then returns
 /// -1.
 inline int lost_rank(MPI_Comm comm, int suspect) {
-  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  hcomp::detail::deadline limit(std::chrono::seconds(1));
   for (;;) {
     auto const lost = lost_ranks(comm);
     if (!lost.empty()) return std::ranges::binary_search(lost, suspect) ? suspect : lost.front();
-    if (std::chrono::steady_clock::now() > end) return -1;
+    if (limit.passed()) return -1;
     int arrived = 0;  // MPI detects failures only inside its calls
     MPI_Iprobe(0, 0, MPI_COMM_SELF, &arrived, MPI_STATUS_IGNORE);
     std::this_thread::yield();

@@ -12,6 +12,7 @@
 #include <hcomp/node/progress.hpp>
 #include <hcomp/node/shared_segment.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <string>
@@ -73,15 +74,14 @@ class rounds {
   /// @throws transport_error, wire_error  it never will; see fail and revoke
   void wait(stage until, int rank, std::uint32_t round) {
     if (rank == rank_) return;
-    using clock = std::chrono::steady_clock;
-    std::optional<clock::time_point> began;
+    std::optional<detail::deadline> limit;
     bool has_ended = false;
     auto const look = [&] {
       if (is_over()) throw_ending();
       if (has_ended) give_up(rank, "its process has ended");  // still not there
       has_ended = !segment_.lives(rank);
-      if (!began) began = clock::now();
-      if (timeout_.count() > 0 && clock::now() - *began > timeout_)
+      if (!limit) limit.emplace(timeout_);
+      if (limit->passed())
         give_up(rank, detail::error_text({"it said nothing for ", timeout_.count(), " ms"}));
     };
     auto& round_of_rank = of(rank)[index(until)];

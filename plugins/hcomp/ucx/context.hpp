@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <hcomp/core/error.hpp>
@@ -201,25 +200,5 @@ inline std::vector<std::byte> worker_address(ucp_worker_h worker) {
   auto const* first = reinterpret_cast<std::byte const*>(address);
   return {first, first + length};
 }
-
-/// A point in time at which waiting ends.
-class deadline {
- public:
-  /// @param after  from now on; 0: never
-  explicit deadline(std::chrono::milliseconds after)
-      : at_(after.count() == 0 ? clock::time_point::max() : clock::now() + after) {}
-
-  /// Negative after the deadline.
-  std::chrono::milliseconds left() const {
-    if (at_ == clock::time_point::max()) return std::chrono::milliseconds::max();
-    return std::chrono::duration_cast<std::chrono::milliseconds>(at_ - clock::now());
-  }
-
-  bool passed() const { return at_ != clock::time_point::max() && clock::now() >= at_; }
-
- private:
-  using clock = std::chrono::steady_clock;
-  clock::time_point at_;
-};
 
 }  // namespace hcomp::ucx

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <functional>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/detail/nap.hpp>
 #include <hcomp/ucx/context.hpp>
 #include <hcomp/ucx/devices.hpp>
@@ -162,7 +163,7 @@ class endpoints {
   }
 
   /// @return  false if the deadline passed before `done()` was true
-  template <class Done> bool progress_until(deadline const& limit, Done done) {
+  template <class Done> bool progress_until(hcomp::detail::deadline& limit, Done done) {
     while (!done()) {
       if (limit.passed()) return false;
       progress();
@@ -171,7 +172,7 @@ class endpoints {
   }
 
   /// Flushes messages to ranks whose endpoints have not failed.
-  void flush(deadline const& limit) {
+  void flush(hcomp::detail::deadline& limit) {
     ucp_request_param_t const how{};
     std::vector<request_handle> flushing;
     for (auto const& it : peers_)

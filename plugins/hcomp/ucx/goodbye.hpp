@@ -2,6 +2,7 @@
 /// @file
 /// Orderly shutdown: no rank leaves while another one needs it.
 
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/ucx/endpoints.hpp>
 #include <hcomp/ucx/notices.hpp>
 #include <hcomp/ucx/tags.hpp>
@@ -12,7 +13,7 @@ namespace hcomp::ucx {
 /// may need this rank to complete an operation of a peer.
 ///
 /// A peer may close once it has received all goodbyes, so its end is not a failure.
-inline void say_goodbye(endpoints& peers, notices& heard, deadline const& limit) {
+inline void say_goodbye(endpoints& peers, notices& heard, hcomp::detail::deadline& limit) {
   tell_all(peers, notice_tag(peers.rank(), notice::goodbye));
   auto const is_done = [&](int peer) {
     return heard.said_goodbye(peer) || heard.accused.made_by(peer) != accusations::nobody ||

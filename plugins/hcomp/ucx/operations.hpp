@@ -5,6 +5,7 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/ucx/context.hpp>
 #include <optional>
@@ -21,7 +22,7 @@ struct operation {
   tag_t tag;
   std::size_t bytes;  ///< sent, or capacity of the receive
   request_handle request = nullptr;
-  std::optional<deadline> limit = {};  ///< starts with the first wait
+  std::optional<hcomp::detail::deadline> limit = {};  ///< starts with the first wait
 
   /// UCS_INPROGRESS; or UCS_OK with the bytes moved in `moved`; or an error.
   ucs_status_t test(std::size_t& moved) const {

@@ -11,6 +11,7 @@
 #include <exception>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <hcomp/ucx/accusations.hpp>
@@ -98,7 +99,8 @@ class transport {
     if (failed_) return;
     try {
       if (operations_.empty()) {
-        say_goodbye(peers_, heard_, deadline(options_.timeout));
+        deadline limit(options_.timeout);
+        say_goodbye(peers_, heard_, limit);
       } else {
         operations_.cancel_receives(peers_.worker());  // their buffers may be invalid
         agree_on(peers_, heard_, rank_, answer_time);
@@ -180,6 +182,8 @@ class transport {
   }
 
  private:
+  using deadline = hcomp::detail::deadline;
+
   static int checked_rank(int rank, int size) {
     if (size < 1 || rank < 0 || rank >= size)
       throw std::invalid_argument("transport: rank " + std::to_string(rank) + " of " +
@@ -205,13 +209,15 @@ class transport {
   /// Every rank sends a hello to every other one. Then, in the hops of a dissemination barrier, the
   /// ranks learn that all hellos arrived: every connection works in both directions.
   void connect() {
-    deadline const limit(options_.timeout);
+    deadline limit(options_.timeout);
     auto const to = [this](int peer) {
       return "connecting to rank " + std::to_string(peer) + " (" + peers_.interfaces_to(peer) +
              "; HCOMP_UCX_NET_DEVICES selects other devices)";
     };
     auto const late = [&] {
-      return std::max(answer_time, std::min(connecting_time, limit.left()));
+      using std::chrono::milliseconds;
+      auto const left = std::chrono::duration_cast<milliseconds>(limit.left());
+      return std::max(answer_time, std::min(connecting_time, left));
     };
     auto const await = [&](int peer, auto has_arrived) {
       for (; !has_arrived(); progress())
@@ -281,7 +287,7 @@ class transport {
 
   /// The reason to end a wait for `peer`, if any.
   /// @param status  of the pending operation
-  std::optional<trouble> find_trouble(int peer, ucs_status_t status, deadline const& limit) {
+  std::optional<trouble> find_trouble(int peer, ucs_status_t status, deadline& limit) {
     if (status != UCS_INPROGRESS) {
       if (status == UCS_ERR_MESSAGE_TRUNCATED) heard_.accused.make_certain(peer);
       return trouble{peer, failure_text(peer, status)};
@@ -339,7 +345,7 @@ class transport {
     peers_.discard_arrived();
     {
       auto const closing = peers_.start_closing();
-      deadline const limit(closing_time);
+      deadline limit(closing_time);
       peers_.progress_until(
           limit, [&] { return std::none_of(closing.begin(), closing.end(), under_way); });
       // Operations of closed endpoints have ended. A receive whose message arrived in part, from a

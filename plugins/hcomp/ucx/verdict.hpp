@@ -3,8 +3,8 @@
 /// How the remaining ranks agree on the failed rank.
 
 #include <chrono>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/ucx/accusations.hpp>
-#include <hcomp/ucx/context.hpp>
 #include <hcomp/ucx/endpoints.hpp>
 #include <hcomp/ucx/notices.hpp>
 #include <hcomp/ucx/tags.hpp>
@@ -43,7 +43,8 @@ inline accusations::verdict agree_on(endpoints& peers, notices& heard, int suspe
              heard.accused.words_of(culprit));
   };
   spread();
-  peers.progress_until(deadline(time), [&] {
+  hcomp::detail::deadline limit(time), parting(parting_time);
+  peers.progress_until(limit, [&] {
     heard.hear(peers.worker());
     if (auto const better = judge(peers, heard, suspect); better != verdict) {
       verdict = better;
@@ -55,7 +56,7 @@ inline accusations::verdict agree_on(endpoints& peers, notices& heard, int suspe
         return false;
     return true;
   });
-  peers.flush(deadline(parting_time));
+  peers.flush(parting);
   return verdict;
 }
 

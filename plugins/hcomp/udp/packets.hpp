@@ -13,6 +13,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/detail/peer_check.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <hcomp/udp/address.hpp>
@@ -82,7 +83,7 @@ class packets {
   /// Joins all aggregators and waits for their answers. Otherwise the first packet joins.
   /// @throws transport_error  an aggregator did not answer in time, or rejected this worker
   void join(std::chrono::nanoseconds timeout) {
-    auto const end = now() + timeout;
+    hcomp::detail::deadline limit(std::max(timeout, std::chrono::nanoseconds(1)));
     while (true) {
       auto const time = now();
       pump(time);
@@ -92,14 +93,14 @@ class packets {
       auto const waits = std::find_if(peers_.begin(), peers_.end(),
                                       [](peer const& one) { return !one.is_joined; });
       if (waits == peers_.end()) return;
-      if (time >= end)
+      if (limit.passed(time))
         throw transport_error(
             rank_of(*waits),
             hcomp::detail::error_text(
                 {"udp: aggregator ", waits->to.text(), " did not answer rank ", rank(), " of job ",
                  options_.job, " within ",
                  std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count(), " ms"}));
-      socket_.wait(std::min(end, next_event()) - time);
+      socket_.wait(std::min(limit.longest_sleep(), next_event() - time));
     }
   }
 

@@ -19,6 +19,7 @@
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/feedback/feedback.hpp>
+#include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/packet_link.hpp>
 #include <limits>
 #include <span>
@@ -216,18 +217,19 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
                Send const& send_again) {
     std::size_t first = 0;  // all chunks before it are complete
     bool const sends_again = resends && options_.resend_after.count() > 0;
-    auto const end = link_->now() + timeout;
+    detail::deadline limit(std::max(timeout, std::chrono::nanoseconds(1)), link_->now());
     auto resend = link_->now() + options_.resend_after;
     while (true) {
       while (first < count && has(first)) ++first;
       auto const now = link_->now();
-      if (first == count || now >= end) return;
+      if (first == count || limit.passed(now)) return;
       if (sends_again && now >= resend) {
         for (std::size_t c = first; c < count; ++c)
           if (!has(c)) report_.resent += send_again(c);
         resend = now + options_.resend_after;
       }
-      auto const got = link_->receive(in_, (sends_again ? std::min(end, resend) : end) - now);
+      auto const got = link_->receive(
+          in_, sends_again ? std::min(limit.longest_sleep(), resend - now) : limit.longest_sleep());
       if (got.from >= layout_.workers() && got.bytes < in_.size())
         sums_.take(got.from, {in_.data(), got.bytes});
     }
