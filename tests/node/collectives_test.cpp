@@ -191,3 +191,19 @@ TEST_CASE("node::collectives: every rank learns which rank is silent, or the tex
     }
   }
 }
+
+TEST_CASE("node::collectives: a rank that only waits is not named; the one that it waits for is") {
+  auto const outcomes = outcomes_on(2, [&](in_process& transport) {
+    auto inside = connected(transport, 1s);
+    if (transport.rank() == 1) {  // its own limit, of a wait over a network, passes a little later
+      std::this_thread::sleep_for(1300ms);
+      inside.fail(7, "rank 7 failed: no answer");
+      return;
+    }
+    std::vector<float> x(1000, 1.0f);
+    inside.all_reduce(std::span(x));
+  });
+  CAPTURE(to_text(outcomes));
+  CHECK(outcomes[0].peer == 7);
+  CHECK(outcomes[0].text == "rank 7 failed: no answer");
+}

@@ -25,8 +25,8 @@ namespace hcomp::node {
 /// slots is a round; two rounds may overlap.
 ///
 /// All ranks count rounds alike. If a rank's process ends, all ranks that wait for it get a
-/// transport_error with its number, within 0.1 s. The same happens after the timeout if a rank
-/// makes no progress.
+/// transport_error with its number, within 0.1 s. The same happens a second after the timeout if a
+/// rank makes no progress, and no rank has named another one by then.
 class rounds {
  public:
   /// The progress of a rank within a round, in this order. Every round reaches all three stages.
@@ -74,14 +74,17 @@ class rounds {
   /// @throws transport_error, wire_error  it never will; see fail and revoke
   void wait(stage until, int rank, std::uint32_t round) {
     if (rank == rank_) return;
-    std::optional<detail::deadline> limit;
+    std::optional<detail::deadline> limit, answers;
     bool has_ended = false;
     auto const look = [&] {
       if (is_over()) throw_ending();
       if (has_ended) give_up(rank, "its process has ended");  // still not there
       has_ended = !segment_.lives(rank);
       if (!limit) limit.emplace(timeout_);
-      if (limit->passed())
+      if (!limit->passed()) return;
+      // The rank may wait for another rank itself, over a network, and name that one.
+      if (!answers) answers.emplace(answer_time);
+      if (answers->passed())
         give_up(rank, detail::error_text({"it said nothing for ", timeout_.count(), " ms"}));
     };
     auto& round_of_rank = of(rank)[index(until)];
@@ -105,6 +108,9 @@ class rounds {
   void fail(int peer, std::string const& why) { end(peer, why); }
 
  private:
+  /// For a rank that finds the failed one at the same time; longer than over UCX.
+  static constexpr std::chrono::seconds answer_time{1};
+
   /// The counters of one rank, by stage.
   struct alignas(64) counts {
     progress of_stage[3];
