@@ -95,7 +95,7 @@ concept MergingVariableRate = VariableRate<C> &&
 /// parts)` is an upper bound on the error of the decoded values, rounding to float included; it is
 /// divided by `parts` unless that is 0. `needs_fallback(value)` returns whether the bound cannot
 /// hold for a value of this magnitude. `needs_fallback(in)` returns whether some rank had such a
-/// value; the sum must then use the codec `fallback()`, which has `error_of` as well.
+/// value; the sum must then use the codec `fallback(mean)`, which has `error_of` as well.
 template <class C>
 concept BoundedVariableRate = MergingVariableRate<C> &&
     MergingVariableRate<typename C::fallback_type> &&
@@ -106,7 +106,7 @@ concept BoundedVariableRate = MergingVariableRate<C> &&
   { c.error_of(in, parts) } -> std::same_as<double>;
   { C::needs_fallback(in) } -> std::same_as<bool>;
   { c.needs_fallback(value) } -> std::same_as<bool>;
-  { c.fallback() } -> std::same_as<typename C::fallback_type>;
+  { c.fallback(true) } -> std::same_as<typename C::fallback_type>;
   { fallback.error_of(in, parts) } -> std::same_as<double>;
 };
 

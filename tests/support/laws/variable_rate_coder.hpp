@@ -102,9 +102,9 @@ void agree(E& executor, C const& codec, vector_of<C> const& x, vector_of<C> cons
 
   int const parts = std::floating_point<T> ? 3 : 0;
   coder.decode(codec, out.span(), y.span(), parts);  // bytes after the encoded vector do not matter
-  codec.decode(sum, decoded);
-  if (parts > 0)
-    for (T& value : decoded) value /= static_cast<T>(parts);
+  hcomp::host_executor by_host;
+  hcomp::variable_rate_coder<C, hcomp::host_executor>(n, by_host)
+      .decode(codec, sum, decoded, parts);
   CHECK(same_values(y.host(), decoded));
 
   if constexpr (hcomp::FittedVariableRate<C>)

@@ -145,20 +145,25 @@ class error_bounded<float>
   }
 
   /// error_bounded_info::error of a vector encoded with these options.
-  /// @param parts  divisor of the decoded values, which adds a rounding to float; 0: no division
+  /// @param parts  divisor of the decoded values; 0: no division
   /// @throws wire_error  as peek
   double error_of(std::span<std::byte const> in, int parts = 0) const {
     auto const header = detail::header_of_encoded<header_type>(in);
     auto const& grid = coder_.by_cpu.grid;
     double const error = header.largest_error_of(grid);
     if (parts == 0) return error;
-    double const largest = header.largest_of(grid) + error;
-    return (error + detail::error_bounded::rounding_of_quotient<float>(largest)) / parts;
+    if (header.has_floats == 0) return std::min(error * 0x1.001p0, options_.bound) / parts;
+    double const largest = (header.largest_of(grid) + error) / parts;
+    return error / parts + detail::error_bounded::rounding_to<float>(largest);
   }
 
   using fallback_type = error_bounded_fallback<float>;
   /// Codec that keeps the bound for values that are too large for this codec.
-  fallback_type fallback() const { return fallback_type(options_); }
+  /// @param mean  for means of all ranks
+  fallback_type fallback(bool mean = false) const {
+    return fallback_type(mean ? detail::error_bounded::options_of_means<float>(options_)
+                              : options_);
+  }
   /// True if the value stays a float.
   bool needs_fallback(float value) const {
     return detail::error_bounded::nearest_integer(coder_.by_cpu.grid, value) ==
@@ -220,7 +225,7 @@ template <> class error_bounded<double> : public error_bounded_fallback<double> 
   static bool needs_fallback_for(std::uint32_t) { return false; }
 
   using fallback_type = error_bounded_fallback<double>;
-  fallback_type fallback() const { return *this; }
+  fallback_type fallback(bool /*mean*/ = false) const { return *this; }
   static bool needs_fallback(double) { return false; }
   static bool needs_fallback(std::span<std::byte const>) { return false; }
 };

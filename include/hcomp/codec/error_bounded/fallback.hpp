@@ -72,9 +72,9 @@ class error_bounded_fallback
   /// @throws wire_error  not an encoded vector, or bytes are missing
   double error_of(std::span<std::byte const> in, int parts = 0) const {
     auto const front = detail::header_of_encoded<typename coder_type::header>(in);
-    double const error = front.largest_error();
-    if (parts == 0) return error;
-    return (error + detail::error_bounded::rounding_of_quotient<T>(front.largest.value())) / parts;
+    if (parts == 0) return front.largest_error();
+    double const largest = (front.largest.value() + front.rounding.value()) / parts;
+    return front.error / parts + detail::error_bounded::rounding_to<T>(largest);
   }
 
   // ---- Members that VariableRate requires ----

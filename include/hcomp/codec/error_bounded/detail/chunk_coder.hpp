@@ -102,38 +102,42 @@ struct chunk_coder {
     std::size_t const chunk = i * chunk_values;
     std::size_t const n = values_of_chunk<header>(i, values);
     own_values<Group> own(group, chunk_sharing<Group>(group).chunk(0));  // used after the chunk
-    for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
-      std::size_t const begin = at.block - static_cast<std::size_t>(group.worker());
-      if constexpr (own_values<Group>::is_shared) group.sync();
-      if (addends) {
-        own.bring(group, addends + chunk, n, begin);
-        HCOMP_UNROLL_ON_DEVICE
-        for (std::size_t j = 0; j < block_values; ++j)
-          block[j] = same_bits<float>(bits_of_sum(own_value(own, j) + block[j]));
-      }
-      if (divided_by != 0) {
-        HCOMP_UNROLL_ON_DEVICE
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = divided(block[j], divided_by);
-      }
-      put_bits_of(block, own);
-      own.send(group, out + chunk, n, begin);
-    });
+    step_grid const grid = by_cpu.grid.divided_by(addends ? 0 : divided_by);
+    for_blocks(group, grid, in, i, values,
+               [&](worker_block const& at, float(&block)[block_values]) {
+                 std::size_t const begin = at.block - static_cast<std::size_t>(group.worker());
+                 if constexpr (own_values<Group>::is_shared) group.sync();
+                 if (addends) {
+                   own.bring(group, addends + chunk, n, begin);
+                   HCOMP_UNROLL_ON_DEVICE
+                   for (std::size_t j = 0; j < block_values; ++j)
+                     block[j] = same_bits<float>(bits_of_sum(own_value(own, j) + block[j]));
+                 }
+                 if (addends && divided_by != 0) {
+                   HCOMP_UNROLL_ON_DEVICE
+                   for (std::size_t j = 0; j < block_values; ++j)
+                     block[j] = divided(block[j], divided_by);
+                 }
+                 put_bits_of(block, own);
+                 own.send(group, out + chunk, n, begin);
+               });
   }
 
   template <class Group>
   HCOMP_HD std::uint64_t nonfinite_in_chunk(Group group, std::byte const* in, std::size_t i,
                                             std::size_t values) const {
     std::uint64_t mine[2] = {0, 0};  // one bit per even block, and one per odd block
-    for_blocks(group, in, i, values, [&](worker_block const& at, float(&block)[block_values]) {
-      bool finite = true;
-      HCOMP_UNROLL_ON_DEVICE
-      for (std::size_t j = 0; j < block_values; ++j) finite &= is_finite(block[j]);
-      if (finite) return;
-      if (at.block % 2 == 0)
-        mine[0] |= std::uint64_t{1} << at.block / 2;
-      else
-        mine[1] |= std::uint64_t{1} << at.block / 2;
-    });
+    for_blocks(group, by_cpu.grid, in, i, values,
+               [&](worker_block const& at, float(&block)[block_values]) {
+                 bool finite = true;
+                 HCOMP_UNROLL_ON_DEVICE
+                 for (std::size_t j = 0; j < block_values; ++j) finite &= is_finite(block[j]);
+                 if (finite) return;
+                 if (at.block % 2 == 0)
+                   mine[0] |= std::uint64_t{1} << at.block / 2;
+                 else
+                   mine[1] |= std::uint64_t{1} << at.block / 2;
+               });
     // each bit belongs to one worker
     return group.sum(mine[0]) | group.sum(mine[1]);
   }
@@ -243,18 +247,20 @@ struct chunk_coder {
 
   void decode_chunk(simd_group, std::byte const* in, std::size_t i, std::size_t values,
                     float const* addends, float divided_by, float* out) const {
+    block_coder const by{by_cpu.grid.divided_by(addends ? 0 : divided_by), by_cpu.kernels,
+                         by_cpu.level};
     for_blocks(in, i, values, [&](std::size_t first, std::size_t n, value_block const& v) {
       float* const to = out + i * chunk_values + first;
       if (addends) {
         float const* const added = addends + i * chunk_values + first;
         float decoded[block_values];
-        by_cpu.dequantize(v, n, decoded);
+        by.dequantize(v, n, decoded);
         for (std::size_t j = 0; j < n; ++j)
           to[j] = same_bits<float>(bits_of_sum(added[j] + decoded[j]));
       } else {
-        by_cpu.dequantize(v, n, to);
+        by.dequantize(v, n, to);
       }
-      if (divided_by != 0)
+      if (addends && divided_by != 0)
         for (std::size_t j = 0; j < n; ++j) to[j] /= divided_by;
     });
   }
@@ -473,9 +479,10 @@ struct chunk_coder {
     std::size_t block, n;
   };
   /// Calls f(worker_block, floats) in all workers for the blocks of chunk i.
+  /// @param grid  the coder's, with a divisor of the floats
   template <class Group, class F>
-  HCOMP_HD void for_blocks(Group group, std::byte const* in, std::size_t i, std::size_t values,
-                           F const& f) const {
+  HCOMP_HD void for_blocks(Group group, step_grid const& grid, std::byte const* in, std::size_t i,
+                           std::size_t values, F const& f) const {
     chunk_sharing<Group> shared(group);
     worker_reader<Group> reader;
     reader.open(group, in, i, values, shared->first, shared->sums, shared.chunk(0));
@@ -487,10 +494,10 @@ struct chunk_coder {
       float block[block_values];
       if (v.is == value_block::state::words) {
         HCOMP_UNROLL_ON_DEVICE
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = value_of(by_cpu.grid, v.word(j));
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = value_of(grid, v.word(j));
       } else {
         HCOMP_UNROLL_ON_DEVICE
-        for (std::size_t j = 0; j < block_values; ++j) block[j] = float_of(by_cpu.grid, v.q[j]);
+        for (std::size_t j = 0; j < block_values; ++j) block[j] = float_of(grid, v.q[j]);
       }
       f({k, k < blocks_of(n) ? values_of_block(k, n) : 0}, block);
       if (Group::workers >= most_blocks) break;

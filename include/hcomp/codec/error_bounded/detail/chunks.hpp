@@ -160,10 +160,8 @@ struct block_coder {
       q[i] = is_integer(grid, v.word(i)) ? integer : 0;
     }
     kernels.dequantize(grid, q, of_integers);
-    for (std::size_t i = 0; i < n; ++i) {
-      auto const bits = same_bits<std::uint32_t>(of_integers[i]);
-      y[i] = same_bits<float>(is_integer(grid, v.word(i)) ? bits : v.word(i));
-    }
+    for (std::size_t i = 0; i < n; ++i)
+      y[i] = is_integer(grid, v.word(i)) ? of_integers[i] : value_of(grid, v.word(i));
   }
 
   /// True if `bytes` at `chunk` are a valid chunk of `values` values.

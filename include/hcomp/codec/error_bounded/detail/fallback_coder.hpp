@@ -200,8 +200,9 @@ template <class T> struct fallback_coder {
       T block[block_values], added[block_values];
       if (addends) read_block(addends + at.first, at.n, added);
       for (std::size_t j = 0; j < block_values; ++j) {
-        block[j] = v.value(grid, j);
-        if (addends) block[j] = with_one_nan(added[j] + block[j]);
+        block[j] = v.value(grid, j, addends ? 0 : divided_by);
+        if (!addends) continue;
+        block[j] = with_one_nan(added[j] + block[j]);
         if (divided_by != 0) block[j] = divided(block[j], divided_by);
       }
       write_block(block, at.n, out + at.first);
@@ -371,9 +372,12 @@ template <class T> struct fallback_coder {
            from.find(group, mine, n).own);
     HCOMP_UNROLL
     for (unsigned j = 0; j < place::own; ++j) {
-      decoded[j] = v.number[j].value(grid);
-      if (addends) decoded[j] = with_one_nan(added[j] + decoded[j]);
-      if (divided_by != 0) decoded[j] = divided(decoded[j], divided_by);
+      auto const& number = v.number[j];
+      bool const divides = divided_by != 0;
+      decoded[j] = divides && !addends ? number.value(grid, divided_by) : number.value(grid);
+      if (!addends) continue;
+      decoded[j] = with_one_nan(added[j] + decoded[j]);
+      if (divides) decoded[j] = divided(decoded[j], divided_by);
     }
     mine.store(decoded, out + first);
   }
@@ -466,26 +470,39 @@ template <class T> struct fallback_coder {
   }
   void decode_chunk_by_vectors(std::byte const* in, std::size_t i, std::size_t values,
                                T const* addends, T divided_by, T* out) const {
-    auto const kernels = best_fallback_kernels<T>();
-    std::size_t const n = values_of_chunk<header>(i, values), blocks = blocks_of(n),
-                      whole = n / block_values, first = i * chunk_values();
+    std::size_t const n = values_of_chunk<header>(i, values), first = i * chunk_values();
     readable const chunk(in, i, values);
     fallback_payload of[fallback_most_blocks];
     chunk.take(of);
+    if (!addends && divided_by != 0) {  // sums as doubles, which are rounded once
+      double sums[header::chunk_values];
+      get_blocks(fallback_grid<double>(grid), of, n, sums);
+      for (std::size_t j = 0; j < n; ++j)
+        out[first + j] = with_one_nan(static_cast<T>(sums[j] / static_cast<double>(divided_by)));
+      return;
+    }
+    if (!addends) return get_blocks(grid, of, n, out + first);
     T decoded[header::chunk_values];
-    T* const to = addends ? decoded : out + first;
+    get_blocks(grid, of, n, decoded);
+    for (std::size_t j = 0; j < n; ++j) {
+      T const sum = with_one_nan(addends[first + j] + decoded[j]);
+      out[first + j] = divided_by != 0 ? divided(sum, divided_by) : sum;
+    }
+  }
+  /// Decodes the n values of a chunk.
+  template <class U>
+  static void get_blocks(fallback_grid<U> const& grid, fallback_payload const* of, std::size_t n,
+                         U* to) {
+    auto const kernels = best_fallback_kernels<U>();
+    std::size_t const blocks = blocks_of(n), whole = n / block_values;
     for (std::size_t k = 0; k < blocks; ++k) {
       if (k < whole) k += kernels.get(grid, of + k, whole - k, to + k * block_values);
       if (k == blocks) break;
-      block v;
+      fallback_block<U> v;
       std::size_t const here = values_of_block(k, n);
       v.take(of[k].mode, here, of[k].in);
       for (std::size_t j = 0; j < here; ++j) to[k * block_values + j] = v.value(grid, j);
     }
-    if (addends)
-      for (std::size_t j = 0; j < n; ++j) out[first + j] = with_one_nan(addends[first + j] + to[j]);
-    if (divided_by != 0)
-      for (std::size_t j = 0; j < n; ++j) out[first + j] = divided(out[first + j], divided_by);
   }
 #endif
 

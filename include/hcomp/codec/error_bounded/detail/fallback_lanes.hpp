@@ -15,6 +15,28 @@
 
 namespace hcomp::detail::error_bounded {
 
+/// The share of a bound that is left for errors before the rounding to float; see fallback_grid.
+inline double share_before_rounding(double bound) {
+  int exponent;
+  double const mantissa = 2 * std::frexp(bound, &exponent);  // E / h
+  double const least = std::fmin(mantissa - 1, 2 - mantissa) / mantissa;
+  return std::fmax(0x1p-20, std::fmin(0.25, least));
+}
+/// Options with which means of all ranks are within bound / ranks: a smaller bound, if the rounding
+/// of means leaves less room than that of the bound.
+template <class T> error_bounded_options options_of_means(error_bounded_options options) {
+  if constexpr (std::is_same_v<T, float>) {
+    double const room = share_before_rounding(options.bound / options.ranks);
+    if (room >= share_before_rounding(options.bound)) return options;
+    auto smaller = options;
+    int exponent;
+    std::frexp(4 * room * options.bound / 1.5, &exponent);
+    smaller.bound = std::ldexp(1.5, exponent - 1);  // a quarter of it is left
+    if (is_possible<T>(smaller)) return smaller;
+  }
+  return options;
+}
+
 /// Multiples of a power of two, equal on all ranks.
 ///
 /// Proof of the bound: let E be the bound of P ranks, S an exact sum, and d the largest error
@@ -28,6 +50,9 @@ namespace hcomp::detail::error_bounded {
 /// If floats near S are at least 4h apart and one of them is within the bound of S, the result is
 /// that float if E + d < 2h. So d is below both limits, E - h and 2h - E. The fraction d / E is at
 /// least 2^-20: a bound closer to a power of two may be missed by this fraction.
+///
+/// A mean is rounded once, too, from S / P: the limits are those of E / P. Plans choose a smaller
+/// bound for means where E / P is closer to a power of two: see options_of_means.
 template <class T> struct fallback_grid {
   double step;
   double inverse;        ///< 1 / step; its products with floats are exact
@@ -37,11 +62,7 @@ template <class T> struct fallback_grid {
   explicit fallback_grid(error_bounded_options const& o) {
     int exponent;
     double share = 1 - 0x1p-10;
-    if constexpr (std::is_same_v<T, float>) {
-      double const mantissa = 2 * std::frexp(o.bound, &exponent);  // E / h
-      double const least = std::fmin(mantissa - 1, 2 - mantissa) / mantissa;
-      share *= std::fmax(0x1p-20, std::fmin(0.25, least));
-    }
+    if constexpr (std::is_same_v<T, float>) share *= share_before_rounding(o.bound);
     std::frexp(2 * share * (o.bound / o.ranks), &exponent);
     step = std::ldexp(1.0, exponent - 1);
     inverse = 1 / step;
@@ -49,6 +70,11 @@ template <class T> struct fallback_grid {
     beyond = std::ldexp(1.0, bits);
     largest = std::int64_t{1} << bits;
   }
+  /// The same grid for another type of values.
+  template <class U>
+  explicit fallback_grid(fallback_grid<U> const& o)
+      : step(o.step), inverse(o.inverse), beyond(o.beyond), largest(o.largest) {}
+
   /// SIMD kernels process full blocks whose values are below this number of steps.
   double most_by_vectors() const { return beyond < 0x1p46 ? beyond : 0x1p46; }
 };
@@ -81,6 +107,11 @@ template <class T> struct fallback_number {
   HCOMP_HD T value(grid_type const& grid) const {
     if (!is_double) return rounded(grid, q);
     return with_one_nan(static_cast<T>(as_double()));
+  }
+  /// value(grid) divided by `parts`, rounded once if the integer has at most 53 bits.
+  HCOMP_HD T value(grid_type const& grid, T parts) const {
+    double const sum = is_double ? as_double() : static_cast<double>(q) * grid.step;
+    return with_one_nan(static_cast<T>(sum / static_cast<double>(parts)));
   }
   /// Value of an integer. It rounds only once, because the step is a power of two.
   HCOMP_HD static T rounded(grid_type const& grid, std::int64_t q) {
@@ -194,6 +225,10 @@ template <class T> struct fallback_block {
     doubles = (doubles & ~(std::uint32_t{1} << i)) | std::uint32_t{one.is_double} << i;
   }
   HCOMP_HD T value(grid_type const& grid, std::size_t i) const { return number(i).value(grid); }
+  /// @param parts  divisor; 0: none
+  HCOMP_HD T value(grid_type const& grid, std::size_t i, T parts) const {
+    return parts != 0 ? number(i).value(grid, parts) : value(grid, i);
+  }
   /// Quantizes `values` values.
   HCOMP_HD void set(grid_type const& grid, T const* x, fallback_findings& found) {
     doubles = 0;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
@@ -20,7 +21,7 @@ namespace hcomp::detail::error_bounded {
 /// The integer sum Q is exact, and |Q| < P * 2^magnitude_bits. So |Q * step| is below
 /// 2^(24 - 23 + magnitude_bits) (1 - d) E. Rounding to float adds at most 2^-24 of that, which is
 /// d (1 - d) E. The total is (1 - d^2) E. The rest of the bound far exceeds the rounding errors of
-/// double, 2^-50 E.
+/// double, 2^-50 E. A mean rounds Q * (step / P) to float, once: all errors are divided by P.
 struct step_grid {
   double step;
   /// 1 / step, with so few bits that its product with any float is exact. Results are therefore
@@ -30,6 +31,7 @@ struct step_grid {
   /// Bits of the largest power of two not above limit * step. Every smaller float becomes an
   /// integer, so smaller words represent integers. There are more such words than integer sums.
   std::uint32_t first_float;
+  float parts = 0;  ///< divisor of the values; 0: none. `step` is divided already
 
   step_grid(double bound_per_rank, int magnitude_bits)
       : limit((std::int32_t{1} << magnitude_bits) - 1) {
@@ -39,6 +41,13 @@ struct step_grid {
     step = 1 / inverse;
     auto const exponent = same_bits<std::uint64_t>(limit * step) >> 52;
     first_float = static_cast<std::uint32_t>(exponent - 1023 + 127) << 23;
+  }
+  /// For decoding values divided by `by`; 0: no division.
+  HCOMP_HD step_grid divided_by(float by) const {
+    step_grid grid = *this;
+    grid.parts = by;
+    if (by != 0) grid.step /= static_cast<double>(by);
+    return grid;
   }
 };
 
@@ -87,7 +96,9 @@ HCOMP_HD inline std::int32_t integer_of(std::uint32_t word) {
   return word >> 31 ? -magnitude : magnitude;
 }
 HCOMP_HD inline float value_of(step_grid const& grid, std::uint32_t word) {
-  return is_integer(grid, word) ? float_of(grid, integer_of(word)) : same_bits<float>(word);
+  if (is_integer(grid, word)) return float_of(grid, integer_of(word));
+  auto const value = same_bits<float>(word);
+  return grid.parts != 0 ? divided(value, grid.parts) : value;
 }
 /// Bits of a sum. Every NaN becomes the same NaN, so the order of the summands does not matter.
 HCOMP_HD inline std::uint32_t bits_of_sum(float sum) {

@@ -55,10 +55,12 @@ void require_alike(Header const& front, error_bounded_options const& here, std::
     refuse_damaged(std::to_string(front.values) + " values, " + std::to_string(expected) +
                    " were expected");
 }
-/// Error of rounding a quotient to T, multiplied by the divisor.
-/// @param largest  largest magnitude of a dividend
-template <class T> double rounding_of_quotient(double largest) {
-  return (std::is_same_v<T, float> ? 0x1.001p-24 : 0x1.001p-53) * largest;
+/// Largest error of rounding numbers up to `largest` to T.
+template <class T> double rounding_to(double largest) {
+  if (largest == 0 || !is_finite(largest)) return largest;
+  int exponent;
+  std::frexp(largest, &exponent);
+  return std::ldexp(1.0, exponent - (std::is_same_v<T, float> ? 25 : 54));
 }
 
 /// First bytes of an encoded vector. The offsets of the chunks and the chunks follow.

@@ -192,7 +192,7 @@ struct codec_probe {
     work.reserve(values, 0, made_for.merges_encoded);
     bool const is_fallback = made_for.fits_calls && work.fit(x.measure(), ranks);
     if (is_fallback) {
-      work.refine();
+      work.refine(false);
       work.reserve(values, 0, made_for.merges_encoded);
     }
     std::size_t const most_bytes = work.capacity(values);
@@ -202,7 +202,7 @@ struct codec_probe {
     auto const encode = [&] {
       work.start();
       if (made_for.fits_calls) work.fit(x.measure(), ranks);
-      if (is_fallback) work.refine();
+      if (is_fallback) work.refine(false);
       x.encode(all, false, false, {encoded.data(), most_bytes});
       bytes = work.end(0, none);
     };

@@ -91,11 +91,11 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
     }
     if (memory_) memory_->staging.start();
   }
-  std::uint8_t refine() override {
+  std::uint8_t refine([[maybe_unused]] bool mean) override {
     if constexpr (has_fallback) {
       memory_->staging.start();
-      if (!fallback_) fallback_.emplace(codec_.fallback());
-      fallback_->codec = codec_.fallback();
+      if (!fallback_) fallback_.emplace(codec_.fallback(mean));
+      fallback_->codec = codec_.fallback(mean);
       is_fallback_ = true;
       if (fallback_->segment) fallback_->segment->staging.start();
     }

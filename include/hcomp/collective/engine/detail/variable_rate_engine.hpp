@@ -156,7 +156,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
     bool const needs_fallback = fits_calls_ ? fit(it) : session_.needs_fallback();
     it.stats.bound = work_->bound() / (it.parts == 0 ? 1 : it.parts);
     if (!needs_fallback && sum()) return;
-    codec_id_ = work_->refine();
+    codec_id_ = work_->refine(it.parts != 0);
     if (!std::exchange(has_fallback_memory_, true)) allocate();
     start();
     sum();

@@ -49,8 +49,8 @@ class variable_rate_work {
   /// Called when the segments of the last call, or of this call's first attempt, are no longer
   /// used.
   virtual void start() = 0;
-  /// Uses BoundedVariableRate::fallback() until the next `start`; returns its codec_id.
-  virtual std::uint8_t refine() = 0;
+  /// Uses BoundedVariableRate::fallback(mean) until the next `start`; returns its codec_id.
+  virtual std::uint8_t refine(bool mean) = 0;
   /// The bound of a BoundedVariableRate for the sum, after fitting; otherwise 0.
   virtual double bound() const = 0;
   /// Fits the codec to the largest of all ranks' measures; see FittedVariableRate. Returns whether
