@@ -560,6 +560,11 @@ TEST_CASE("trial: its name says what goes wrong; what cannot be is refused with 
                     "inceptionn:15: 'E=15': E is a whole number from 1 to 14");
   CHECK_THROWS_WITH(train::trial_from("thc:bound=6"),
                     doctest::Contains("thc:bound=6: it has no key 'bound'; it has: bits, "));
+  CHECK_THROWS_WITH(train::trial_from("thc:bits=1,truncation=0.03125:late=0"),
+                    "thc:bits=1,truncation=0.03125:late=0: codec 'thc:bits=1,granularity=1,"
+                    "truncation=0.03125' loses 3.702 of a vector's energy, and error feedback "
+                    "works below 0.75");
+  CHECK(train::trial_from("uniform_thc:bits=1").name() == "uniform_thc, bits=1");
   CHECK(train::trial_from("thc:bits=2,transform=1024:late=0.1").name() ==
         "thc, bits=2, transform=1024, 10 % late");
   CHECK(train::trial_from("error_bounded").name() == "error_bounded, bound=1e-05");

@@ -128,6 +128,8 @@ trial trial_from(std::string const& text) {
     auto codec = usual_codec(*made.how);
     set(*codec.entry, codec.settings, settings);
     made.settings = codec.settings;
+    if (auto const refusal = codec.entry->feedback_refusal)  // train uses it where a codec wants it
+      if (auto const why = refusal(codec.settings); !why.empty()) throw std::invalid_argument(why);
   } catch (std::invalid_argument const& why) {
     throw std::invalid_argument(fmt::format("{}: {}", text, why.what()));
   }

@@ -345,6 +345,9 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
   } catch (std::invalid_argument const& why) {
     where.refuse("codec '" + std::string(codec.name) + "': " + why.what());
   }
+  if (result.spec.feedback && codec.entry->feedback_refusal)
+    if (auto const why = codec.entry->feedback_refusal(*settings); !why.empty())
+      where.refuse(why + "; set feedback=no or other keys");
   if (result.min_bytes > result.max_bytes)
     where.refuse("min is " + std::to_string(result.min_bytes) + " bytes and max " +
                  std::to_string(result.max_bytes) + ", so it is for no vector");

@@ -178,7 +178,7 @@ void compare_norms(sizes const& size) {
 void compare_averages(sizes const& size) {
   std::printf(
       "\nTruncation: error of the average of K rotations of one vector.\n\n"
-      "| K | 1/4096, expected | measured | 1/32, expected | measured |\n"
+      "| K | 1/4096, expected | measured | 1/64, expected | measured |\n"
       "|---|---|---|---|---|\n");
   auto const x = normal_vectors(1, size.values, 7000)[0];
   hcomp::thc<> const codecs[] = {hcomp::thc<>({.truncation = 1.0 / 4096}), hcomp::thc<>()};

@@ -218,6 +218,9 @@ static void wrong_arguments_are_refused_in_words(void) {
   size_t count;
   refused(10, MPI_FLOAT, "gzip", "hcomp_plan_create: codec 'gzip': no codec is called 'gzip'");
   refused(10, MPI_FLOAT, "thc bits=9", "codec 'thc bits=9': 'bits=9': bits is a whole number");
+  refused(10, MPI_FLOAT, "thc:bits=1,truncation=0.03125",
+          "codec 'thc:bits=1,granularity=1,truncation=0.03125' loses 3.702 of a vector's energy, "
+          "and error feedback works below 0.75; set feedback=no or other keys");
   refused(10, MPI_FLOAT, " ", "codec is empty");
   refused(10, MPI_FLOAT, NULL, "codec is a null pointer");
   refused(10, MPI_FLOAT, "none", "a plan needs a codec");

@@ -263,8 +263,10 @@ TEST_CASE("baselines: the table of errors matches independent runs") {
                                            floats, {.step = static_cast<std::uint64_t>(trial)});
         return baselines::nmse(x, {mean.begin(), mean.end()}) / trials;
       };
-      thc += error_of(hcomp::thc<float>({.bits = 4, .granularity = 30, .transform = 16384}));
-      uniform_thc += error_of(hcomp::uniform_thc<float>({.bits = 4, .transform = 16384}));
+      thc += error_of(hcomp::thc<float>(
+          {.bits = 4, .granularity = 30, .truncation = 1. / 32, .transform = 16384}));
+      uniform_thc += error_of(
+          hcomp::uniform_thc<float>({.bits = 4, .truncation = 1. / 32, .transform = 16384}));
       add(terngrad, of([&](vector const& v) { return baselines::terngrad(v, random); }));
       add(top_k, of([&](vector const& v) { return baselines::top_k(v); }));
       add(drive, of([&](vector const& v) { return baselines::drive(v, random); }));

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> random_indices(std::size_t count, int bits, std::uint
   return indices;
 }
 
-/// The default table of THC: b = 4, g = 30, p = 1/32.
+/// The table of the THC paper: b = 4, g = 30, p = 1/32.
 std::vector<std::uint8_t> const thc_levels = {0,  3,  5,  7,  9,  11, 13, 14,
                                               16, 17, 19, 21, 23, 25, 27, 30};
 

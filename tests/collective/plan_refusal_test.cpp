@@ -299,6 +299,29 @@ TEST_CASE("plan: error feedback of another size, or whose memory is x, is refuse
                 "plan 1000, the weight is 1)");
 }
 
+TEST_CASE("plan: error feedback whose residual would grow is refused on all ranks") {
+  std::string const why =
+      "all_reduce: codec 'thc:bits=1,granularity=1,truncation=0.03125' loses 3.702 of a vector's "
+      "energy, and error feedback works below 0.75";
+  for (bool const on_all : {true, false})
+    check_refused(refused([=](in_process& transport, host_executor& executor, auto x) {
+                    plan sum(x.size(), fit(thc<>({.bits = 1, .truncation = 1. / 32}), 4), transport,
+                             executor);
+                    error_feedback<float> feedback(x.size());
+                    if (on_all || is_odd(transport))
+                      sum.all_reduce(x, feedback);
+                    else
+                      sum.all_reduce(x);
+                  }),
+                  "invalid_argument", why);
+  auto const taken = refused([](in_process& transport, host_executor& executor, auto x) {
+    plan sum(x.size(), fit(thc<>({.bits = 1}), 4), transport, executor);
+    error_feedback<float> feedback(x.size());
+    sum.all_reduce(x, feedback);
+  });
+  CHECK(all_ended_alike(taken.outcomes, "returned"));
+}
+
 TEST_CASE(
     "plan: more summands than the codec holds are refused on all ranks, a fitted codec is not") {
   auto const summed = [](std::uint32_t summands, std::uint32_t weight) {

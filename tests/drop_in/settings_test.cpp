@@ -447,6 +447,10 @@ TEST_CASE("settings: an error names the clause, the word, and the words allowed 
        "HCOMP_CONFIG: clause 1 'float: sign when=faster': when=faster conflicts with "
        "feedback=yes, the default of 'sign': all-reduces left to MPI would omit the residual; set "
        "feedback=no or when=always"},
+      {"double: thc:bits=1,truncation=0.03125",
+       "HCOMP_CONFIG: clause 1 'double: thc:bits=1,truncation=0.03125': codec "
+       "'thc:bits=1,granularity=1,truncation=0.03125' loses 3.702 of a vector's energy, and error "
+       "feedback works below 0.75; set feedback=no or other keys"},
       {"float: none when=faster",
        "HCOMP_CONFIG: clause 1 'float: none when=faster': 'when=faster': codec 'none' has no key "
        "'when'; there are: min, max, ranks"},
@@ -458,6 +462,8 @@ TEST_CASE("settings: an error names the clause, the word, and the words allowed 
     CAPTURE(one.text);
     CHECK(error_of(one.text) == one.error);
   }
+  CHECK(error_of("float: thc bits=1 truncation=0.03125 feedback=no") == "none");
+  CHECK(error_of("float: thc bits=1") == "none");
   CHECK(error_of("float: fp16 algorithm=star").find("no algorithm is called 'star'") !=
         std::string::npos);
   for (std::string_view const codec : {"lossless_sparse", "inceptionn", "top_k"})

@@ -9,6 +9,7 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/group.hpp>
+#include <string>
 
 namespace hcomp {
 
@@ -66,6 +67,20 @@ template <class C>
 concept ReportsResidual = Compressor<C> && requires(C const c, std::size_t value_bytes) {
   { c.scratch_bytes(value_bytes) } -> std::same_as<std::size_t>;
 };
+
+/// A codec that refuses error feedback with some of its settings, because the residual would grow.
+///
+/// `feedback_refusal()` returns the reason, a sentence with the settings; empty: none.
+template <class C>
+concept RefusesFeedback = requires(C const c) {
+  { c.feedback_refusal() } -> std::same_as<std::string>;
+};
+template <class C> std::string feedback_refusal_of([[maybe_unused]] C const& codec) {
+  if constexpr (RefusesFeedback<C>)
+    return codec.feedback_refusal();
+  else
+    return {};
+}
 
 /// A codec that workers in warps decode value by value.
 ///

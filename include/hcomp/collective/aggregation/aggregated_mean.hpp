@@ -10,6 +10,7 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/collective/aggregation/aggregation_layout.hpp>
 #include <hcomp/collective/aggregation/aggregation_packet.hpp>
 #include <hcomp/collective/aggregation/detail/partial_sums.hpp>
@@ -118,6 +119,8 @@ template <IndexCodec C, PacketLink L> class aggregated_mean {
       throw std::invalid_argument(
           detail::error_text({"aggregated_mean: ", x.size(), " values and feedback for ",
                               feedback.values(), ", the aggregation was made for ", values()}));
+    if (auto const why = feedback_refusal_of(codec()); feedback.data() && !why.empty())
+      throw std::invalid_argument(detail::error_text({"aggregated_mean: ", why}));
     report_ = {};
     report_.chunks = layout_.chunks();
     key_ = philox_key(key);

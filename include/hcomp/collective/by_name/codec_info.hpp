@@ -99,6 +99,8 @@ struct codec_info {
   double (*largest_error)(codec_settings const&, summed_value const&) = nullptr;
   bool takes_feedback = true;   ///< error_feedback and global_compensation
   bool wants_feedback = false;  ///< the residual is large enough to be worth its memory
+  /// See RefusesFeedback. Null: refuses with no settings.
+  std::string (*feedback_refusal)(codec_settings const&) = nullptr;
   /// Propagates NaN and infinity, and turns no other value into one of them.
   bool carries_nonfinite = false;
   std::vector<std::string> also = {};  ///< other names

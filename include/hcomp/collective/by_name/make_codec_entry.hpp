@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/codec/sparse.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
@@ -40,6 +41,10 @@ template <Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
 codec_entry<typename C::value_type> make_codec_entry(codec_info info, CodecOf) {
   if (!HomomorphicSum<C>) info.takes_feedback = false;
+  if constexpr (RefusesFeedback<C>)
+    info.feedback_refusal = [](codec_settings const& settings) {
+      return C(CodecOf{}(settings)).feedback_refusal();
+    };
   if (info.algorithms.empty()) {
     detail::algorithms_of<C>().for_each(
         [&](algorithm_kind kind) { info.algorithms.push_back(kind); });

@@ -215,7 +215,7 @@ template <Summable C, Transport T, Executor E> class plan {
   ///
   /// @param feedback  for values() values; unchanged after an error
   /// @throws std::invalid_argument  also if x and the feedback's memory overlap, or the codec takes
-  ///                                no error feedback: it is VariableRate or Sparse
+  ///                                no error feedback: VariableRate, Sparse, RefusesFeedback
   template <Feedback<value_type> F>
   report all_reduce(std::span<value_type> x, F& feedback, call_options const& call = {}) {
     detail::float_environment const environment;

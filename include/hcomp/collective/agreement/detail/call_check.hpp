@@ -54,7 +54,8 @@ enum class complaint : std::uint32_t {
   feedback_size,
   alignment,
   overlap,
-  weight
+  weight,
+  feedback
 };
 
 inline char const* to_text(complaint what) {
@@ -67,6 +68,7 @@ inline char const* to_text(complaint what) {
     case complaint::alignment: return "x is not aligned to its values";
     case complaint::overlap: return "x overlaps the feedback's memory";
     case complaint::weight: return "the weight is 0, or not 1 in all_gather";
+    case complaint::feedback: return "feedback was passed, and the codec refuses it";
   }
   return "unknown complaint";
 }
@@ -166,6 +168,8 @@ inline call_record describe(operation what, call_arguments const& given, std::si
   if (mine.refused == complaint::none &&
       (call.weight == 0 || (what == operation::all_gather && call.weight != 1)))
     mine.refused = complaint::weight;
+  if (mine.refused == complaint::none && given.feedback && !codec.feedback_refusal.empty())
+    mine.refused = complaint::feedback;
   return mine;
 }
 
@@ -268,10 +272,11 @@ inline constexpr std::array common_values{
                  [](call_record const& r) -> std::uint64_t { return r.decode_on_arrival_bytes; }}};
 
 /// Checks that all records agree. Allocates only if it throws.
+/// @param codec                   of this rank
 /// @throws disagreement_error     the records contradict each other
 /// @throws std::invalid_argument  a rank refused its own arguments
 /// @throws memory_error           a rank refused them because of their memory
-inline void require_agreement(std::span<call_record const> all) {
+inline void require_agreement(codec_terms const& codec, std::span<call_record const> all) {
   auto const who = [&] { return error_text({to_text(all[0].what), ": "}); };
   for (auto const& value : common_values)
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -286,6 +291,8 @@ inline void require_agreement(std::span<call_record const> all) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     auto const& one = all[rank];
     if (one.refused == complaint::none) continue;
+    if (one.refused == complaint::feedback)
+      throw std::invalid_argument(error_text({who(), codec.feedback_refusal}));
     auto const text =
         error_text({who(), "on rank ", rank, " ", to_text(one.refused), " (x has ", one.values,
                     " values, the plan ", one.plan_values, ", the weight is ", one.weight, ")"});

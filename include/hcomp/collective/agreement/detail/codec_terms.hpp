@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/device_hints.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/half.hpp>
 #include <stdexcept>
@@ -27,6 +28,7 @@ struct codec_terms {
   bool has_means = true;     ///< false for integers
   double magnitude = 0;      ///< upper bound of every decoded mean; 0: the codec has no magnitude
   double largest_value = 0;  ///< of the type that a magnitude is decoded to
+  std::string feedback_refusal = {};  ///< see RefusesFeedback
 };
 
 /// @param value_bytes   size of a value
@@ -40,6 +42,7 @@ codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_
   terms.value_bytes = static_cast<std::uint32_t>(value_bytes);
   terms.max_summands = max_summands;
   terms.has_means = !std::is_integral_v<typename C::value_type>;
+  terms.feedback_refusal = feedback_refusal_of(codec);
   auto const parameters = codec.parameters();
   static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
                 "a codec has at most four parameters");

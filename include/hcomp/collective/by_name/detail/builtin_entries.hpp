@@ -51,13 +51,12 @@ inline codec_key magnitude_key() {
 inline std::vector<codec_key> thc_keys() {
   using enum codec_key::kind;
   thc_options const usual;
-  return {
-      {"bits", whole, 1, 8, usual.bits, "per value of one rank"},
-      {"granularity", whole, 0, 255, usual.granularity,
-       "integer steps of all levels; 0: automatic"},
-      {"truncation", real, 1e-9, 0.5, usual.truncation, "probability of clipping a rotated value"},
-      {"transform", whole, 64, 16384, usual.transform, "values per rotation"},
-      {"hop_bits", whole, 0, 14, usual.hop_bits, "limit per value of a partial sum; 0: none"}};
+  return {{"bits", whole, 1, 8, usual.bits, "per value of one rank"},
+          {"granularity", whole, 0, 255, usual.granularity,
+           "integer steps of all levels; 0: automatic"},
+          {"truncation", real, 0, 0.5, usual.truncation, "share of clipped values; 0: by bits"},
+          {"transform", whole, 64, 16384, usual.transform, "values per rotation"},
+          {"hop_bits", whole, 0, 14, usual.hop_bits, "limit per value of a partial sum; 0: none"}};
 }
 inline thc_options thc_options_of(codec_settings const& s) {
   return {.bits = s.whole("bits"),

@@ -73,7 +73,7 @@ class call_session {
     }
     since_agreement_ = {};
     if (alike) records_.assign(static_cast<std::size_t>(transport_->size()), mine);
-    require_agreement(alike ? std::span(records_).first(1) : std::span(records_));
+    require_agreement(codec_, alike ? std::span(records_).first(1) : std::span(records_));
     require_op(codec_, records_.front());
     seal_ += codec_.codec_id;  // A call may run collectives with several codecs.
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
