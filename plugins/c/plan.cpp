@@ -434,7 +434,8 @@ std::string without(std::string_view prefix, std::string text) {
 hcomp_report to_c(report const& made) {
   return {made.bytes_sent, made.weight,
           made.seconds(),  made.seconds_encode + made.seconds_merge + made.seconds_decode,
-          made.error,      made.dominance};
+          made.error,      made.dominance,
+          made.residual};
 }
 
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,

@@ -172,6 +172,7 @@ bool compressed_call::operator()(communicator& state, void* x, std::size_t place
     stats.seconds_codec = made.seconds_encode + made.seconds_merge + made.seconds_decode;
     stats.seconds = seconds_since(begin);
     stats.told_error = made.error;
+    stats.residual = made.residual;
     stats.beyond_bound = made.is_beyond_bound();
     if (compared) {
       seconds.own = stats.seconds;

@@ -110,6 +110,7 @@ ordered_json json_of(site_entry const& entry) {
           {"worst_error", json_of(f.worst_error)},
           {"worst_relative", json_of(f.worst_relative)},
           {"told_error", json_of(f.told_error)},
+          {"residual", json_of(f.residual)},
           {"beyond_bound", f.beyond_bound}};
 }
 site_entry entry_of(ordered_json const& json) {
@@ -134,6 +135,7 @@ site_entry entry_of(ordered_json const& json) {
   f.worst_error = figure_of(json.at("worst_error"));
   f.worst_relative = figure_of(json.at("worst_relative"));
   f.told_error = figure_of(json.at("told_error"));
+  f.residual = figure_of(json.at("residual"));
   json.at("beyond_bound").get_to(f.beyond_bound);
   return entry;
 }
@@ -217,6 +219,7 @@ void site_stats::add(site_stats const& other) {
   worst_error = worse(worst_error, other.worst_error);
   worst_relative = worse(worst_relative, other.worst_relative);
   told_error = worse(told_error, other.told_error);
+  residual = worse(residual, other.residual);
   beyond_bound += other.beyond_bound;
 }
 
@@ -282,6 +285,9 @@ std::string journal::summary(int ranks) const {
                                       100 * f.seconds_codec / f.seconds)
                         : ""));
     if (f.told_error > 0) line(told_text(f, all));
+    if (f.residual > 0)
+      line(fmt::format("error feedback: residuals of up to {} of the energy of the values",
+                       error_text(f.residual)));
     if (f.compared == 0) continue;
     line(compared_text(f, all));
     line(times_text(f.of_a_call()));

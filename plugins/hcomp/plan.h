@@ -48,6 +48,8 @@ typedef struct hcomp_report {
                          ///< has no bound
   double dominance;      ///< 1/16 to 1; near 1: one value per block is so large that the rest is
                          ///< noise; 0: not measured
+  double residual;       ///< energy of the residual of error feedback, relative to x; 0: none. It
+                         ///< grows from call to call if error feedback diverges
 } hcomp_report;
 
 /// All-reduce: sums x over all ranks, in place, with the same bits on all ranks. Collective.

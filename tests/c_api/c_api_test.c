@@ -163,6 +163,21 @@ static void a_plan_keeps_the_residual(void) {
   CHECK(error_of_mean("thc bits=2") < 0.5 * error_of_mean("thc bits=2 feedback=no"));
 }
 
+/* With one bit the residual has about 2.6 times the energy of x. */
+static void a_residual_is_reported_and_stays_bounded(void) {
+  hcomp_plan* sum = NULL;
+  hcomp_report report;
+  int call;
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc:bits=1", &sum));
+  for (call = 0; call < 120; ++call) {
+    size_t i;
+    for (i = 0; i < values; ++i) x[i] = (float)drawn(rank, i);
+    CHECK_OK(hcomp_all_reduce(sum, x, &report));
+    CHECK(report.residual > 0.2 && report.residual < 4);
+  }
+  CHECK_OK(hcomp_plan_free(&sum));
+}
+
 static void calls_and_plans_draw_new_numbers(void) {
   static float first[values];
   int round, again = 0;
@@ -437,6 +452,7 @@ int main(int argc, char** argv) {
   means_by_all_ways();
   a_bound_is_kept();
   a_plan_keeps_the_residual();
+  a_residual_is_reported_and_stays_bounded();
   calls_and_plans_draw_new_numbers();
   parts_make_the_whole();
   wrong_arguments_are_refused_in_words();

@@ -98,6 +98,35 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("report: the residual of error feedback relative to the values, growing or bounded") {
+  run_ranks(2, [](in_process& transport) {
+    host_executor executor;
+    // signs of 0.001 leave nearly all of the values, -1 to 1, in every call
+    plan grows(values, sign<>{1e-3f}, transport, executor);
+    plan stays(values, fit(thc<>({.bits = 1}), 2), transport, executor);
+    error_feedback<float> of_signs(values), of_thc(values);
+    for (int call = 1; call <= 20; ++call) {
+      auto x = data::uniform<float>(values, -1, 1, {.seed = 5}), y = x;
+      auto const after = grows.reduce_scatter(std::span(x), of_signs);
+      CHECK(after.residual == doctest::Approx(call * call).epsilon(0.02));
+      auto const bounded = stays.all_reduce(std::span(y), of_thc).residual;
+      CHECK(bounded > 0.3);
+      CHECK(bounded < 4);
+      CHECK(stays.all_reduce(std::span(y)).residual == 0);
+    }
+    // no more than 4096 values: exact
+    plan few(1000, sign<>{}, transport, executor);
+    error_feedback<float> feedback(1000);
+    std::vector<float> x(1000, 3.0f);
+    auto all = few.all_reduce(std::span(x), feedback);
+    CHECK(all.residual == doctest::Approx(4.0 / 9));
+    x.assign(1000, 0.0f);
+    CHECK(few.all_reduce(std::span(x), feedback).residual == 0);
+    all += {};
+    CHECK(all.residual == doctest::Approx(4.0 / 9));
+  });
+}
+
 TEST_CASE("report: all ranks get the previous call's time on the slowest rank") {
   constexpr int ranks = 3;
   std::vector<report> first(ranks), second(ranks), failed(ranks), unchecked(ranks);

@@ -99,6 +99,7 @@ TEST_CASE("journal: stats of a site add up, and extremes stay") {
            .worst_error = 0.25,
            .worst_relative = 0.125,
            .told_error = 0.5,
+           .residual = 0.25,
            .beyond_bound = 1});
   CHECK(sum.smallest == 5);
   sum.add({.calls = 1,
@@ -114,6 +115,7 @@ TEST_CASE("journal: stats of a site add up, and extremes stay") {
            .worst_error = 0.125,
            .worst_relative = 0.5,
            .told_error = 0.25,
+           .residual = 3,
            .beyond_bound = 1});
   sum.add({});  // without calls there is no smallest value
   CHECK(sum.calls == 3);
@@ -137,6 +139,7 @@ TEST_CASE("journal: stats of a site add up, and extremes stay") {
   CHECK(sum.worst_error == 0.25);
   CHECK(sum.worst_relative == 0.5);
   CHECK(sum.told_error == 0.5);
+  CHECK(sum.residual == 3);
   CHECK(sum.beyond_bound == 2);
   for (bool const first : {false, true}) {
     site_stats nan = passed(1, 1, 1), other = passed(1, 1, 1);
@@ -160,6 +163,7 @@ TEST_CASE("journal: ranks exchange journals without loss") {
             .worst_error = std::numeric_limits<double>::infinity(),
             .worst_relative = std::numeric_limits<double>::max(),
             .told_error = std::numeric_limits<double>::infinity(),
+            .residual = 1e30,
             .beyond_bound = 3});
   CHECK_FALSE(mine.empty());
 
@@ -167,6 +171,8 @@ TEST_CASE("journal: ranks exchange journals without loss") {
   theirs.merge_json(mine.to_json());
   CHECK(theirs.to_json() == mine.to_json());
   CHECK(theirs.summary(4) == mine.summary(4));
+  CHECK(mine.summary(4).find("error feedback: residuals of up to 1.0e+30 of the energy of the "
+                             "values") != std::string::npos);
   CHECK(theirs.prediction(4) == mine.prediction(4));
 
   journal nothing;
@@ -270,7 +276,7 @@ TEST_CASE("journal: the JSON report is readable whatever the names of files") {
       CHECK(site.at("bytes_plain") == 400 * std::uint64_t{6291456});
       CHECK(site.at("compared") == 40);
       CHECK(site.at("worst_relative") == 4.5e-2);
-      CHECK(site.size() == 20);
+      CHECK(site.size() == 21);
     }
   CHECK(found == 1);
 

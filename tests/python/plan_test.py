@@ -57,6 +57,13 @@ def test_a_value_that_makes_others_noise_is_told():
         assert mean.all_reduce(x).dominance > 0.99
 
 
+def test_the_residual_is_reported():
+    with hcomp.Plan(comm, values, "float32", "thc:bits=1") as total:
+        assert all(0.2 < total.all_reduce(drawn(rank)).residual < 4 for _ in range(20))
+    with hcomp.Plan(comm, values, "float32", "thc:bits=1 feedback=no") as total:
+        assert total.all_reduce(drawn(rank)).residual == 0
+
+
 def test_a_run_goes_on_from_residual_and_draws_as_if_never_stopped():
     def steps(total, first, last):
         together = []

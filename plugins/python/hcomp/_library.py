@@ -50,6 +50,7 @@ class CReport(ctypes.Structure):
         ("seconds_codec", ctypes.c_double),
         ("error", ctypes.c_double),
         ("dominance", ctypes.c_double),
+        ("residual", ctypes.c_double),
     ]
 
 
@@ -65,6 +66,9 @@ class Report:
     #: 1/16 to 1. Near 1, one large value in a block turns the values beside it into noise. 0 with
     #: codecs whose quantization step does not depend on the values
     dominance: float
+    #: energy of the residual of error feedback, relative to x; grows from call to call if error
+    #: feedback diverges. 0 without error feedback
+    residual: float = 0.0
 
     @classmethod
     def of(cls, report: CReport) -> Report:

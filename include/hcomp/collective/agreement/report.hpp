@@ -27,6 +27,10 @@ struct report {
   /// near 1 where one value reduces its neighbours to noise. 0 for codecs whose unit does not
   /// depend on the values.
   double dominance = 0;
+  /// Energy of this rank's residual after the call, relative to its values before the call, by a
+  /// sample of 4096. A share that grows from call to call shows that error feedback diverges. 0
+  /// without error feedback, and in a device's memory.
+  double residual = 0;
   double bound = 0;  ///< the requested bound, of the sum or the mean; 0: none
   double seconds_encode = 0;
   double seconds_communicate = 0;  ///< waiting for messages
@@ -53,6 +57,7 @@ struct report {
     weight = other.weight;
     error = std::max(error, other.error);
     dominance = std::max(dominance, other.dominance);
+    residual = std::max(residual, other.residual);
     bound = other.bound;
     seconds_encode += other.seconds_encode;
     seconds_communicate += other.seconds_communicate;

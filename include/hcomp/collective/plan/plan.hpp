@@ -22,6 +22,7 @@
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/feedback/detail/sampled_energy.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -224,9 +225,8 @@ template <Summable C, Transport T, Executor E> class plan {
       return engine_->refuse_feedback(detail::operation::all_reduce, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
-      auto const stats = engine_->all_reduce(given, values, call);
-      feedback.commit();
-      return stats;
+      return with_residual(x, feedback, given,
+                           [&] { return engine_->all_reduce(given, values, call); });
     }
   }
 
@@ -249,9 +249,8 @@ template <Summable C, Transport T, Executor E> class plan {
       return engine_->refuse_feedback(detail::operation::reduce_scatter, given, call);
     } else {
       values_of<F> values(work_, x.data(), feedback);
-      auto const stats = engine_->reduce_scatter(given, values, call);
-      feedback.commit();
-      return stats;
+      return with_residual(x, feedback, given,
+                           [&] { return engine_->reduce_scatter(given, values, call); });
     }
   }
 
@@ -266,6 +265,21 @@ template <Summable C, Transport T, Executor E> class plan {
   }
 
  private:
+  /// Returns the report of `make`, with the residual that it leaves.
+  template <class F, class Make>
+  report with_residual(std::span<value_type const> x, F& feedback,
+                       detail::call_arguments const& given, Make const& make) {
+    constexpr bool is_on_host = !DeviceExecutor<E> && requires { feedback.residual(); };
+    double energy = 0;
+    if constexpr (is_on_host)
+      if (detail::complaint_about(given, values()) == detail::complaint::none)
+        energy = detail::sampled_energy(x);
+    report stats = make();
+    feedback.commit();
+    if constexpr (is_on_host)
+      if (energy > 0) stats.residual = detail::sampled_energy(feedback.residual()) / energy;
+    return stats;
+  }
   plan(detail::float_environment const&, std::size_t values, C const& codec, T& transport,
        E& executor, plan_options const& options)
       : transport_(transport),

@@ -89,6 +89,7 @@ class ElasticTraining:
             seconds_codec=sum(one.seconds_codec for one in reports),
             error=max((one.error for one in reports), default=0.0),
             dominance=max((one.dominance for one in reports), default=0.0),
+            residual=max((one.residual for one in reports), default=0.0),
         )
 
     def admit(self) -> bool:
