@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/version.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -78,6 +79,9 @@ double figure_of(ordered_json const& json) {
   return json.is_null() ? infinity : json.get<double>();
 }
 
+/// An error that the codec does not state.
+constexpr char const* unknown = "unknown";
+
 ordered_json json_of(compared_seconds const& of) {
   return {{"calls", of.calls},
           {"own", json_of(of.own)},
@@ -109,7 +113,7 @@ ordered_json json_of(site_entry const& entry) {
           {"later", json_of(f.later)},
           {"worst_error", json_of(f.worst_error)},
           {"worst_relative", json_of(f.worst_relative)},
-          {"told_error", json_of(f.told_error)},
+          {"told_error", std::isnan(f.told_error) ? ordered_json(unknown) : json_of(f.told_error)},
           {"residual", json_of(f.residual)},
           {"beyond_bound", f.beyond_bound}};
 }
@@ -134,7 +138,8 @@ site_entry entry_of(ordered_json const& json) {
   f.later = compared_of(json.at("later"));
   f.worst_error = figure_of(json.at("worst_error"));
   f.worst_relative = figure_of(json.at("worst_relative"));
-  f.told_error = figure_of(json.at("told_error"));
+  auto const& told = json.at("told_error");
+  f.told_error = told == unknown ? unknown_error : figure_of(told);
   f.residual = figure_of(json.at("residual"));
   json.at("beyond_bound").get_to(f.beyond_bound);
   return entry;
@@ -178,6 +183,7 @@ std::string times_text(compared_seconds const& of) {
 
 /// "values off by up to 1.2e-04, in 3 calls by more than the bound".
 std::string told_text(site_stats const& f, double ranks) {
+  if (std::isnan(f.told_error)) return "error unknown: the codec states none";
   auto text = "values off by up to " + error_text(f.told_error);
   if (f.beyond_bound > 0)
     text += fmt::format(", in {} by more than the bound",
@@ -284,7 +290,7 @@ std::string journal::summary(int ranks) const {
          (f.seconds > 0 ? fmt::format("; {:.0f} % of the time in the codec",
                                       100 * f.seconds_codec / f.seconds)
                         : ""));
-    if (f.told_error > 0) line(told_text(f, all));
+    if (f.told_error != 0) line(told_text(f, all));
     if (f.residual > 0)
       line(fmt::format("error feedback: residuals of up to {} of the energy of the values",
                        error_text(f.residual)));

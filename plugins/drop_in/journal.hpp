@@ -48,7 +48,7 @@ struct site_stats {
   compared_seconds later = {};              ///< all other compared calls
   double worst_error = 0;                   ///< largest |result - MPI's result|
   double worst_relative = 0;       ///< largest norm of this difference / norm of MPI's result
-  double told_error = 0;           ///< error bound that the codec reports; 0: it reports none
+  double told_error = 0;           ///< error bound that the codec reports; NaN: it states none
   double residual = 0;             ///< largest report::residual
   std::uint64_t beyond_bound = 0;  ///< calls in which it exceeds the requested bound
 

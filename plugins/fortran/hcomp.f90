@@ -47,7 +47,7 @@ module hcomp
     integer(c_int64_t) :: weight      !< number of ranks in the result
     real(c_double) :: seconds         !< of the call
     real(c_double) :: seconds_codec   !< of that: encoding, merging, decoding
-    real(c_double) :: error           !< bound on any value's error; 0 also if the codec has none
+    real(c_double) :: error           !< bound on any value's error; NaN if the codec has none
     real(c_double) :: dominance       !< 1/16 to 1; near 1, one value turns the rest to noise; or 0
     real(c_double) :: residual        !< energy of error feedback's residual, relative to x; or 0
   end type hcomp_report

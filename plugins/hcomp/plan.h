@@ -44,8 +44,8 @@ typedef struct hcomp_report {
   uint64_t weight;       ///< number of ranks whose values are in the result
   double seconds;        ///< duration of the call
   double seconds_codec;  ///< time in encoding, merging and decoding, within `seconds`
-  double error;          ///< bound on the error of each value of the result; 0 also if the codec
-                         ///< has no bound
+  double error;          ///< bound on the error of each value of the result; 0: that of an
+                         ///< uncompressed all-reduce; NaN: unknown, the codec states none
   double dominance;      ///< 1/16 to 1; near 1: one value per block is so large that the rest is
                          ///< noise; 0: not measured
   double residual;       ///< energy of the residual of error feedback, relative to x; 0: none. It

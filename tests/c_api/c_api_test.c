@@ -55,7 +55,7 @@ static void sums_of_whole_numbers_are_exact(void) {
       exact &= x[i] == (float)(i % 100) * (float)(ranks * (ranks + 1) / 2);
     CHECK(exact);
     CHECK(report.weight == (uint64_t)ranks);
-    CHECK(report.error == 0);
+    CHECK(m < 3 ? report.error == 0 : isnan(report.error));
     CHECK(report.dominance == 0);
     CHECK(report.seconds >= report.seconds_codec && report.seconds_codec > 0);
     CHECK((report.bytes_sent > 0) == (ranks > 1 && m != 3));

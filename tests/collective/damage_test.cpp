@@ -322,8 +322,9 @@ tally damage(bool checksum, int trials, std::uint64_t seed) {
     auto const damaged = run_with(s, [&](std::size_t rank, std::size_t at, bytes& message) {
       if (rank != victim || at != number) return;
       if (kind >= mutations && !others.empty())
-        applied = std::exchange(message, others[draw(2) ? number % others.size()
-                                                        : draw(others.size())]) != message;
+        applied =
+            std::exchange(
+                message, others[draw(2) ? number % others.size() : draw(others.size())]) != message;
       else
         applied =
             mutate(message, kind, numbers, number < earlier.size() ? earlier[number] : message,

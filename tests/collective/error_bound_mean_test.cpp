@@ -1,6 +1,6 @@
 // max_simd: avx2 baseline
 /// @file
-/// Means of error_bounded: wherever a float is within bound / P of the exact mean, the result is too.
+/// Means of error_bounded: wherever a float is within bound / P of the exact mean, the result is.
 
 #include <doctest/doctest.h>
 

@@ -5,11 +5,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
@@ -18,6 +20,7 @@
 #include <hcomp/feedback/error_feedback.hpp>
 #include <limits>
 #include <span>
+#include <string>
 #include <support/data.hpp>
 #include <support/guarded_executor.hpp>
 #include <vector>
@@ -50,6 +53,47 @@ template <class C> std::vector<double> dominances(C const& codec, float large, b
 }
 
 }  // namespace
+
+TEST_CASE("report: the error is 0 for lossless codecs, NaN where the codec states none") {
+  auto const error_of = [](std::string const& codec, bool scatters,
+                           std::string const& how = "direct") {
+    CAPTURE(codec);
+    CAPTURE(how);
+    std::vector<double> errors(2);
+    run_ranks(2, [&](in_process& transport) {
+      host_executor executor;
+      auto x = data::uniform<float>(500, -1, 1, {.seed = 5});
+      auto plan = make_plan<float>(codec, x.size(), transport, executor,
+                                   {.algorithm = algorithm::from(how)});
+      errors[static_cast<std::size_t>(transport.rank())] =
+          (scatters ? plan.reduce_scatter(x) : plan.all_reduce(x)).error;
+    });
+    CHECK(std::isnan(errors[0]) == std::isnan(errors[1]));
+    return errors[0];
+  };
+  for (bool const scatters : {false, true})
+    for (auto const how : {"direct", "ring"}) {
+      for (auto const lossless : {"identity", "lossless", "lossless_sparse"})
+        CHECK(error_of(lossless, scatters, how) == 0);
+      for (auto const other : {"fp16", "bf16", "sign", "sign_count", "thc", "uniform_thc",
+                               "reproducible", "top_k", "inceptionn", "lossless_sparse:fixed=32"})
+        CHECK(std::isnan(error_of(other, scatters, how)));
+    }
+  CHECK(std::isnan(error_of("sign", false, "sampled")));
+  for (bool const scatters : {false, true}) {
+    double const bounded = error_of("error_bounded:1e-3", scatters);
+    CHECK(bounded > 0);
+    CHECK(bounded <= 1e-3);
+  }
+
+  report all;
+  all += {.error = 2};
+  all += {.error = 1};
+  CHECK(all.error == 2);
+  all += {.error = unknown_error};
+  all += {.error = 1};
+  CHECK(std::isnan(all.error));
+}
 
 TEST_CASE("report: a value that dominates its transform is reported to the rank that has it") {
   auto const codec = fit(thc<>(), 2);

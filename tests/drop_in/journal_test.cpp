@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <drop_in/journal.hpp>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/version.hpp>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -166,6 +167,11 @@ TEST_CASE("journal: ranks exchange journals without loss") {
             .residual = 1e30,
             .beyond_bound = 3});
   CHECK_FALSE(mine.empty());
+
+  mine.add({"MPI_Allreduce", "c", "float", 2, "thc", "third"},
+           {.calls = 1, .told_error = hcomp::unknown_error});
+  CHECK(mine.to_json().find("\"told_error\":\"unknown\"") != std::string::npos);
+  CHECK(mine.summary(1).find("error unknown: the codec states none") != std::string::npos);
 
   journal theirs;
   theirs.merge_json(mine.to_json());

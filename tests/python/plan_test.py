@@ -1,5 +1,6 @@
 """The Python package on several ranks. Started as `python3 -m mpi4py`: an error ends all ranks."""
 
+import math
 import os
 import subprocess
 import sys
@@ -37,6 +38,12 @@ def test_sums_of_whole_numbers_are_exact():
             assert report.weight == ranks and report.error == 0
             assert report.seconds >= report.seconds_codec > 0
             assert (report.bytes_sent > 0) == (ranks > 1)
+
+
+def test_error_is_unknown_where_the_codec_states_none():
+    for codec, known in ("thc", False), ("fp16", False), ("error_bounded:1e-3", True):
+        with hcomp.Plan(comm, values, np.float32, codec) as total:
+            assert math.isnan(total.all_reduce(drawn(rank)).error) != known, codec
 
 
 def test_means_and_any_shape():

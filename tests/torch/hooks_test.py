@@ -1,6 +1,7 @@
 """Gradient hooks on several ranks. Started by torchrun."""
 
 import copy
+import math
 import time
 
 import torch
@@ -173,7 +174,8 @@ def test_several_at_a_time_have_the_bits_of_one_by_one():
             run.load(saved)
             alike(run.steps(3, 6), whole[3:])
             found = run.state.report()
-            assert (found.values, found.error) == (expected.values, expected.error), found
+            assert found.values == expected.values, found
+            assert math.isnan(found.error) and math.isnan(expected.error), found
             assert found.seconds > 0 and found.bytes_sent > 0 or ranks == 1, found
             run.close()
 

@@ -42,6 +42,7 @@ struct native_lanes {
   static constexpr bool passes_nonfinite = true;  // integers have no NaN or infinity
 
   static constexpr std::array<double, 0> parameters() { return {}; }
+  static constexpr bool is_lossless() { return true; }
   static constexpr std::size_t block_bytes(int n = block_values) {
     return block_header_bytes + static_cast<std::size_t>(n) * sizeof(T);
   }

@@ -98,6 +98,7 @@ template <class V> class plan {
         return finish(x, stats);
       } catch (transport_error const&) {
         report stats;
+        stats.error = unknown_error;
         plan_.reset();  // its transport is invalid
         if (group_->recover(work_, stats.weight)) {
           if (stats.weight == 0) throw_result();

@@ -224,6 +224,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       if (is_fallback) gather();
       watch.add_to(adding);
       report stats;
+      if (!plan_) stats.error = unknown_error;
       outcome mine;
       if (plan_)
         // Even without values this rank takes part, so that other nodes learn of the error.

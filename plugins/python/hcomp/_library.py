@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import os
 import queue
 import sys
@@ -14,7 +15,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Callable, Optional, Type, TypeVar
+from typing import Any, Callable, Iterable, Optional, Type, TypeVar
 
 
 Self = TypeVar("Self", bound="Handle")
@@ -54,6 +55,12 @@ class CReport(ctypes.Structure):
     ]
 
 
+def largest_error(errors: Iterable[float]) -> float:
+    """The largest error; NaN if one is unknown."""
+    known = list(errors)
+    return math.nan if any(map(math.isnan, known)) else max(known, default=0.0)
+
+
 @dataclass(frozen=True)
 class Report:
     """Statistics of one call on this rank."""
@@ -62,7 +69,9 @@ class Report:
     weight: int  #: number of ranks in the result
     seconds: float  #: of the call
     seconds_codec: float  #: of that: encoding, merging and decoding
-    error: float  #: upper bound on the error of any value; 0 also for codecs without one
+    #: upper bound on the error of any value. 0: that of an uncompressed all-reduce. NaN: unknown,
+    #: the codec states none
+    error: float
     #: 1/16 to 1. Near 1, one large value in a block turns the values beside it into noise. 0 with
     #: codecs whose quantization step does not depend on the values
     dominance: float

@@ -67,6 +67,7 @@ template <class Wire, class T = float> class float_cast {
   static constexpr bool passes_nonfinite = true;
 
   static constexpr std::array<double, 0> parameters() { return {}; }
+  static constexpr bool is_lossless() { return std::is_same_v<Wire, T>; }
 
   static constexpr std::size_t block_bytes(int n = block_values) {
     return block_header_bytes + static_cast<std::size_t>(n) * sizeof(Wire);

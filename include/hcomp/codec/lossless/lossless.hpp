@@ -35,6 +35,7 @@ class lossless : public merging_variable_rate_codec<lossless<T>, detail::lossles
       std::same_as<T, float> ? codec_ids::lossless_float : codec_ids::lossless_double;
 
   std::array<double, 0> parameters() const { return {}; }
+  static constexpr bool is_lossless() { return true; }
   detail::no_options options() const { return {}; }
 
   // ---- Members that VariableRate requires ----

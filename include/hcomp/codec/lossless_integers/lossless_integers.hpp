@@ -39,6 +39,7 @@ class lossless_integers
       sizeof(T) == 4 ? codec_ids::lossless_integers_32 : codec_ids::lossless_integers_64;
 
   std::array<double, 0> parameters() const { return {}; }
+  static constexpr bool is_lossless() { return true; }
   detail::no_options options() const { return {}; }
 
   // ---- Members that VariableRate requires ----

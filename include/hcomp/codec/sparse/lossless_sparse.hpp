@@ -30,9 +30,11 @@ namespace hcomp {
 /// are not sparse.
 ///
 /// **Bits.** Fixed point (Lane std::uint32_t or std::uint64_t) is exact: the same bits with every
-/// algorithm, strategy and order, in all_reduce and reduce_scatter. Floats have the same bits on
-/// all ranks. With `direct` and in reduce_scatter they are added in rank order. Other algorithms
-/// add them as plans do, but the first summand depends on where the packed array is divided.
+/// algorithm, strategy and order, in all_reduce and reduce_scatter.
+///
+/// Floats have the same bits on all ranks; a sum may be +0 where all summands are -0. With `direct`
+/// and in reduce_scatter they are added in rank order. Other algorithms add them as plans do, but
+/// the first summand depends on where the packed array is divided.
 /// recursive_doubling has no such dependence: without sketches, its sums equal those of
 /// plan<identity<float>>. all_gather preserves every bit of a shard.
 ///
@@ -93,6 +95,10 @@ template <class Lane = float> struct lossless_sparse {
   std::array<double, 4> parameters() const {
     return {strategies.dense * 4.0 + strategies.packed * 2.0 + strategies.sketched,
             strategies.worthwhile, sketch.cells_per_value, static_cast<double>(sketch.attempts)};
+  }
+  /// Fixed point and sketches of floats round. Packing takes fewer bytes than a sketch.
+  constexpr bool is_lossless() const {
+    return std::is_same_v<Lane, float> && (strategies.packed || !strategies.sketched);
   }
 };
 

@@ -4,13 +4,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 
 namespace hcomp {
 
 /// Where messages are: in host memory, in device memory that the transport reaches, or in device
 /// memory and staged through host memory by `host_staged`.
 enum class message_memory { host, device, host_staged };
+
+/// report::error of a codec that states no error.
+inline constexpr double unknown_error = std::numeric_limits<double>::quiet_NaN();
 
 /// Report of one call on one rank.
 struct report {
@@ -20,6 +25,8 @@ struct report {
   std::uint64_t weight = 0;  ///< total weight of the result; number of ranks if all weights are 1
   /// Largest possible error of any value of the result on any rank, rounding to float included, if
   /// the codec states it (a BoundedVariableRate). Exceeds the bound where the bound cannot be kept.
+  /// 0: the codec is lossless, the result that of an uncompressed all-reduce. NaN (unknown_error):
+  /// the codec states none.
   double error = 0;
   /// Whether few values determine the unit in which their neighbours are rounded. The values with a
   /// common unit form 16 interleaved groups. This is the largest share of one group in the sum of
@@ -55,7 +62,7 @@ struct report {
     messages = other.messages;
     hops += other.hops;
     weight = other.weight;
-    error = std::max(error, other.error);
+    error = std::isnan(error) || other.error < error ? error : other.error;
     dominance = std::max(dominance, other.dominance);
     residual = std::max(residual, other.residual);
     bound = other.bound;

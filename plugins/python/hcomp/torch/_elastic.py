@@ -8,6 +8,7 @@ from typing import Any, Iterator, Optional
 import torch
 
 from .. import ElasticGroup, HcompError, Report, Plan
+from .._library import largest_error
 from ._state import require_host
 
 Tensor = torch.Tensor
@@ -87,7 +88,7 @@ class ElasticTraining:
             weight=min((one.weight for one in reports), default=self.group.size),
             seconds=sum(one.seconds for one in reports),
             seconds_codec=sum(one.seconds_codec for one in reports),
-            error=max((one.error for one in reports), default=0.0),
+            error=largest_error(one.error for one in reports),
             dominance=max((one.dominance for one in reports), default=0.0),
             residual=max((one.residual for one in reports), default=0.0),
         )

@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 
 from .. import Group, HcompError, Request, Plan
+from .._library import largest_error
 from ._queue import WorkQueue
 
 Tensor = torch.Tensor
@@ -30,7 +31,7 @@ class HookReport:
     ratio: float  #: bytes of float32 gradients in a ring, divided by bytes_sent
     seconds: float  #: spent in reductions
     hidden: float  #: share of that time that overlaps with backward
-    error: float  #: bound on any value's error in the last step; 0 also for codecs without one
+    error: float  #: bound on any value's error in the last step; NaN: a codec states none
     dominance: float  #: of the last step, see Report
     nonfinite: int  #: parameters that became NaN on all ranks because of NaN or infinity
 
@@ -312,7 +313,7 @@ class SumState:
         with self._lock:
             now = self._now
             now.bytes_sent += made.bytes_sent
-            now.error = max(now.error, made.error)
+            now.error = largest_error((now.error, made.error))
             now.dominance = max(now.dominance, made.dominance)
 
     def _finish(self, exposed: float, ring: float) -> None:

@@ -26,6 +26,7 @@ struct codec_terms {
   std::array<double, 4> parameters{};
   std::uint32_t max_summands = 0;
   bool has_means = true;     ///< false for integers
+  bool is_lossless = false;  ///< results are those of an uncompressed all-reduce
   double magnitude = 0;      ///< upper bound of every decoded mean; 0: the codec has no magnitude
   double largest_value = 0;  ///< of the type that a magnitude is decoded to
   std::string feedback_refusal = {};  ///< see RefusesFeedback
@@ -43,6 +44,7 @@ codec_terms terms_of(C const& codec, std::size_t value_bytes, std::uint32_t max_
   terms.max_summands = max_summands;
   terms.has_means = !std::is_integral_v<typename C::value_type>;
   terms.feedback_refusal = feedback_refusal_of(codec);
+  if constexpr (requires { codec.is_lossless(); }) terms.is_lossless = codec.is_lossless();
   auto const parameters = codec.parameters();
   static_assert(std::tuple_size_v<std::remove_cvref_t<decltype(parameters)>> <= 4,
                 "a codec has at most four parameters");

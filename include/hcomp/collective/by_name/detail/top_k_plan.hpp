@@ -85,7 +85,8 @@ class top_k_plan {
       if constexpr (requires { view.settle(group, first, n, false, true); })
         view.settle(group, first, n, false, true);
     });
-    auto const stats = collective(selected_);
+    auto stats = collective(selected_);
+    stats.error = unknown_error;
     for_parts(result, [&](std::size_t first, int n) {
       float* const out = x.data() + first;
       view.decoded(group, first, n, out, [&] { copy_selected(first, n, out); });

@@ -56,6 +56,7 @@ class call_session {
     seal_ = mix(number + 1);
     bytes_before_ = transport_->bytes_sent();
     report stats;
+    if (!codec_.is_lossless) stats.error = unknown_error;
     stats.messages = messages();
     stopwatch watch;
     auto const mine = describe(what, given, values_, codec_, options_, call, key);

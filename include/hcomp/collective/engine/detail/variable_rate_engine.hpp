@@ -186,7 +186,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   bool finish(std::uint32_t weight, report& stats) {
     found_.weight = weight;
     auto const all = session_.finish(found_, findings::of_parts, layout_, stats);
-    stats.error = all.error;
+    if (stats.bound > 0) stats.error = all.error;
     return all.needs_fallback == 0;
   }
 
