@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/union.hpp>
 #include <limits>
 #include <stdexcept>
@@ -159,4 +160,17 @@ TEST_CASE("sparse union: what does not fit is refused with the numbers") {
   none.mark(x);
   CHECK(text_of([&] { none.unite(); }) ==
         "sparse_union: 0 ranks to be summed, at least 1 is needed");
+}
+
+TEST_CASE("sparse union: a sum in fixed point is off by at most P^2 2^-30 of the largest value") {
+  // values of 1 to 2, whose exponent is stored as 127, are off by half a unit each
+  for (std::uint32_t ranks = 1; ranks <= 5000; ++ranks) {
+    CAPTURE(ranks);
+    double const p = ranks;
+    hcomp::detail::sparse::lane_numbers<std::uint32_t> const narrow(127, ranks, 1);
+    hcomp::detail::sparse::lane_numbers<std::uint64_t> const wide(127, ranks, 1);
+    REQUIRE(p * narrow.unit() / 2 <= p * p * 0x1p-30);
+    REQUIRE(p * wide.unit() / 2 <= p * p * 0x1p-62);
+    REQUIRE(p * narrow.unit() / 2 >= p * p * 0x1p-32);
+  }
 }

@@ -54,9 +54,9 @@ class incomplete_error : public std::runtime_error {
 ///     hcomp::iblt sum({.ranks = ranks}, {.expected = 5000});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // two words by MPI_MAX, MPI_SUM
 ///
-/// The sum is exact, with the same bits in any order and on any number of ranks. Each value is
-/// rounded to a multiple of a unit that the largest value of all ranks determines, as in
-/// sparse_union<std::uint32_t>.
+/// Each value is rounded to a multiple of a unit that the largest value of all ranks and their
+/// number determine, as in sparse_union<std::uint32_t>. The sum of these is exact, with the same
+/// bits in any order of the ranks.
 ///
 /// There is no second phase. If too many values collide, decode_lanes throws on all ranks and
 /// leaves x unchanged, so the caller can use another codec.

@@ -18,10 +18,12 @@ namespace hcomp {
 ///     hcomp::sparse_union<> sum({.ranks = ranks});
 ///     hcomp::mpi::all_reduce_native(sum, x, key, lanes, comm);  // MPI_BOR, then MPI_SUM
 ///
-/// A float has the bits that a plain sum along the same tree gives it. With std::uint32_t or
-/// std::uint64_t, values are rounded to multiples of a unit that the largest value of all ranks
-/// determines. The error is at most 2^-22 of that value, or 2^-54, on up to 256 ranks. The sum of
-/// the rounded values is exact, with the same bits in any order and on any number of ranks.
+/// A float has the bits that a plain sum along the same tree gives it.
+///
+/// With std::uint32_t or std::uint64_t, values are rounded to multiples of a unit that the largest
+/// value of all ranks and the number of ranks P determine. The error of a sum is at most P^2 2^-30
+/// of that value, or P^2 2^-62. The sum of the rounded values is exact, with the same bits in any
+/// order of the ranks. Another number of ranks has another unit, and may give other bits.
 /// @tparam Lane   float, std::uint32_t or std::uint64_t
 /// @tparam Index  sparse_index, or bloom_index for very sparse vectors
 /// Size: the index (1 bit per value), and one lane per marked value.

@@ -70,7 +70,7 @@ struct codec_key {
 
 /// How accurate the result of a reduction is.
 enum class accuracy_class {
-  exact,          ///< bit-identical to an uncompressed sum in some order
+  exact,          ///< the bits of an uncompressed sum in some order; zeros may change their sign
   rounded,        ///< every encoding and every addition rounds to the precision of the encoding
   error_bounded,  ///< the error of every value is at most what the codec states
   noisy,  ///< large error of each value: for training, with error feedback where the codec takes it

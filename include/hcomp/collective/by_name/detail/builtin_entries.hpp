@@ -102,9 +102,9 @@ template <class V> codec_entry<V> inceptionn_entry() {
   inceptionn_options const usual;
   return make_codec_entry<hcomp::inceptionn>(
       {.name = "inceptionn",
-       .about = "0.25 to 4.25 bytes per value; error 2^-E of the peak per encoding",
+       .about = "0.25 to 4.25 bytes each; error 4 sqrt(P) 2^-E of the peak for P ranks",
        .keys = {{"E", whole, 1, 14, usual.bound_exponent,
-                 "error up to 2^-E of the peak per encoding"},
+                 "error 4 sqrt(P) 2^-E of the peak for P ranks"},
                 {"fitted", yes_no, 0, 1, 1, "scaled by the peak of every call"},
                 {"prescale", whole, -64, 64, usual.prescale, "scaled by 2^prescale, if not fitted"},
                 {"nearest", yes_no, 0, 1, 0, "rounded to nearest; no: towards 0"}},
