@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
@@ -44,8 +46,8 @@ std::uint64_t bytes_of(C const& codec, int ranks, plan_options const& options,
 
 template <class C> using plan_of = plan<C, in_process, host_executor>;
 
-double bits_per_value_and_hop(std::uint64_t bytes, int hops) {
-  return static_cast<double>(bytes) * 8 / many / hops;
+double bits_per_value_and_hop(std::uint64_t bytes, int hops, std::size_t values = many) {
+  return static_cast<double>(bytes) * 8 / static_cast<double>(values) / hops;
 }
 
 }  // namespace
@@ -63,6 +65,22 @@ TEST_CASE(
       CHECK(bits >= 1);
       CHECK(bits <= 1.02);
     }
+}
+
+TEST_CASE("traffic: headers and checks cost sign more bits where vectors are short") {
+  struct {
+    std::size_t values;
+    double most;
+  } const sizes[] = {{1000, 2.16}, {10'000, 1.17}, {100'000, 1.03}};
+  for (auto const& [values, most] : sizes) {
+    double bits = 0;
+    for (int const ranks : {2, 4, 8}) {
+      auto const bytes = bytes_of<plan_of<sign<>>>(sign<>{}, ranks, {}, values);
+      bits = std::max(bits, bits_per_value_and_hop(bytes, 2 * (ranks - 1), values));
+    }
+    std::printf("sign of %zu values: at most %.2f bits per value and hop\n", values, bits);
+    CHECK(bits <= most);
+  }
 }
 
 TEST_CASE("traffic: algorithm sampled sends half of the ring's bytes") {
