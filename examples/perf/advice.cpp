@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/cost/cost_model.hpp>
 #include <hcomp/udp/predict.hpp>
 #include <optional>
@@ -120,11 +121,14 @@ std::string advice(hcomp::cost_table const& costs, int ranks, std::vector<std::s
     hcomp::allowed_strategies const only{{codec}, allowed.algorithms};
     auto const from = hcomp::pays_from(costs, ranks, only, value_bytes);
     double const up_to = pays_up_to(costs, ranks, largest, only, value_bytes);
-    text += fmt::format("{:<16} {:>34} {:>38}\n", codec,
+    bool const is_noisy =
+        hcomp::codec_from(codecs<float>(), codec).entry->promise == hcomp::accuracy_class::noisy;
+    text += fmt::format("{:<16} {:>34} {:>38}{}\n", codec,
                         from ? "from " + about(*from * value_bytes) : "never",
                         up_to >= 1e12 ? "always"
                         : up_to > 0   ? "up to " + rate_text(up_to)
-                                      : "never");
+                                      : "never",
+                        is_noisy ? "  noisy: for training" : "");
   }
   return text + adder_lines(costs, ranks, sizes, allowed, value_bytes);
 }

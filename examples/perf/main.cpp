@@ -79,6 +79,8 @@ void measure_all(options const& o, input const& data, result& all, example::inte
   if (!o.latency && example::ranks() > 1)
     all.latency = by.costs.link("mpi", by.at("mpi")).seconds_per_message;
   example::say("{}", table_head(all, o.type));
+  if (example::ranks() == 1)
+    example::say("# one rank sends nothing; for all-reduces: mpirun -n 2 hcomp_perf\n");
   std::set<std::string> ways_out;
   for (std::size_t const values : sizes(o, sizeof(T))) {
     if (values > static_cast<std::size_t>(std::numeric_limits<int>::max()))

@@ -8,10 +8,11 @@
 #include <filesystem>
 #include <fstream>
 #include <numeric>
-#include <ranges>
+#include <sstream>
 #include <stdexcept>
 
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
+#include <hcomp/codec/sign/sign.hpp>
 
 #include "../support/command_line.hpp"
 #include "advice.hpp"
@@ -527,7 +528,8 @@ hcomp::cost_table costs_at(double rate) {
   hcomp::cost_table costs{{1e-5, 8 / rate, 0}, {}};
   for (auto const& [name, size] :
        {std::pair{"identity", hcomp::size_of(hcomp::identity<>{})},
-        {"float_cast:fp16", hcomp::size_of(hcomp::float_cast<hcomp::float16>{})}}) {
+        {"float_cast:fp16", hcomp::size_of(hcomp::float_cast<hcomp::float16>{})},
+        {"sign", hcomp::size_of(hcomp::sign<>{})}}) {
     auto cost = size;
     cost.encode = cost.merge = cost.decode = 1e-9;
     costs.codecs.push_back({name, cost});
@@ -564,5 +566,12 @@ TEST_CASE("advice: names the fastest way at every size, and from where every cod
   CHECK(text.find(" us\n") != std::string::npos);  // only in the table of costs
   auto const rows = text.substr(text.find("fastest, expected"));
   CHECK(rows.find(" us") == std::string::npos);  // all times of a row are in ms
-  for (auto const line : std::views::split(text, '\n')) CHECK(std::ranges::distance(line) <= 120);
+  CHECK(text.find("noisy") == std::string::npos);
+  auto const of_sign =
+      perf::advice(costs_at(1e8), 4, {1024}, {{"sign"}, hcomp::all_algorithms()}, 4);
+  CHECK(of_sign.find("  noisy: for training\n") != std::string::npos);
+  for (auto const& lines : {text, of_sign}) {
+    std::istringstream in(lines);
+    for (std::string line; std::getline(in, line);) CHECK(line.size() <= 120);
+  }
 }
