@@ -64,7 +64,7 @@ template <class C> double error_of_many(C const& codec) {
 
 }  // namespace
 
-TEST_CASE("the mean of 400 all-reduces is off by 64 % with signs, and by 3 % with thc") {
+TEST_CASE("the mean of 400 all-reduces is off by 64 % with signs, and by 1.6 % with thc") {
   double const of_sign = error_of_many(sign<>()), of_count = error_of_many(sign_count<>()),
                of_thc = error_of_many(thc<>());
   std::printf("error of the mean of 400: sign %.3f, sign_count %.3f, thc %.3f\n", of_sign, of_count,
@@ -72,5 +72,5 @@ TEST_CASE("the mean of 400 all-reduces is off by 64 % with signs, and by 3 % wit
   // a sign and a normal value x have a mean square difference of 2 - 2 E|x| = 0.404
   CHECK(std::abs(of_count - std::sqrt(0.404)) < 0.02);
   CHECK(std::abs(of_sign - of_count) < 0.02);
-  CHECK(of_thc < 0.04);
+  CHECK(of_thc < 0.025);
 }
