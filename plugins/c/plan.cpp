@@ -224,6 +224,11 @@ struct vector {
   std::optional<std::size_t> values = {};
   int value_bytes = 0;
 
+  /// The size of an invalid vector, for the error on other ranks; 0 if its size is not at fault.
+  std::size_t refused_size(hcomp_plan const& plan) const {
+    bool const is_known = values && *values < std::numeric_limits<std::size_t>::max();
+    return is_known && *values != plan.values ? *values : 0;
+  }
   /// Describes an invalid vector; empty if it is valid.
   std::string complaint(hcomp_plan const& plan) const {
     int const bytes = std::visit(
@@ -276,9 +281,9 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
                 std::string(" with x in a device's memory, which cannot be read: ") + error.what();
           }
           if (on_device) first = reinterpret_cast<V*>(it.from_device.data());
-          // With an invalid x this rank takes part without values, so the other ranks return with
-          // an error.
-          auto const made = f(one, std::span(first, note.empty() ? it.values : 0), call);
+          // With an invalid x this rank takes part with another size, which all ranks refuse.
+          auto const made =
+              f(one, std::span(first, note.empty() ? it.values : x.refused_size(it)), call);
           if (on_device) {
             hcomp::drop_in::used_context const callers(context);
             hcomp::drop_in::copy_to_device(x.x, first, bytes);

@@ -502,6 +502,10 @@ settings settings::from(std::string_view text) {
   for (int number = 1; !text.empty(); ++number) {
     clause const one{number, trimmed(cut(text, ";"))};
     if (one.text.empty()) continue;
+    auto behind = one.text;
+    auto const first = cut(behind, spaces);
+    if (!types_called(first).empty() && !trimmed(behind).starts_with(':'))
+      one.refuse("a ':' is missing behind '" + std::string(first) + "'");
     auto const mark = one.text.find_first_of(":=");
     if (mark == one.text.npos)
       one.refuse(

@@ -10,6 +10,7 @@
 #include <hcomp/core/detail/printable.hpp>
 #include <limits>
 #include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 namespace hcomp::drop_in {
@@ -39,6 +40,15 @@ std::optional<T> number(char const* name, T least, T most, char const* what_it_i
 std::string variable(char const* name) {
   char const* const value = std::getenv(name);
   return value ? value : "";
+}
+
+void require_no_misspelt_config() {
+  for (char** one = environ; *one; ++one) {
+    std::string_view const text = *one, name = text.substr(0, text.find('='));
+    if (name.starts_with("HCOMP_CONF") && name != "HCOMP_CONFIG")
+      refuse(std::string(name).c_str(), std::string(text.substr(name.size() + 1)),
+             "rules are in HCOMP_CONFIG");
+  }
 }
 
 std::string report_from_environment() {

@@ -14,6 +14,8 @@ std::string variable(char const* name);
 // Each function returns the variable's value or its default.
 // @throws std::invalid_argument  names the variable, its value, and the valid values
 
+/// Checks that no variable is called HCOMP_CONF... instead of HCOMP_CONFIG.
+void require_no_misspelt_config();
 /// HCOMP_REPORT: empty, "summary" or "json:FILE".
 std::string report_from_environment();
 /// HCOMP_SHADOW: number of trial calls per communicator, like `shadow` in HCOMP_CONFIG.

@@ -59,6 +59,7 @@ struct asked {
     try {
       best_simd_level();  // throws for an invalid HCOMP_MAX_SIMD
       codecs = add_codecs_from_environment();
+      require_no_misspelt_config();
       values = settings::from(variable("HCOMP_CONFIG"));
       report = report_from_environment();
       values.shadow_calls = shadow_from_environment().value_or(values.shadow_calls);

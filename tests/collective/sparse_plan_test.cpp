@@ -680,12 +680,13 @@ TEST_CASE("sparse plan: NaN and infinity are refused on all ranks, or propagate 
       bool const by_index = !scatters && how == "ring";
       std::string const what = scatters ? "reduce_scatter" : "all_reduce";
       std::string const text = ": NaN or infinity on some rank; x is unchanged";
-      check_ending(strict.operator()<float>(nonfinite_policy::throw_error), "nonfinite_error",
-                   by_index ? "sparse_sum" + text
-                            : what +
-                                  ": NaN or infinity on some rank, first in block 7 (values "
-                                  "448 to 511) of 1000 values, 1 blocks concerned; x is "
-                                  "unchanged");
+      check_ending(
+          strict.operator()<float>(nonfinite_policy::throw_error), "nonfinite_error",
+          by_index ? "sparse_sum" + text
+                   : what +
+                         ": NaN or infinity on some rank, or overflow, first in block 7 (values "
+                         "448 to 511) of 1000 values, 1 blocks concerned; x is "
+                         "unchanged");
       check_ending(strict.operator()<std::uint32_t>(nonfinite_policy::propagate), "nonfinite_error",
                    (by_index ? "sparse_sum" : "lossless_sparse") + text);
       auto const passed =
@@ -709,11 +710,12 @@ TEST_CASE("sparse plan: NaN that all_gather would spread is refused on all ranks
       sum.all_gather(mine);
     });
     check_ending(found, "nonfinite_error",
-                 n == 1000
-                     ? "all_gather: NaN or infinity on some rank, first in block 15 (values 960 to "
-                       "999) of 1000 values, 1 blocks concerned; x is unchanged"
-                     : "all_gather: NaN or infinity on some rank, first in block 1 (values 64 to "
-                       "99) of 100 values, 1 blocks concerned; x is unchanged");
+                 n == 1000 ? "all_gather: NaN or infinity on some rank, or overflow, first in "
+                             "block 15 (values 960 to "
+                             "999) of 1000 values, 1 blocks concerned; x is unchanged"
+                           : "all_gather: NaN or infinity on some rank, or overflow, first in "
+                             "block 1 (values 64 to "
+                             "99) of 100 values, 1 blocks concerned; x is unchanged");
   }
 }
 
@@ -730,7 +732,8 @@ TEST_CASE("sparse plan: float sums that overflow are refused on all ranks") {
     CHECK(found.unchanged);
     if (scatters)
       CHECK(found.outcomes[0].text ==
-            "reduce_scatter: NaN or infinity on some rank, first in block 10 (values 640 to 703) "
+            "reduce_scatter: NaN or infinity on some rank, or overflow, first in block 10 (values "
+            "640 to 703) "
             "of 1000 values, 1 blocks concerned; x is unchanged");
   }
 }

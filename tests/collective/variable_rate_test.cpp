@@ -494,7 +494,8 @@ TEST_CASE("variable rate: NaN and infinity are refused on all ranks, or propagat
                              sum.all_reduce(mine);
                            }),
                  "nonfinite_error",
-                 "all_reduce: NaN or infinity on some rank, first in block 7 (values 448 to 511) "
+                 "all_reduce: NaN or infinity on some rank, or overflow, first in block 7 (values "
+                 "448 to 511) "
                  "of 1000 values, 1 blocks concerned; x is unchanged");
     auto options = by.options;
     options.nonfinite = nonfinite_policy::propagate;

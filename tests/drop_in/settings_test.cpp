@@ -412,6 +412,9 @@ TEST_CASE("settings: an error names the clause, the word, and the words allowed 
       {"float: thc algorithm=sampled",
        "HCOMP_CONFIG: clause 1 'float: thc algorithm=sampled': 'algorithm=sampled': codec 'thc' "
        "supports the algorithms ring, torus, torus:RxC, direct, recursive_doubling, aggregator"},
+      {"float thc bits=4",
+       "HCOMP_CONFIG: clause 1 'float thc bits=4': a ':' is missing behind 'float'"},
+      {"all thc:bits=4", "HCOMP_CONFIG: clause 1 'all thc:bits=4': a ':' is missing behind 'all'"},
       {"float: error_bounded",
        "HCOMP_CONFIG: clause 1 'float: error_bounded': codec 'error_bounded': it needs bound, "
        "largest error of a value of the result: a number from 8.08e-28 to 1.27e+30; or rel, bound "

@@ -230,10 +230,10 @@ TEST_CASE("decode: the caller chooses the policy for NaN and infinity") {
       bool const strict = policy == hcomp::nonfinite_policy::throw_error;
       REQUIRE((text != "nothing was thrown") == strict);
       if (strict)
-        REQUIRE(text == "decode: NaN or infinity on some rank, first in block 1 (values " +
-                            std::to_string(block) + " to " + std::to_string(2 * block - 1) +
-                            ") of " + std::to_string(n) +
-                            " values, 1 blocks concerned; x is unchanged");
+        REQUIRE(text ==
+                "decode: NaN or infinity on some rank, or overflow, first in block 1 (values " +
+                    std::to_string(block) + " to " + std::to_string(2 * block - 1) + ") of " +
+                    std::to_string(n) + " values, 1 blocks concerned; x is unchanged");
       return result;
     };
     bool right = true;

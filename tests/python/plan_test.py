@@ -185,6 +185,7 @@ def test_errors_have_the_librarys_words():
     raises(refused, "neither float", hcomp.Plan, comm, values, np.int32, "fp16")
     raises(refused, "neither float", hcomp.Plan, comm, values, ">f4", "fp16")
     raises(refused, "there can be", hcomp.Plan, comm, -1, np.float32, "fp16")
+    raises(refused, "over is None; it is an mpi4py", hcomp.Plan, None, 1, np.float32, "fp16")
     raises(refused, "COMM_NULL", hcomp.Plan, MPI.COMM_NULL, 1, np.float32, "fp16")
     with hcomp.Plan(comm, values, np.float32, "fp16") as total:
         call = total.all_reduce
@@ -215,6 +216,7 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
             raises(hcomp.HcompError.INVALID_ARGUMENT, "not C-contig", total.all_reduce, x[::2])
         else:
             raises(differ, "number of values", total.all_reduce, x)
+        raises(differ, f"rank {ranks - 1} has 7", total.all_reduce, x[:7] if odd else x)
         x[0] = np.nan if odd else 0
         raises(hcomp.HcompError.NONFINITE, "", total.all_reduce, x)
         x[:] = 1  # the plan works as before

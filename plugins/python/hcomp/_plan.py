@@ -44,6 +44,11 @@ class Plan(_library.Handle):
         dtype: DTypeLike = numpy.float32,
         codec: str = "fp16",
     ) -> None:
+        if not isinstance(over, (Group, ElasticGroup)) and not hasattr(over, "py2f"):
+            raise HcompError(
+                HcompError.INVALID_ARGUMENT,
+                f"over is {over!r}; it is an mpi4py communicator, a Group, or an ElasticGroup",
+            )
         self._is_over_group = isinstance(over, Group)
         self._is_over_ucx = isinstance(over, (Group, ElasticGroup))
         super().__init__(

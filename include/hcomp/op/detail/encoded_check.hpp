@@ -210,9 +210,10 @@ inline void require_sound(char const* who, std::string_view codec, encoded_findi
     throw wire_error(error_text({who, ": codec '", codec, "', ", where(found.damaged), ": ",
                                  to_text(static_cast<block_fault>(found.fault))}));
   if (found.nonfinite != encoded_findings::nowhere && policy == nonfinite_policy::throw_error)
-    throw nonfinite_error(error_text(
-        {who, ": NaN or infinity on some rank, first in ", where(found.nonfinite), " of ",
-         layout.values, " values, ", found.nonfinite_blocks, " blocks concerned; x is unchanged"}));
+    throw nonfinite_error(
+        error_text({who, ": NaN or infinity on some rank, or overflow, first in ",
+                    where(found.nonfinite), " of ", layout.values, " values, ",
+                    found.nonfinite_blocks, " blocks concerned; x is unchanged"}));
   if (found.overflow != encoded_findings::nowhere && policy == nonfinite_policy::throw_error)
     throw nonfinite_error(
         error_text({who, ": a sum of finite values overflows, first in ", where(found.overflow),
