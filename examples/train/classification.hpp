@@ -71,6 +71,7 @@ template <hcomp::Executor E, class Products> class classification : public task 
   std::string text() const override { return text_of(data_); }
   int train_size() const override { return data_.train.size(); }
   int test_size() const override { return data_.test.size(); }
+  std::span<std::uint8_t const> labels() const override { return data_.train.labels; }
   std::unique_ptr<model> make_model(std::uint64_t seed) const override {
     return std::make_unique<classifier>(*this, seed);
   }

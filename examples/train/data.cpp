@@ -127,16 +127,25 @@ std::string text_of(data_split const& data) {
                      data.test.size(), data.train.features, data.train.classes);
 }
 
-sampler::sampler(int images, int batch, int rank, int ranks, std::uint64_t seed)
-    : order_(static_cast<std::size_t>(images)),
+sampler::sampler(int images, int batch, int rank, int ranks, std::uint64_t seed,
+                 std::span<std::uint8_t const> labels)
+    : images_(static_cast<std::size_t>(images)),
       batch_(static_cast<std::size_t>(batch)),
       rank_(static_cast<std::size_t>(rank)),
       ranks_(static_cast<std::size_t>(ranks)),
       seed_(seed),
-      steps_per_epoch_(order_.size() / (batch_ * ranks_)) {
+      steps_per_epoch_(images_.size() / (batch_ * ranks_)) {
   if (steps_per_epoch_ == 0)
     throw std::invalid_argument(fmt::format(
         "{} training images are too few for {} ranks with batches of {}", images, ranks, batch));
+  std::iota(images_.begin(), images_.end(), 0u);
+  if (labels.empty()) return;
+  std::ranges::stable_sort(images_, {}, [&](std::uint32_t image) { return labels[image]; });
+  auto const part = images_.size() / ranks_;
+  images_ = {images_.begin() + static_cast<std::ptrdiff_t>(rank_ * part),
+             images_.begin() + static_cast<std::ptrdiff_t>((rank_ + 1) * part)};
+  rank_ = 0;
+  ranks_ = 1;
 }
 
 std::span<std::uint32_t const> sampler::operator()(std::uint64_t step) {
@@ -146,7 +155,7 @@ std::span<std::uint32_t const> sampler::operator()(std::uint64_t step) {
 }
 
 void sampler::shuffle(std::uint64_t epoch) {
-  std::iota(order_.begin(), order_.end(), 0u);
+  order_ = images_;
   std::seed_seq words{seed_ & 0xffffffffu, seed_ >> 32, epoch};
   generator random(words);
   for (auto left = static_cast<std::uint32_t>(order_.size()); left > 1; --left)

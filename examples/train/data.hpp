@@ -40,10 +40,15 @@ data_split load_data(std::string const& source, std::uint64_t seed);
 /// Distributes a training set over ranks. Every epoch has a new shuffle, equal on all ranks. Every
 /// step takes `ranks` consecutive mini-batches of it, one per rank. The remainder of an epoch is
 /// dropped.
+///
+/// With labels, a rank only has its own part of the images: they are sorted by label and split into
+/// `ranks` consecutive parts of equal size. Every epoch shuffles each part.
 class sampler {
  public:
+  /// @param labels  one per image, or none
   /// @throws std::invalid_argument  fewer than ranks x batch images
-  sampler(int images, int batch, int rank, int ranks, std::uint64_t seed);
+  sampler(int images, int batch, int rank, int ranks, std::uint64_t seed,
+          std::span<std::uint8_t const> labels = {});
 
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
 
@@ -53,8 +58,8 @@ class sampler {
  private:
   void shuffle(std::uint64_t epoch);
 
-  std::vector<std::uint32_t> order_;
-  std::size_t batch_, rank_, ranks_;
+  std::vector<std::uint32_t> images_, order_;  ///< those to draw from, and their current order
+  std::size_t batch_, rank_, ranks_;           ///< rank 0 of 1 if the images are this rank's part
   std::uint64_t seed_, steps_per_epoch_, epoch_ = ~std::uint64_t{0};
 };
 

@@ -247,6 +247,11 @@ void add_training_options(CLI::App& group, options& o, unconverted& text) {
       ->check(example::above_zero());
   group.add_option("--batch", text.batch, "Images or words per rank and step")
       ->check(CLI::Range(1, 1 << 20));
+  group
+      .add_option("--partition", o.partition,
+                  "Images of a rank. shuffled: a share of each epoch's shuffle of all images;\n"
+                  "by_label: a fixed part of the images sorted by label, shuffled in each epoch")
+      ->check(CLI::IsMember({"shuffled", "by_label"}));
   group.add_option("--lr", o.rate, "Initial learning rate; it decreases linearly to 0")
       ->check(example::above_zero());
   group.add_option("--momentum", o.momentum, "Momentum of each rank's own gradient")
@@ -344,6 +349,9 @@ options parse(int argc, char const* const* argv) {
   if (!text.algorithm.empty()) o.algorithm = hcomp::algorithm::from(text.algorithm);
   if (o.algorithm && o.algorithm->hierarchical)
     example::refuse("--algorithm: train's all-reduces are not hierarchical");
+  if (o.partition == "by_label" && !o.model->has_accuracy)
+    example::refuse("--model {}: its examples have no labels for --partition by_label",
+                    o.model->name);
   if (o.device == "cuda") require_device_support(o);
   if (o.ranks > 0) require_thread_support(o);
   require_sparse_updates(o);

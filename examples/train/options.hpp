@@ -34,6 +34,7 @@ struct options {
   skip_gram_settings vectors;                   ///< embedding
   double epochs = 0;
   int batch = 0;                                    ///< per rank
+  std::string partition = "shuffled";               ///< or "by_label"; mlp
   std::optional<double> rate, momentum, sign_step;  ///< replace those of all methods
   std::uint64_t period = 100;                       ///< marsit
   std::uint64_t warm_up = 20;                       ///< marsit and marsit_inf

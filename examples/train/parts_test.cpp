@@ -372,6 +372,30 @@ TEST_CASE("sampler: in an epoch the ranks together see every image once") {
   }
 }
 
+TEST_CASE("sampler: with labels, each rank has the images of its share of the sorted labels") {
+  constexpr int images = 120, batch = 5, ranks = 4;
+  std::vector<std::uint8_t> labels(images);
+  for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i * 7 % 8);
+  std::multiset<std::uint32_t> seen;
+  for (int rank = 0; rank < ranks; ++rank) {
+    CAPTURE(rank);
+    train::sampler sample(images, batch, rank, ranks, 7, labels);
+    CHECK(sample.steps_per_epoch() == 6);
+    std::vector<std::uint32_t> first, second;
+    for (std::uint64_t step = 0; step < 6; ++step)
+      for (auto const image : sample(step)) {
+        CHECK(labels[image] / 2 == rank);  // two of the eight labels
+        first.push_back(image);
+      }
+    for (std::uint64_t step = 6; step < 12; ++step)
+      for (auto const image : sample(step)) second.push_back(image);
+    CHECK(first != second);
+    CHECK(std::ranges::is_permutation(first, second));
+    seen.insert(first.begin(), first.end());
+  }
+  CHECK(std::set(seen.begin(), seen.end()).size() == images);
+}
+
 TEST_CASE("sampler: every epoch has another order, a seed has always the same") {
   train::sampler once(1000, 10, 0, 1, 7), again(1000, 10, 0, 1, 7), other(1000, 10, 0, 1, 8);
   auto const copy = [](auto images) { return std::vector(images.begin(), images.end()); };

@@ -186,14 +186,15 @@ std::string table(comparison const& all) {
 
 nlohmann::ordered_json to_json(comparison const& all) {
   auto const& o = all.settings;
-  nlohmann::ordered_json json{{"ranks", all.ranks},           {"complete", all.is_complete},
-                              {"device", all.device},         {"transport", o.transport},
-                              {"link_gbit_per_s", o.link},    {"threads", o.threads},
-                              {"model", o.model->name},       {"data", o.data},
-                              {"data_name", data_name(o)},    {"examples", o.model->examples},
-                              {"epochs", o.epochs},           {"batch_per_rank", o.batch},
-                              {"period", o.period},           {"warm_up", o.warm_up},
-                              {"flush_limit", o.flush_limit}, {"resync_epochs", o.resync}};
+  nlohmann::ordered_json json{{"ranks", all.ranks},        {"complete", all.is_complete},
+                              {"device", all.device},      {"transport", o.transport},
+                              {"link_gbit_per_s", o.link}, {"threads", o.threads},
+                              {"model", o.model->name},    {"data", o.data},
+                              {"data_name", data_name(o)}, {"examples", o.model->examples},
+                              {"epochs", o.epochs},        {"batch_per_rank", o.batch},
+                              {"partition", o.partition},  {"period", o.period},
+                              {"warm_up", o.warm_up},      {"flush_limit", o.flush_limit},
+                              {"resync_epochs", o.resync}};
   if (o.model->name == "mlp") json["hidden"] = o.hidden;
   if (o.model->name == "embedding") json["dimension"] = o.vectors.dimension;
   for (auto const& row : all.rows) {

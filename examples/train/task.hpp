@@ -45,6 +45,8 @@ class task {
   virtual std::string text() const = 0;  ///< description, e.g. "60000 images of ..."
   virtual int train_size() const = 0;
   virtual int test_size() const = 0;
+  /// Labels of the training examples; empty: they have none.
+  virtual std::span<std::uint8_t const> labels() const { return {}; }
   /// @param seed  of the initial parameters and of all later draws
   virtual std::unique_ptr<model> make_model(std::uint64_t seed) const = 0;
 };

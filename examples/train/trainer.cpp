@@ -87,7 +87,9 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
 
   auto const trained = learnt.make_model(seed);
   auto const parameters = trained->parameters();
-  sampler samples(learnt.train_size(), settings.batch, rank, ranks, seed);
+  sampler samples(
+      learnt.train_size(), settings.batch, rank, ranks, seed,
+      settings.partition == "by_label" ? learnt.labels() : std::span<std::uint8_t const>());
   auto const steps_in = [&](double epochs) {
     return static_cast<std::uint64_t>(
         std::llround(epochs * static_cast<double>(samples.steps_per_epoch())));
