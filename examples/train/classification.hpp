@@ -84,6 +84,7 @@ template <hcomp::Executor E, class Products> class classification : public task 
 
     std::span<float> parameters() override { return network_.parameters(); }
     std::span<float const> gradient() const override { return network_.gradient(); }
+    std::vector<matrix_shape> matrices() const override { return network_.matrices(); }
 
     score learn(std::span<std::uint32_t const> examples) override {
       return network_.learn(what_->train_.view(), examples);

@@ -34,8 +34,9 @@ class device_workplace : public workplace {
     return std::make_unique<sgd<stream_executor>>(parameters, momentum, executor_);
   }
   std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
-                                                  std::size_t values, std::uint64_t seed) override {
-    auto made = make_on_device(what, sign_step, values, *settings_, seed, over_, executor_);
+                                                  model& trained, std::uint64_t seed) override {
+    auto made = make_on_device(what, sign_step, trained.parameters().size(), *settings_, seed,
+                               over_, executor_);
     if (!made)
       throw std::invalid_argument("method '" + std::string(what.how->name) +
                                   "' has no synchronizer on devices");

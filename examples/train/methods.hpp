@@ -32,6 +32,9 @@ inline constexpr std::array methods{
            0},
     method{"dist_ef_sign", "the same in two phases, with error feedback of owners, too", "", 0.02,
            0.9, 0},
+    method{"drive", "DRIVE: signs of rotated blocks in two phases, unbiased", "", 0.02, 0.9, 0},
+    method{"powersgd", "PowerSGD: low-rank products per layer, with error feedback", "", 0.02, 0.9,
+           0},
     method{"thc", "THC: 4-bit table indices, with error feedback", "thc", 0.02, 0.9, 0, true},
     method{"uniform_thc", "the same with equidistant levels", "uniform_thc", 0.02, 0.9, 0, true},
     method{"sparse", "only values that are not 0 on some rank", "lossless_sparse", 0.02, 0.9, 0},
@@ -48,6 +51,10 @@ inline constexpr std::array methods{
            "error_bounded:bound=1e-5", 0.02, 0.9, 0},
     method{"marsit", "one bit per value, full precision every --period steps", "", 0.1, 0, 1e-3},
     method{"marsit_inf", "one bit per value, never full precision", "", 0.1, 0, 1e-3},
+    method{"marsit_full", "Marsit's steps in full precision alone; others send and move nothing",
+           "", 0.1, 0, 0},
+    method{"local_sgd", "ranks train alone; parameters are averaged every --period steps", "", 0.02,
+           0.9, 0},
 };
 
 /// Methods that support CUDA device memory. The list is short, because nvcc takes some seconds for

@@ -38,6 +38,13 @@ template <hcomp::Executor E, class Products> class mlp {
   std::span<float> parameters() { return {parameters_.data(), parameters_.size()}; }
   std::span<float const> gradient() const { return {gradient_.data(), gradient_.size()}; }
 
+  /// The layers' weights, each with its biases as the last column.
+  std::vector<matrix_shape> matrices() const {
+    std::vector<matrix_shape> all;
+    for (std::size_t l = 0; l < layers(); ++l) all.push_back({widths_[l + 1], widths_[l] + 1});
+    return all;
+  }
+
   /// Sets the gradient to that of the mean loss over the images with these numbers.
   score learn(image_view const& from, std::span<std::uint32_t const> numbers) {
     forward(from, numbers);

@@ -184,10 +184,16 @@ void add_codec_options(CLI::App& group, options& o, unconverted& text) {
                   "sampled: marsit sends half the bytes, all other codecs use ring. Default:\n"
                   "direct for sparse, sparse_fixed and top_k, ring for all other codecs")
       ->check(example::algorithm_name());
-  group.add_option("--period", o.period, "marsit: steps from one in full precision to the next")
+  group
+      .add_option(
+          "--period", o.period,
+          "marsit, marsit_full: steps from one in full precision to the next; local_sgd: from\n"
+          "one averaging of the parameters to the next")
       ->check(example::above_zero());
   group.add_option("--warm-up", o.warm_up, "marsit: number of first steps in full precision")
       ->check(example::from_zero());
+  group.add_option("--powersgd-rank", o.powersgd_rank, "powersgd: rank of a matrix's update")
+      ->check(CLI::Range(1, 1 << 16));
   group
       .add_option("--flush-limit", o.flush_limit,
                   "marsit: largest move of a parameter in a step in full precision")

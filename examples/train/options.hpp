@@ -36,9 +36,10 @@ struct options {
   int batch = 0;                                    ///< per rank
   std::string partition = "shuffled";               ///< or "by_label"; mlp
   std::optional<double> rate, momentum, sign_step;  ///< replace those of all methods
-  std::uint64_t period = 100;                       ///< marsit
+  std::uint64_t period = 100;                       ///< marsit, marsit_full and local_sgd
   std::uint64_t warm_up = 20;                       ///< marsit and marsit_inf
   double flush_limit = 2e-3;                        ///< marsit
+  int powersgd_rank = 4;
   double resync =
       1;  ///< epochs between averagings of replicas that may drift apart; 0: only at the end
   std::uint64_t seed = 1;

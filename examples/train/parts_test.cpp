@@ -16,6 +16,7 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numbers>
 #include <numeric>
 #include <set>
 #include <span>
@@ -92,6 +93,13 @@ vectors random_vectors(int ranks, std::size_t values, std::uint64_t seed) {
   vectors all(static_cast<std::size_t>(ranks), std::vector<float>(values));
   for (auto& x : all) std::ranges::generate(x, [&] { return 2 * train::uniform(random) - 1; });
   return all;
+}
+
+/// The mean of value i over the ranks.
+double mean_at(vectors const& x, std::size_t i) {
+  double sum = 0;
+  for (auto const& of_rank : x) sum += static_cast<double>(of_rank[i]);
+  return sum / static_cast<double>(x.size());
 }
 
 /// Calls f(transport, rank) on a thread for every rank. What they threw, by rank.
@@ -550,8 +558,7 @@ TEST_CASE("top_k: sends the largest means, sums of a step miss what a residual h
   constexpr int steps = 200;
   auto const many = trained(ranks, "top_k:share=0.1", values, 7, steps);
   for (std::size_t i = 0; i < values; ++i) {
-    double const mean = (double{x[0][i]} + x[1][i] + x[2][i]) / ranks;
-    REQUIRE(std::abs(many[0][i] + steps * mean) < 8);
+    REQUIRE(std::abs(many[0][i] + steps * mean_at(x, i)) < 8);
   }
 }
 
@@ -615,9 +622,7 @@ TEST_CASE(
     CHECK(thrown == nothing_thrown(ranks));
     double largest = 0;
     for (std::size_t i = 0; i < values; ++i) {
-      double sum = 0;
-      for (auto const& of_rank : x) sum += static_cast<double>(of_rank[i]);
-      largest = std::max(largest, std::abs(static_cast<double>(updates[0][i]) - sum / ranks));
+      largest = std::max(largest, std::abs(static_cast<double>(updates[0][i]) - mean_at(x, i)));
     }
     CHECK(largest <= 0.001 + 0x1p-23);  // dividing by 3 rounds as well
     CHECK(largest > 0.0003);            // the codec uses the requested bound, not a smaller one
@@ -669,9 +674,7 @@ TEST_CASE("dist_ef_sign: what is left out is sent later, by ranks and by owners"
       for (auto const& of_rank : parameters) REQUIRE(of_rank == parameters[0]);
       double error = 0, norm = 0;
       for (std::size_t i = 0; i < values; ++i) {
-        double sum = 0;
-        for (auto const& of_rank : x) sum += static_cast<double>(of_rank[i]);
-        double const wanted = -sum / ranks, got = parameters[0][i] / static_cast<double>(steps);
+        double const wanted = -mean_at(x, i), got = parameters[0][i] / static_cast<double>(steps);
         error += (got - wanted) * (got - wanted);
         norm += wanted * wanted;
       }
@@ -683,7 +686,7 @@ TEST_CASE("dist_ef_sign: what is left out is sent later, by ranks and by owners"
   }
 }
 
-TEST_CASE("dist_ef_sign: sends two bits per value and (P - 1) / P, and NaN ends all ranks") {
+TEST_CASE("dist_ef_sign, drive: two bits per value and (P - 1) / P, and NaN ends all ranks") {
   constexpr std::size_t values = 3 << 16;  // a share is not a multiple of a block
   constexpr int ranks = 4;
   auto updates = random_vectors(ranks, values, 3);
@@ -691,15 +694,119 @@ TEST_CASE("dist_ef_sign: sends two bits per value and (P - 1) / P, and NaN ends 
   auto const once = [&](auto& synchronize, std::size_t rank) {
     sent[rank] = synchronize(updates[rank], 0, 1).bytes_sent;
   };
-  CHECK(with_synchronizers(ranks, "dist_ef_sign", values, 1, once) == nothing_thrown(ranks));
   double const ideal = 2.0 * values / 8 * (ranks - 1) / ranks;
-  for (auto const bytes : sent) {
-    CHECK(static_cast<double>(bytes) >= ideal);
-    CHECK(static_cast<double>(bytes) <= 1.02 * ideal);  // headers of 32 bytes, 12 scales
+  for (auto const* method : {"dist_ef_sign", "drive"}) {
+    CAPTURE(method);
+    CHECK(with_synchronizers(ranks, method, values, 1, once) == nothing_thrown(ranks));
+    for (auto const bytes : sent) {
+      CHECK(static_cast<double>(bytes) >= ideal);
+      CHECK(static_cast<double>(bytes) <= 1.02 * ideal);  // headers of 32 bytes, 12 scales
+    }
   }
   updates[2][77777] = std::numeric_limits<float>::quiet_NaN();
-  CHECK(with_synchronizers(ranks, "dist_ef_sign", values, 1, once) ==
-        std::vector<std::string>(ranks, "nonfinite_error"));
+  for (auto const* method : {"dist_ef_sign", "drive"})
+    CHECK(with_synchronizers(ranks, method, values, 1, once) ==
+          std::vector<std::string>(ranks, "nonfinite_error"));
+}
+
+TEST_CASE("drive: unbiased, with the variance of one bit per rotated value in two phases") {
+  // Error of one message: (pi / 2 - 1) ||x||^2 (Vargaftik et al., 2021). With independent values,
+  // ||mean||^2 = ||x||^2 / P, so ranks add 0.571 ||mean||^2, and the owner 0.571 of the sum.
+  constexpr std::size_t values = 100000;
+  constexpr int steps = 64;
+  double const one = std::numbers::pi / 2 - 1, both = one + one * (1 + one);
+  for (int const ranks : {1, 3, 4}) {
+    CAPTURE(ranks);
+    auto const x = random_vectors(ranks, values, 3);  // those of trained()
+    auto const parameters = trained(ranks, "drive", values, 7, steps);
+    for (auto const& of_rank : parameters) REQUIRE(of_rank == parameters[0]);
+    double error = 0, norm = 0;
+    for (std::size_t i = 0; i < values; ++i) {
+      double const mean = mean_at(x, i);
+      error += std::pow(static_cast<double>(parameters[0][i]) / steps + mean, 2);
+      norm += mean * mean;
+    }
+    CHECK(error / norm == doctest::Approx(both / steps).epsilon(0.05));
+  }
+}
+
+TEST_CASE("powersgd: of full rank it is the mean, of rank 2 the rest is sent later") {
+  constexpr int ranks = 3;
+  std::vector<train::matrix_shape> const matrices{{7, 5}, {6, 40}};
+  constexpr std::size_t values = 7 * 5 + 6 * 40;
+  auto const x = random_vectors(ranks, values, 3);
+  /// The largest error of the mean update after equal updates in all steps.
+  auto const error_after = [&](int rank_of_products, int steps) {
+    vectors sums(ranks, std::vector<float>(values));
+    train::options settings;
+    settings.powersgd_rank = rank_of_products;
+    auto const thrown = on_ranks(ranks, [&](train::paced_transport& transport, std::size_t rank) {
+      hcomp::host_executor executor;
+      auto const synchronize = train::make_synchronizer(train::trial_from("powersgd"), 0, values,
+                                                        settings, 7, transport, executor, matrices);
+      for (int step = 0; step < steps; ++step) {
+        auto update = x[rank];
+        (*synchronize)(update, static_cast<std::uint64_t>(step), 1);
+        for (std::size_t i = 0; i < values; ++i) sums[rank][i] += update[i] / float(steps);
+      }
+    });
+    CHECK(thrown == nothing_thrown(ranks));
+    for (auto const& sum : sums) CHECK(sum == sums[0]);
+    double largest = 0;
+    for (std::size_t i = 0; i < values; ++i)
+      largest = std::max(largest, std::abs(double{sums[0][i]} - mean_at(x, i)));
+    return largest;
+  };
+  CHECK(error_after(7, 1) < 1e-5);
+  CHECK(error_after(2, 1) > 0.2);
+  CHECK(error_after(2, 400) < error_after(2, 25) / 4);  // 16 if residuals did not grow
+}
+
+TEST_CASE("powersgd: a model without matrices is refused") {
+  CHECK(with_synchronizers(1, "powersgd", 10, 1, [](auto&, std::size_t) {}) ==
+        std::vector<std::string>{"powersgd compresses matrices, and the model has none"});
+}
+
+TEST_CASE("marsit_full: updates wait for the next step in full precision, and for the limit") {
+  constexpr int ranks = 3;
+  constexpr std::size_t values = 1000;
+  auto const x = random_vectors(ranks, values, 3);
+  train::options settings;
+  settings.period = 4;
+  settings.warm_up = 1;
+  settings.flush_limit = 0.5;
+  auto const thrown = on_ranks(ranks, [&](train::paced_transport& transport, std::size_t rank) {
+    hcomp::host_executor executor;
+    auto const synchronize = train::make_synchronizer(train::trial_from("marsit_full"), 0, values,
+                                                      settings, 7, transport, executor);
+    std::vector<double> waits(values);
+    for (std::uint64_t step = 0; step < 8; ++step) {
+      auto update = x[rank];
+      auto const sent = (*synchronize)(update, step, 1).bytes_sent;
+      bool const is_full = step == 0 || step == 3 || step == 7;
+      CHECK((sent > 0) == is_full);
+      for (std::size_t i = 0; i < values; ++i) {
+        waits[i] += mean_at(x, i);
+        double const moved = is_full ? std::clamp(waits[i], -0.5, 0.5) : 0;
+        REQUIRE(double{update[i]} == doctest::Approx(moved).epsilon(1e-5));
+        waits[i] -= moved;
+      }
+    }
+  });
+  CHECK(thrown == nothing_thrown(ranks));
+}
+
+TEST_CASE("local_sgd: updates stay those of the rank, settling averages the parameters") {
+  constexpr int ranks = 3;
+  constexpr std::size_t values = 1000;
+  auto const x = random_vectors(ranks, values, 3);
+  auto const alone = trained(ranks, "local_sgd", values, 7, 2);
+  auto const settled = trained(ranks, "local_sgd", values, 7, 2, nullptr, true);
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    for (std::size_t i = 0; i < values; ++i) {
+      REQUIRE(alone[rank][i] == -2 * x[rank][i]);
+      REQUIRE(double{settled[rank][i]} == doctest::Approx(-2 * mean_at(x, i)).epsilon(1e-5));
+    }
 }
 
 TEST_CASE("aggregators: when nothing goes wrong, updates are those of the ring, bit by bit") {

@@ -9,10 +9,13 @@
 
 #include "aggregated.hpp"
 #include "by_address.hpp"
-#include "dist_ef_sign.hpp"
+#include "drive.hpp"
 #include "ef_sign.hpp"
 #include "paced_transport.hpp"
+#include "powersgd.hpp"
+#include "rounds.hpp"
 #include "synchronizers.hpp"
+#include "two_phases.hpp"
 
 namespace train {
 namespace {
@@ -60,7 +63,7 @@ class mean_by_name : public synchronizer {
 std::string algorithm_of(trial const& what, options const& o) {
   auto const& how = *what.how;
   if (what.by_aggregators) return o.aggregators.empty() ? "aggregators" : "aggregator";
-  if (how.name == "ef_sign" || how.name == "dist_ef_sign") return "direct";
+  if (how.name == "ef_sign" || how.name == "dist_ef_sign" || how.name == "drive") return "direct";
   bool const is_marsit = how.name == "marsit" || how.name == "marsit_inf";
   bool const is_packed = how.name == "sparse" || how.name == "sparse_fixed" || how.name == "top_k";
   if (!o.algorithm) return is_packed ? "direct" : "ring";
@@ -71,7 +74,8 @@ std::string algorithm_of(trial const& what, options const& o) {
 std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                 std::size_t values, options const& o,
                                                 std::uint64_t seed, paced_transport& transport,
-                                                hcomp::host_executor& executor) {
+                                                hcomp::host_executor& executor,
+                                                std::vector<matrix_shape> const& matrices) {
   using std::make_unique;
   auto const& how = *what.how;
   if (what.by_aggregators) {
@@ -91,6 +95,12 @@ std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_s
     return make_unique<mean_by_name>(what, values, seed, plan, transport, executor);
   if (how.name == "ef_sign") return make_unique<ef_sign>(values, seed, transport);
   if (how.name == "dist_ef_sign") return make_unique<dist_ef_sign>(values, seed, transport);
+  if (how.name == "drive") return make_unique<drive>(values, seed, transport);
+  if (how.name == "powersgd")
+    return make_unique<powersgd>(matrices, o.powersgd_rank, seed, plan, transport, executor);
+  if (how.name == "local_sgd") return make_unique<local_sgd>(values, plan, transport, executor);
+  if (how.name == "marsit_full")
+    return make_unique<marsit_full>(values, o, plan, transport, executor);
   if (auto made = make_by_signs(what, sign_step, values, o, seed, transport, executor)) return made;
   throw std::invalid_argument(fmt::format("method '{}' has no synchronizer", how.name));
 }

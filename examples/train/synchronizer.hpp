@@ -9,10 +9,12 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "history.hpp"
 #include "options.hpp"
 #include "paced_transport.hpp"
+#include "task.hpp"
 #include "trial.hpp"
 
 namespace train {
@@ -41,10 +43,12 @@ std::string algorithm_of(trial const& what, options const& o);
 
 /// Makes the synchronizer of a trial, for vectors of `values` values in host memory.
 /// @param sign_step  that of the method or of the command line
+/// @param matrices   of the model, for powersgd
 /// @throws std::invalid_argument  the method or the number of ranks does not support the algorithm
 std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
                                                 std::size_t values, options const& o,
                                                 std::uint64_t seed, paced_transport& transport,
-                                                hcomp::host_executor& executor);
+                                                hcomp::host_executor& executor,
+                                                std::vector<matrix_shape> const& matrices = {});
 
 }  // namespace train

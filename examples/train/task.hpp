@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 namespace train {
 
@@ -23,6 +24,11 @@ struct score {
   }
 };
 
+/// A weight matrix in the vector of parameters, column by column.
+struct matrix_shape {
+  int rows, columns;
+};
+
 /// A model with its parameters in one vector, ready for an all-reduce.
 class model {
  public:
@@ -30,6 +36,9 @@ class model {
 
   virtual std::span<float> parameters() = 0;
   virtual std::span<float const> gradient() const = 0;  ///< in the order of the parameters
+
+  /// Matrices that together are all parameters, in their order; empty: the model has none.
+  virtual std::vector<matrix_shape> matrices() const { return {}; }
 
   /// Sets the gradient to that of the mean loss over examples of the training set.
   virtual score learn(std::span<std::uint32_t const> examples) = 0;

@@ -95,8 +95,9 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
         std::llround(epochs * static_cast<double>(samples.steps_per_epoch())));
   };
   auto const steps = std::max<std::uint64_t>(1, steps_in(settings.epochs));
-  auto const resync =
-      settings.resync > 0 ? std::max<std::uint64_t>(1, steps_in(settings.resync)) : steps;
+  auto const resync = how.name == "local_sgd" ? settings.period
+                      : settings.resync > 0 ? std::max<std::uint64_t>(1, steps_in(settings.resync))
+                                            : steps;
 
   history run{.codec = name,
               .algorithm = algorithm_of(what, settings),
@@ -107,8 +108,8 @@ history trainer::operator()(trial const& what, std::uint64_t seed) const {
               .steps = steps,
               .parameters = parameters.size()};
   auto const optimise = place.make_optimiser(parameters.size(), static_cast<float>(run.momentum));
-  auto const synchronize = place.make_synchronizer(what, settings.sign_step.value_or(how.sign_step),
-                                                   parameters.size(), seed);
+  auto const synchronize =
+      place.make_synchronizer(what, settings.sign_step.value_or(how.sign_step), *trained, seed);
 
   hcomp::report sent;
   double seconds = 0;

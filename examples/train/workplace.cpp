@@ -23,8 +23,9 @@ class host_workplace : public workplace {
     return std::make_unique<sgd<hcomp::host_executor>>(parameters, momentum, alone_);
   }
   std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
-                                                  std::size_t values, std::uint64_t seed) override {
-    return train::make_synchronizer(what, sign_step, values, *settings_, seed, *transport_, crew_);
+                                                  model& trained, std::uint64_t seed) override {
+    return train::make_synchronizer(what, sign_step, trained.parameters().size(), *settings_, seed,
+                                    *transport_, crew_, trained.matrices());
   }
   void finish() override {}
   std::span<float const> on_host(std::span<float const> values) override { return values; }

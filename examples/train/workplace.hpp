@@ -40,8 +40,7 @@ class workplace {
   virtual std::unique_ptr<optimiser> make_optimiser(std::size_t parameters, float momentum) = 0;
   /// See train::make_synchronizer.
   virtual std::unique_ptr<synchronizer> make_synchronizer(trial const& what, double sign_step,
-                                                          std::size_t values,
-                                                          std::uint64_t seed) = 0;
+                                                          model& trained, std::uint64_t seed) = 0;
   /// Waits for all work.
   virtual void finish() = 0;
   /// The values in host memory, or a copy that is valid until the next call. Waits for all work.
