@@ -14,6 +14,7 @@
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <span>
+#include <string>
 #include <support/few_cases.hpp>
 #include <vector>
 
@@ -31,7 +32,8 @@ struct verdict {
 
 /// Means of values of `ranks` ranks, all within 1/8 of `center`: their sums are exact in long
 /// double.
-verdict judge(int ranks, double center, double bound, std::uint64_t seed) {
+verdict judge(int ranks, double center, double bound, std::uint64_t seed,
+              std::string const& how = "ring") {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < ranks; ++rank)
     for (auto& value : x.emplace_back(uniform_values(few_cases ? 300 : 3000, seed, rank)))
@@ -39,7 +41,8 @@ verdict judge(int ranks, double center, double bound, std::uint64_t seed) {
   report stats;
   auto const found = on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
-    plan mean(mine.size(), error_bounded({.bound = bound}), transport, executor);
+    plan mean(mine.size(), error_bounded({.bound = bound}), transport, executor,
+              plan_options{.algorithm = algorithm::from(how)});
     auto const one = mean.all_reduce(std::span(mine), {.op = reduce_op::mean});
     if (transport.rank() == 0) stats = one;
   });
@@ -75,7 +78,9 @@ TEST_CASE("error bound of means: within it wherever a float is, for floats near 
         CAPTURE(ranks);
         CAPTURE(center);
         CAPTURE(steps);
-        auto const all = judge(ranks, center, bound, ++means);
+        auto const all =
+            judge(ranks, center, bound, means, means % 3 == 0 ? "aggregator" : "direct");
+        ++means;
         CHECK(all.beyond == 0);
         CHECK(all.unreported == 0);
         impossible += all.impossible;
@@ -91,10 +96,12 @@ TEST_CASE("error bound of means: never reported beyond it where floats are dense
     for (double const center : {0.01, 1.0, 10.0}) {
       CAPTURE(ranks);
       CAPTURE(center);
-      auto const all = judge(ranks, center, 1e-3, 5);
-      CHECK(all.beyond == 0);
-      CHECK(all.impossible == 0);
-      CHECK(all.unreported == 0);
-      CHECK(all.flagged == 0);
+      for (auto const how : {"ring", "direct", "aggregator"}) {
+        auto const all = judge(ranks, center, 1e-3, 5, how);
+        CHECK(all.beyond == 0);
+        CHECK(all.impossible == 0);
+        CHECK(all.unreported == 0);
+        CHECK(all.flagged == 0);
+      }
     }
 }

@@ -324,8 +324,8 @@ class codec_variable_rate_values final : public variable_rate_values {
   void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) override {
     work_->decode_add(in, values(part, of_sums), sums(part));
   }
-  void decode_to_sums(value_range part, std::span<std::byte const> in) override {
-    work_->decode(in, sums(part), encoded_by::this_rank);
+  void decode_to_sums(value_range part, std::span<std::byte const> in, int parts) override {
+    work_->decode(in, sums(part), encoded_by::this_rank, parts);
   }
   void decode(value_range part, std::span<std::byte const> in, bool plain, encoded_by whose,
               int parts) override {

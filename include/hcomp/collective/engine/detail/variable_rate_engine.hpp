@@ -444,7 +444,8 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   void decode_to_sums(one_call const& it, std::size_t s) {
     stopwatch watch;
     auto& one = segments_[s];
-    if (one.fault == block_fault::none) it.values.decode_to_sums(one.values, payload(message(s)));
+    if (one.fault == block_fault::none)
+      it.values.decode_to_sums(one.values, payload(message(s)), it.parts);
     one.is_summed = true;
     watch.add_to(it.stats.seconds_decode);
   }
@@ -466,7 +467,9 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   /// Decodes a reduced segment into x.
   /// @throws wire_error  it is damaged; x is unchanged
   void decode(one_call const& it, std::size_t s, encoded_by whose) {
-    it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose, it.parts);
+    bool const is_divided = answers_plain_ && merges_encoded_;  // by its owner, who decoded it
+    it.values.decode(segments_[s].values, payload(message(s)), answers_plain_, whose,
+                     is_divided ? 0 : it.parts);
   }
 
   // ---- reduce-scatter and all-gather --------------------------------------------------------

@@ -107,8 +107,9 @@ class variable_rate_values {
   /// @param in  of another rank
   virtual void add_to_sums(value_range part, bool of_sums, std::span<std::byte const> in) = 0;
   /// partial sums = values of `in`
-  /// @param in  of this rank
-  virtual void decode_to_sums(value_range part, std::span<std::byte const> in) = 0;
+  /// @param in     of this rank
+  /// @param parts  divisor of the values; 0: none
+  virtual void decode_to_sums(value_range part, std::span<std::byte const> in, int parts) = 0;
   /// x = values of `in`. If `in` is invalid, the error may be left to `decoded_all`.
   /// @param whose  a checked segment of another rank counts as this rank's
   /// @param parts  divisor of the values; 0: none
