@@ -14,6 +14,7 @@
 #include <hcomp/elastic/rendezvous_store.hpp>
 #include <memory>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -64,6 +65,11 @@ class elastic_connection final : public hcomp::c_api::connection {
     known_ = group_->members();
   }
 
+  /// Ranks that failed while a group of `size` ranks was created count as lost.
+  void know_first(int size) {
+    known_.resize(static_cast<std::size_t>(size));
+    std::iota(known_.begin(), known_.end(), 0);
+  }
   hcomp::elastic::group& group() { return *group_; }
   hcomp::elastic::group const& group() const { return *group_; }
   /// Names of the ranks that failed in the calls so far.
@@ -187,9 +193,12 @@ void with_bytes(Void* pointer, std::size_t bytes, char const* name, F const& f) 
 
 int hcomp_elastic_create(char const* directory, int rank, int size, int timeout_ms,
                          hcomp_elastic** group) {
-  return make(__func__, directory, timeout_ms, group, [&](auto& store, auto const& how) {
-    return std::make_unique<hcomp::elastic::group>(store, rank, size, how);
-  });
+  int const status =
+      make(__func__, directory, timeout_ms, group, [&](auto& store, auto const& how) {
+        return std::make_unique<hcomp::elastic::group>(store, rank, size, how);
+      });
+  if (status == HCOMP_OK) (*group)->over->know_first(size);
+  return status;
 }
 int hcomp_elastic_join(char const* directory, int timeout_ms, hcomp_elastic** group) {
   return make(__func__, directory, timeout_ms, group,

@@ -12,6 +12,8 @@
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
 #include <hcomp/elastic/membership.hpp>
 #include <hcomp/elastic/rendezvous_store.hpp>
@@ -36,8 +38,9 @@ namespace hcomp::elastic {
 ///
 /// Each generation begins with a meeting on the rendezvous store. The first member list that is
 /// published there is valid, and its members connect a new transport. A rank that does not arrive
-/// within the meeting_timeout is excluded, and its own calls fail. For one thread at a time. The
-/// store is not owned.
+/// within the meeting_timeout is excluded, and its own calls fail. A note on the store that is
+/// missing, damaged or of another run is a transport_error. For one thread at a time. The store is
+/// not owned.
 class group final : public membership {
  public:
   struct settings {
@@ -48,9 +51,11 @@ class group final : public membership {
     std::chrono::milliseconds meeting_timeout{30'000};
   };
 
-  /// Creates the group of a new job: all `size` ranks, named 0 to size - 1. Collective.
+  /// Creates the group of a new job: all `size` ranks, named 0 to size - 1. Collective. Continues
+  /// without ranks that fail meanwhile: see members().
   /// @throws std::invalid_argument  invalid name or size, or the store was used before
-  /// @throws transport_error        not all ranks arrived; also as ucx::transport
+  /// @throws transport_error        on all ranks alike: a rank did not arrive, or the ranks cannot
+  ///                                connect; a new attempt needs a new store
   group(rendezvous_store& store, int name, int size) : group(store, name, size, {}) {}
   group(rendezvous_store& store, int name, int size, settings how)
       : membership(name, false), store_(&store), how_(how) {
@@ -58,16 +63,13 @@ class group final : public membership {
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name, " of ", size, " ranks; 0 <= rank < size is needed"}));
     for (int one = 0; one < size; ++one) members_.push_back(one);
-    if (store_->find(note_of(0, life_of(name_))))
+    if (look(note_of(0, life_of(name_))))
       throw std::invalid_argument(hcomp::detail::error_text(
           {"elastic::group: rank ", name_,
            " is on this rendezvous store already, of an earlier run or ",
            "a second time; every run needs a store of its own, and who comes back joins"}));
-    store_->live_as(life_of(name_));
-    connect(false);
-    if (this->size() != size)
-      throw transport_error(-1, hcomp::detail::error_text({"elastic::group: of ", size,
-                                                           " ranks only ", this->size(), " came"}));
+    register_life();
+    renew([&] { connect(false); });
   }
   /// Joins a running job: waits until its members call `admit`, at most for the meeting_timeout.
   /// Afterwards call `share` to get the state of the job.
@@ -132,11 +134,11 @@ class group final : public membership {
   /// Creates a joining rank.
   group(rendezvous_store& store, settings how)
       : membership(new_name(), true), store_(&store), how_(how) {
-    store_->live_as(life_of(name_));
-    std::int64_t const mine = name_;
+    register_life();
+    std::uint64_t const mine = static_cast<std::uint64_t>(name_);
     for (std::uint64_t place = 0;; ++place) {  // enters the queue
-      store_->put(queue_note(place), std::as_bytes(std::span(&mine, 1)));
-      if (numbers_in(*store_->find(queue_note(place))).front() == mine) break;
+      publish(queue_note(place), std::as_bytes(std::span(&mine, 1)));
+      if (numbers_in(required(queue_note(place)).bytes).front() == mine) break;
     }
     renew([&] { connect(false); });
     somebody_lacks_the_state();
@@ -169,10 +171,11 @@ class group final : public membership {
     try {
       come();
       fetch(nothing, weight);
-    } catch (left_out const&) {
+    } catch (final_error const&) {
       throw;
     } catch (transport_error const&) {
       if (members_.empty()) throw;  // no member has admitted it
+      ++failures_;
       recover(nothing, weight);
     }
   }
@@ -200,20 +203,74 @@ class group final : public membership {
   static std::string note_of(std::uint64_t generation, std::string const& what) {
     return "generation" + std::to_string(generation) + "." + what;
   }
-  static std::vector<std::int64_t> numbers_in(std::span<std::byte const> note) {
-    std::vector<std::int64_t> numbers(note.size() / sizeof(std::int64_t));
-    std::memcpy(numbers.data(), note.data(), numbers.size() * sizeof(std::int64_t));
+  static std::vector<std::uint64_t> numbers_in(std::span<std::byte const> bytes) {
+    std::vector<std::uint64_t> numbers(bytes.size() / sizeof(std::uint64_t));
+    std::memcpy(numbers.data(), bytes.data(), numbers.size() * sizeof(std::uint64_t));
     return numbers;
   }
   static void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
 
+  // ---- Notes: the seal, and the bytes.
+
+  struct sealed_note {
+    std::uint64_t seal;
+    std::vector<std::byte> bytes;
+  };
+  static std::uint64_t seal_of(std::string const& what, std::span<std::byte const> bytes) {
+    auto const words = std::as_bytes(std::span(what));
+    return mix(fingerprint(serial_group{}, words.data(), words.size()) +
+               fingerprint(serial_group{}, bytes.data(), bytes.size()));
+  }
+  [[noreturn]] static void refuse(std::string const& what, char const* why) {
+    throw final_error(-1, hcomp::detail::error_text(
+                              {"elastic::group: note ", what, " on the rendezvous store ", why,
+                               "; nobody may change the store during a run, and every run needs a ",
+                               "store of its own"}));
+  }
+  /// Runs f(), which uses the store.
+  template <class F> static auto with_store(F const& f) {
+    try {
+      return f();
+    } catch (std::runtime_error const& error) {
+      throw final_error(-1, std::string("elastic::group: ") + error.what());
+    }
+  }
+
+  void register_life() {
+    with_store([&] { store_->live_as(life_of(name_)); });
+  }
+  /// The first note of a name stays.
+  void publish(std::string const& what, std::span<std::byte const> bytes) {
+    auto const seal = seal_of(what, bytes);
+    std::vector<std::byte> note(sizeof seal);
+    std::memcpy(note.data(), &seal, sizeof seal);
+    note.insert(note.end(), bytes.begin(), bytes.end());
+    with_store([&] { store_->put(what, note); });
+  }
+  std::optional<sealed_note> look(std::string const& what) const {
+    auto const note = with_store([&] { return store_->find(what); });
+    if (!note) return std::nullopt;
+    sealed_note found{};
+    if (note->size() < sizeof found.seal) refuse(what, "is truncated");
+    std::memcpy(&found.seal, note->data(), sizeof found.seal);
+    found.bytes.assign(note->begin() + sizeof found.seal, note->end());
+    if (found.seal != seal_of(what, found.bytes)) refuse(what, "is damaged");
+    return found;
+  }
+  /// A note that was there before.
+  sealed_note required(std::string const& what) const {
+    auto note = look(what);
+    if (!note) refuse(what, "is missing");
+    return std::move(*note);
+  }
+
   /// Ranks that wait to join and have published their address for that generation.
   std::vector<int> newcomers(std::uint64_t generation) const {
     std::vector<int> found;
-    for (std::uint64_t place = 0; auto const note = store_->find(queue_note(place)); ++place) {
-      auto const name = static_cast<int>(numbers_in(*note).front());
+    for (std::uint64_t place = 0; auto const note = look(queue_note(place)); ++place) {
+      auto const name = static_cast<int>(numbers_in(note->bytes).front());
       if (std::ranges::find(members_, name) == members_.end() &&
-          !store_->has_ended(life_of(name)) && store_->find(note_of(generation, life_of(name))))
+          !store_->has_ended(life_of(name)) && look(note_of(generation, life_of(name))))
         found.push_back(name);
     }
     return found;
@@ -233,41 +290,79 @@ class group final : public membership {
     any_.emplace(*over_);
   }
 
+  /// Why a meeting fails, on all ranks alike.
+  enum class verdict : std::uint64_t { none, absent, unconnected };
+  /// Members that fail to connect in that many generations in a row end.
+  static constexpr std::uint64_t most_failures = 2;
+
+  /// Publishes this rank's address, behind the number of its failures to connect.
+  /// @return  its seal
+  std::uint64_t publish_address(std::span<std::byte const> mine) {
+    std::vector<std::byte> bytes(sizeof failures_);
+    std::memcpy(bytes.data(), &failures_, sizeof failures_);
+    bytes.insert(bytes.end(), mine.begin(), mine.end());
+    auto const what = note_of(generation_, life_of(name_));
+    publish(what, bytes);
+    return seal_of(what, bytes);
+  }
+
   /// Every member publishes its address. The first one that sees the addresses of all members not
-  /// known to have ended publishes the member list.
+  /// known to have ended publishes the member list: the verdict, and names and seals of addresses.
   ucx::roll_call meet(std::span<std::byte const> mine, bool admits) {
-    store_->put(note_of(generation_, life_of(name_)), mine);
-    std::vector<bool> has_come(members_.size(), false);
+    auto const seal = publish_address(mine);
+    std::vector<std::optional<sealed_note>> come(members_.size());
     for (hcomp::detail::deadline limit(how_.meeting_timeout);;) {
-      if (auto const list = store_->find(note_of(generation_, "members"))) return meeting_of(*list);
+      if (auto const list = look(note_of(generation_, "members")))
+        return meeting_of(list->bytes, seal);
+      require_own(seal);
       bool all = true;
       for (std::size_t i = 0; i < members_.size(); ++i) {
-        if (has_come[i]) continue;
+        if (come[i]) continue;
         // in this order: a process may publish its address and then end
         bool const has_ended = store_->has_ended(life_of(members_[i]));
-        has_come[i] = store_->find(note_of(generation_, life_of(members_[i]))).has_value();
-        all &= has_come[i] || has_ended;
+        come[i] = look(note_of(generation_, life_of(members_[i])));
+        all &= come[i] || has_ended;
       }
       if (!all && !limit.passed()) {
         pause();
         continue;
       }
-      std::vector<std::int64_t> present;
+      std::vector<std::uint64_t> list{0};
+      std::uint64_t failures = 0;
+      auto const add = [&](int name, sealed_note const& note) {
+        list.push_back(static_cast<std::uint64_t>(name));
+        list.push_back(note.seal);
+      };
       for (std::size_t i = 0; i < members_.size(); ++i)
-        if (has_come[i] && !store_->has_ended(life_of(members_[i]))) present.push_back(members_[i]);
+        if (come[i] && !store_->has_ended(life_of(members_[i]))) {
+          add(members_[i], *come[i]);
+          failures = std::max(failures, numbers_in(come[i]->bytes).front());
+        }
+      auto why = verdict::none;
+      if (list.size() == 1 + 2 * members_.size() && failures >= most_failures)
+        why = verdict::unconnected;
+      if (generation_ == 0 && !all) why = verdict::absent;
+      list[0] = static_cast<std::uint64_t>(why);
       if (admits)
-        for (int const one : newcomers(generation_)) present.push_back(one);
-      store_->put(note_of(generation_, "members"), std::as_bytes(std::span(present)));
+        for (int const one : newcomers(generation_))
+          add(one, required(note_of(generation_, life_of(one))));
+      publish(note_of(generation_, "members"), std::as_bytes(std::span(list)));
+      required(note_of(generation_, "members"));
     }
+  }
+  /// This rank's address must stay on the store.
+  void require_own(std::uint64_t seal) const {
+    auto const what = note_of(generation_, life_of(name_));
+    if (required(what).seal != seal) refuse(what, "is of another process");
   }
   /// A joining rank publishes its address for the next generation and for later ones, until it is a
   /// member.
   ucx::roll_call wait_for_admission(std::span<std::byte const> mine) {
     for (hcomp::detail::deadline limit(how_.meeting_timeout);;) {
-      if (!store_->find(note_of(generation_, "members")))
-        store_->put(note_of(generation_, life_of(name_)), mine);
-      std::optional<std::vector<std::byte>> list;
-      while (!(list = store_->find(note_of(generation_, "members")))) {
+      std::uint64_t seal = 0;
+      if (!look(note_of(generation_, "members"))) seal = publish_address(mine);
+      std::optional<sealed_note> list;
+      while (!(list = look(note_of(generation_, "members")))) {
         if (limit.passed())
           throw transport_error(-1,
                                 hcomp::detail::error_text(
@@ -275,25 +370,44 @@ class group final : public membership {
                                      how_.meeting_timeout.count(), " ms"}));
         pause();
       }
-      auto const names = numbers_in(*list);
-      if (std::ranges::find(names, std::int64_t{name_}) != names.end()) return meeting_of(*list);
+      auto const words = numbers_in(list->bytes);
+      for (std::size_t i = 1; i < words.size(); i += 2)
+        if (words[i] == static_cast<std::uint64_t>(name_)) return meeting_of(list->bytes, seal);
       ++generation_;
     }
   }
-  /// @param list  of names
-  ucx::roll_call meeting_of(std::span<std::byte const> list) {
-    auto const names = numbers_in(list);
-    auto const own = std::ranges::find(names, std::int64_t{name_});
+  /// @param list  see meet
+  /// @param seal  of this rank's address
+  ucx::roll_call meeting_of(std::span<std::byte const> list, std::uint64_t seal) {
+    auto const words = numbers_in(list);
+    std::vector<int> names;
+    for (std::size_t i = 1; i < words.size(); i += 2) names.push_back(static_cast<int>(words[i]));
+    if (static_cast<verdict>(words[0]) == verdict::absent)
+      throw final_error(
+          -1, hcomp::detail::error_text({"elastic::group: of ", members_.size(), " ranks only ",
+                                         names.size(), " came within ",
+                                         how_.meeting_timeout.count(), " ms"}));
+    if (static_cast<verdict>(words[0]) == verdict::unconnected)
+      throw final_error(-1, hcomp::detail::error_text({"elastic::group: the ", names.size(),
+                                                       " ranks did not connect in ", most_failures,
+                                                       " generations, though no rank has ended"}));
+    auto const own = std::ranges::find(names, name_);
     if (own == names.end())
-      throw left_out(
+      throw final_error(
           name_, hcomp::detail::error_text({"elastic::group: the others have gone on without rank ",
                                             name_, ", which did not come within ",
                                             how_.meeting_timeout.count(), " ms"}));
-    members_.assign(names.begin(), names.end());
+    require_own(seal);
+    if (names != members_) failures_ = 0;
+    members_ = names;
     ucx::roll_call met;
     met.rank = static_cast<int>(own - names.begin());
-    for (int const one : members_)
-      met.addresses.push_back(*store_->find(note_of(generation_, life_of(one))));
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      auto const what = note_of(generation_, life_of(names[i]));
+      auto const note = required(what);
+      if (note.seal != words[2 + 2 * i]) refuse(what, "is of another process");
+      met.addresses.emplace_back(note.bytes.begin() + sizeof failures_, note.bytes.end());
+    }
     return met;
   }
 

@@ -60,15 +60,16 @@ class membership {
   /// Recovers from a transport_error: continues with the remaining members, even if more of them
   /// fail meanwhile. Returns true if some of them have finished the current call: then `result` is
   /// its result. Otherwise none has, and all repeat the call.
-  /// @throws transport_error  the group continued without this member
+  /// @throws transport_error  the group continued without this member, or the ranks cannot meet
   bool recover(std::vector<std::byte>& result, std::uint64_t& weight) {
     for (;;) try {
         ++generation_;
         connect();
         return fetch(result, weight);
-      } catch (left_out const&) {
+      } catch (final_error const&) {
         throw;
       } catch (transport_error const&) {  // another member failed
+        ++failures_;
       }
   }
 
@@ -76,8 +77,8 @@ class membership {
   membership(membership&&) = default;
   membership& operator=(membership&&) = default;
 
-  /// The group continued without this member.
-  struct left_out : transport_error {
+  /// This member can only end: the group continued without it, or the ranks cannot meet.
+  struct final_error : transport_error {
     using transport_error::transport_error;
   };
   /// The state of a member, as sent to all members.
@@ -90,7 +91,7 @@ class membership {
   membership(int name, bool is_new) : name_(name), knows_calls_(!is_new), has_state_(!is_new) {}
 
   /// Sets members_ and any_ for this generation.
-  /// @throws left_out; another transport_error if another member failed
+  /// @throws final_error; another transport_error if another member failed
   virtual void connect() = 0;
 
   /// Calls f(), which computes `result`, or fetches the result from another member.
@@ -101,7 +102,7 @@ class membership {
     for (bool is_made = false; !is_made;) try {
         f();
         is_made = true;
-      } catch (left_out const&) {
+      } catch (final_error const&) {
         throw;
       } catch (transport_error const&) {
         is_made = is_from_others = recover(result, weight);
@@ -117,6 +118,7 @@ class membership {
     record const mine{calls_, last_.size(), last_weight_, knows_calls_, has_state_};
     std::vector<record> all;
     all_gather_records(transport(), tag, mine, all, generation_);
+    failures_ = 0;
     record best{};  // the first member that has finished the most calls
     int from = -1;
     for (int rank = 0; rank < size(); ++rank) {
@@ -160,6 +162,7 @@ class membership {
   std::vector<int> members_;  ///< empty: this rank waits to join
   std::optional<any_transport> any_;
   std::uint64_t generation_ = 0;
+  std::uint64_t failures_ = 0;  ///< generations in a row in which the members did not connect
   int name_;
   std::uint64_t knows_calls_, has_state_;  ///< 0: a new member, until its first call or share
   std::vector<std::byte> last_;            ///< result of the last finished call

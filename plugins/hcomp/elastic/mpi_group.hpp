@@ -91,7 +91,7 @@ class mpi_group final : public membership {
       has_agreed_ = false;
       left = made_by_all(mpi::ulfm::shrink(*comm_));
     } catch (transport_error const& error) {  // not a failed rank: a retry would fail again
-      throw left_out(-1, error.what());
+      throw final_error(-1, error.what());
     }
     any_.reset();
     over_.reset();

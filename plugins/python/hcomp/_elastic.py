@@ -29,7 +29,8 @@ class ElasticGroup(_library.Handle):
     """A fault-tolerant group: continues when ranks fail, and admits new ranks. Uses UCX, not MPI.
 
     Ranks find each other through a shared directory, on one node or on NFS 4. Every run needs a
-    directory of its own.
+    directory of its own. Ranks that fail while the group forms are in ``lost``. A rank that never
+    arrives is an HcompError with code TRANSPORT on all ranks; a new attempt needs a new directory.
 
     If a rank fails during an all-reduce, the remaining ranks repeat the all-reduce. If some of them
     already have its result, the remaining ranks receive that result instead. All see the same bits.
