@@ -62,8 +62,8 @@ error_bounded const bounded({.bound = 1e-5});
 
 /// Fields of the last report that must be equal on hosts and devices.
 struct stats {
-  std::uint64_t bytes_sent, weight;
-  double error, parameter;
+  std::uint64_t bytes_sent, weight, error;  ///< the bits of the error, which may be NaN
+  double parameter;
   friend bool operator==(stats const&, stats const&) = default;
 };
 
@@ -76,7 +76,8 @@ stats summed(C const& codec, in_process& transport, place where, operation what,
   for (float& value : other) value = std::abs(value) < 1e30f ? 3 * value : 1;
   stats found{};
   auto const note = [&](auto const& sum, report const& last) {
-    found = {last.bytes_sent, last.weight, last.error, sum.codec().parameters()[1]};
+    found = {last.bytes_sent, last.weight, same_bits<std::uint64_t>(last.error),
+             sum.codec().parameters()[1]};
   };
   auto const on_device = [&](auto& over, guarded_executor& executor) {
     device_vector<float> const first(other, executor), second(x, executor);

@@ -109,6 +109,7 @@ void agree(E& executor, C const& codec, vector_of<C> const& x, vector_of<C> cons
 
   if constexpr (hcomp::FittedVariableRate<C>)
     CHECK(coder.measure(on_device.span()) == C::measure(x));
+  codec.decode(sum, decoded);
   constexpr std::size_t chunk = C::chunk_values;
   std::vector<std::uint64_t> nonfinite((n + chunk - 1) / chunk);
   for (std::size_t i = 0; i < n; ++i)
