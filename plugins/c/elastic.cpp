@@ -30,6 +30,7 @@ namespace {
 
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
+using hcomp::c_api::taken;
 using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::value_type;
 
@@ -135,7 +136,7 @@ class elastic_connection final : public hcomp::c_api::connection {
 
 }  // namespace
 
-struct hcomp_elastic {
+struct hcomp_elastic : hcomp::c_api::handle {
   std::shared_ptr<elastic_connection> over;
 };
 
@@ -163,7 +164,8 @@ int make(char const* function, char const* directory, int timeout_ms, hcomp_elas
   if (group) *group = nullptr;
   return guarded(function, [&] {
     auto& place = require(group, "group");
-    place = new hcomp_elastic{std::make_shared<elastic_connection>(directory, timeout_ms, enter)};
+    place =
+        new hcomp_elastic{{}, std::make_shared<elastic_connection>(directory, timeout_ms, enter)};
   });
 }
 
@@ -206,7 +208,7 @@ int hcomp_elastic_join(char const* directory, int timeout_ms, hcomp_elastic** gr
 }
 int hcomp_elastic_free(hcomp_elastic** group) {
   return guarded(__func__, [&] {
-    std::unique_ptr<hcomp_elastic> const it(std::exchange(require(group, "group"), nullptr));
+    auto const it = taken(group, "group");
     if (!it) return;
     try {
       auto const entered = it->over->enter();

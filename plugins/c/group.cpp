@@ -44,6 +44,7 @@ namespace {
 
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
+using hcomp::c_api::taken;
 using hcomp::c_api::turn;
 using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::settings;
@@ -240,7 +241,7 @@ constexpr bool is_added_on_the_way =
 
 }  // namespace
 
-struct hcomp_group {
+struct hcomp_group : hcomp::c_api::handle {
   std::shared_ptr<ucx_connection> over;
   hcomp::drop_in::residual_store residuals;
   hcomp::drop_in::plan_cache plans;
@@ -580,7 +581,7 @@ int hcomp_group_create(int rank, int size, hcomp_exchange exchange, void* contex
 
 int hcomp_group_free(hcomp_group** group) {
   return guarded(__func__, [&] {
-    std::unique_ptr<hcomp_group> const it(std::exchange(require(group, "group"), nullptr));
+    auto const it = taken(group, "group");
     if (it) it->over->wait_for_begun();
   });
 }

@@ -33,6 +33,7 @@ namespace {
 using hcomp::c_api::connection;
 using hcomp::c_api::guarded;
 using hcomp::c_api::require;
+using hcomp::c_api::taken;
 using hcomp::drop_in::codec_spec;
 using hcomp::drop_in::value_type;
 
@@ -176,7 +177,7 @@ struct pending_call {
 
 }  // namespace
 
-struct hcomp_plan {
+struct hcomp_plan : hcomp::c_api::handle {
   std::shared_ptr<connection> over;
   hcomp::host_executor executor;
   std::size_t values;
@@ -212,7 +213,7 @@ struct hcomp_plan {
   }
 };
 
-struct hcomp_request {
+struct hcomp_request : hcomp::c_api::handle {
   std::shared_ptr<pending_call> call;
 };
 
@@ -446,7 +447,7 @@ hcomp_report to_c(report const& made) {
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,
                      std::function<hcomp_report(std::string& note, turn const& now)> work) {
   auto const call = std::make_shared<pending_call>(function);
-  auto request = std::make_unique<hcomp_request>(hcomp_request{call});
+  auto request = std::make_unique<hcomp_request>(hcomp_request{{}, call});
   over.begin(
       [call, how, work = std::move(work)](std::uint64_t number) {
         try {
@@ -547,7 +548,7 @@ int hcomp_wait(hcomp_request** request, hcomp_report* report) {
   std::shared_ptr<pending_call> call;
   int const code = guarded(__func__, [&] {
     std::unique_ptr<hcomp_request> const it(std::exchange(require(request, "request"), nullptr));
-    if (it) call = it->call;
+    if (it) call = require(it.get(), "request").call;
   });
   if (!call) return code;
   call->wait({});
@@ -612,7 +613,7 @@ int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t step) {
 
 int hcomp_plan_free(hcomp_plan** plan) {
   return guarded(__func__, [&] {
-    std::unique_ptr<hcomp_plan> const it(std::exchange(require(plan, "plan"), nullptr));
+    auto const it = taken(plan, "plan");
     if (it) it->wait_for_started();
   });
 }

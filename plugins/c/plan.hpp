@@ -3,6 +3,7 @@
 /// Parts of the C API that do not depend on the transport. Exceptions become error codes and texts.
 
 #include <hcomp/plan.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "handle_number.hpp"
 #include "request_queue.hpp"
@@ -124,9 +126,32 @@ int guarded(char const* where, F const& f, std::string const& note = {}) noexcep
   }
 }
 
+/// Base of every handle. A forked child has copies of its parent's handles, without their threads
+/// and on the same connections: it must not use them.
+struct handle {
+  ::pid_t process = ::getpid();
+
+  bool is_forked() const { return process != ::getpid(); }
+};
+
+/// @throws std::invalid_argument  a null pointer, or a handle in a forked child
 template <class T> T& require(T* pointer, char const* name) {
   if (!pointer) throw std::invalid_argument(std::string(name) + " is a null pointer");
+  if constexpr (std::is_base_of_v<handle, T>)
+    if (pointer->is_forked())
+      throw std::invalid_argument(std::string(name) + " was made by process " +
+                                  std::to_string(pointer->process) + ", of which process " +
+                                  std::to_string(::getpid()) +
+                                  " is a fork; a forked process needs handles of its own");
   return *pointer;
+}
+
+/// Takes a handle from the caller, to end it. Null in a forked child, which drops the handle: its
+/// connections are its parent's.
+template <class T> std::unique_ptr<T> taken(T** place, char const* name) {
+  std::unique_ptr<T> it(std::exchange(require(place, name), nullptr));
+  if (it && it->is_forked()) static_cast<void>(it.release());
+  return it;
 }
 
 /// Removes a prefix, for example the name of the environment variable in errors of settings::from.

@@ -44,8 +44,8 @@ typedef struct hcomp_elastic_state {
 /// Creates a group of `size` ranks for a new job; their names are 0 to size - 1. Collective.
 ///
 /// Ranks that fail meanwhile are lost, and the remaining ranks continue. HCOMP_TRANSPORT on all
-/// ranks if one does not arrive within the timeout, or if they cannot connect; a new attempt needs a
-/// new directory. HCOMP_TRANSPORT in any call if somebody changes the directory.
+/// ranks if one does not arrive within the timeout, or if they cannot connect; a new attempt needs
+/// a new directory. HCOMP_TRANSPORT in any call if somebody changes the directory.
 /// @param directory   is created if it does not exist
 /// @param timeout_ms  how long a rank waits for another rank; choose it longer than any computation
 ///                    between two calls; 0: for ever

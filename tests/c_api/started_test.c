@@ -515,6 +515,92 @@ static void of_an_elastic_group(int pipe) {
   remove_all(directory);
 }
 
+/* ---- A forked child may only free what it inherits */
+
+static void fork_and_check(void (*of_child)(void)) {
+  int status;
+  pid_t child;
+  fflush(stdout);
+  child = fork();
+  if (child == 0) {
+    alarm(20);
+    of_child();
+    fflush(stdout);
+    _exit(failures != 0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static hcomp_group* of_parent;
+static hcomp_plan* plan_of_parent;
+static hcomp_elastic* elastic_of_parent;
+static hcomp_request* request_of_parent;
+
+#define CHECK_REFUSED(call) CHECK_ERROR(call, HCOMP_INVALID_ARGUMENT, "is a fork")
+static void use_the_parents(void) {
+  hcomp_elastic_state now;
+  hcomp_request* request = NULL;
+  hcomp_plan* plan = NULL;
+  float x = 1;
+  int done;
+  if (of_parent) {
+    CHECK_REFUSED(hcomp_group_all_reduce(of_parent, &x, 1, HCOMP_FLOAT, 0, NULL));
+    CHECK_REFUSED(hcomp_group_all_reduce_start(of_parent, &x, 1, HCOMP_FLOAT, 0, &request));
+    CHECK_REFUSED(hcomp_group_set(of_parent, "float: fp16"));
+    CHECK_REFUSED(hcomp_plan_create_group(of_parent, 1, HCOMP_FLOAT, "identity", &plan));
+    CHECK_REFUSED(hcomp_all_reduce_start(plan_of_parent, &x, &request));
+    CHECK_REFUSED(hcomp_test(request_of_parent, 1, &done));
+    CHECK_REFUSED(hcomp_wait(&request_of_parent, NULL));
+    CHECK(request_of_parent == NULL);
+  } else {
+    CHECK_REFUSED(hcomp_elastic_admit(elastic_of_parent, &done));
+    CHECK_REFUSED(hcomp_elastic_now(elastic_of_parent, &now));
+  }
+  CHECK_REFUSED(hcomp_all_reduce(plan_of_parent, &x, NULL));
+  CHECK_REFUSED(hcomp_plan_set_mean(plan_of_parent, 1));
+  CHECK_OK(hcomp_plan_free(&plan_of_parent));
+  CHECK_OK(hcomp_group_free(&of_parent));
+  CHECK_OK(hcomp_elastic_free(&elastic_of_parent));
+  CHECK(plan_of_parent == NULL && of_parent == NULL && elastic_of_parent == NULL);
+}
+
+static void with_a_fork(int pipe) {
+  float x = 1;
+  hcomp_request* late = NULL;
+  (void)pipe;
+  of_parent = connected(milliseconds);
+  CHECK_OK(hcomp_plan_create_group(of_parent, 1, HCOMP_FLOAT, "identity", &plan_of_parent));
+  CHECK_OK(hcomp_all_reduce(plan_of_parent, &x, NULL));
+  if (number != 0) { /* rank 0 comes later: the calls are under way in the forks */
+    CHECK_OK(hcomp_all_reduce_start(plan_of_parent, &x, &request_of_parent));
+    fork_and_check(use_the_parents);
+  } else {
+    rest(200);
+    CHECK_OK(hcomp_all_reduce_start(plan_of_parent, &x, &late));
+    request_of_parent = late;
+  }
+  CHECK_OK(hcomp_wait(&request_of_parent, NULL));
+  CHECK_OK(hcomp_all_reduce(plan_of_parent, &x, NULL));
+  CHECK(x == ranks * ranks * ranks);
+  CHECK_OK(hcomp_plan_free(&plan_of_parent));
+  CHECK_OK(hcomp_group_free(&of_parent));
+}
+
+static char elastic_place[] = "/tmp/hcomp_fork_c.XXXXXX";
+static void elastic_with_a_fork(int pipe) {
+  float x = 1;
+  (void)pipe;
+  CHECK_OK(hcomp_elastic_create(elastic_place, number, ranks, milliseconds, &elastic_of_parent));
+  CHECK_OK(
+      hcomp_plan_create_elastic(elastic_of_parent, 1, HCOMP_FLOAT, "identity", &plan_of_parent));
+  CHECK_OK(hcomp_all_reduce(plan_of_parent, &x, NULL));
+  fork_and_check(use_the_parents);
+  CHECK_OK(hcomp_all_reduce(plan_of_parent, &x, NULL));
+  CHECK(x == ranks * ranks);
+  CHECK_OK(hcomp_plan_free(&plan_of_parent));
+  CHECK_OK(hcomp_elastic_free(&elastic_of_parent));
+}
+
 int main(void) {
   for (nodes = one_node; nodes <= one_each; ++nodes) {
     if (nodes != one_node && geteuid() != 0) {
@@ -529,7 +615,11 @@ int main(void) {
     on_ranks(partly_started, -1);
     on_ranks(with_a_dead_rank, 1);
     on_ranks(overtaking, -1);
+    on_ranks(with_a_fork, -1);
   }
+  if (!mkdtemp(elastic_place)) abort();
+  on_ranks(elastic_with_a_fork, -1);
+  remove_all(elastic_place);
   of_an_elastic_group(0);
   if (failures == 0) printf("started calls from C: all holds\n");
   return failures != 0;

@@ -587,6 +587,42 @@ def test_groups_with_different_numbers_draw_different_ones():
     assert first != other
 
 
+def with_a_fork(rank, size, directory, closes):
+    """The child closes what it inherits, or calls it. Then the parent goes on."""
+    x = np.ones(100_000, np.float32)
+    with hcomp.Group.from_directory(directory, rank, size, timeout=10) as group:
+        with hcomp.Plan(group, x.size, x.dtype, "fp16") as total:
+            total.all_reduce(x)
+            ours, theirs = os.pipe()
+            child = os.fork()
+            if child == 0:
+                said = ""
+                try:
+                    if closes:
+                        total.close()
+                        group.close()
+                    else:
+                        total.all_reduce(x)
+                except hcomp.HcompError as error:
+                    said = str(error)
+                os.write(theirs, said.encode())
+                os._exit(7)
+            os.close(theirs)
+            status = os.waitpid(child, 0)[1]
+            with os.fdopen(ours) as pipe:
+                said = pipe.read()
+            x[:] = 1
+            total.all_reduce(x)
+            return os.waitstatus_to_exitcode(status), said, x[0]
+
+
+def test_a_forked_child_may_only_close_what_it_inherits():
+    for closes in (False, True):
+        for status, said, value in on_ranks(with_a_fork, closes):
+            assert status == 7 and value == ranks, (status, value)
+            assert said == "" if closes else "is a fork" in said, said
+
+
 def test_python_m_hcomp_says_whether_pytorch_knows_the_back_end():
     for version, words in (
         ("1.13.0", "PyTorch 1.13.0 has hooks, but no cpu:hcomp, which needs PyTorch 2.15"),

@@ -569,4 +569,27 @@ def test_fsdp_has_the_losses_of_gloo():
     alike_within_rounding(trained(sharded, None), trained(sharded, gloo))
 
 
+class Reducing(torch.utils.data.Dataset):
+    """Items are errors of collectives in a forked worker of a DataLoader."""
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, item):
+        try:
+            dist.all_reduce(torch.ones(5), async_op=bool(item))
+        except hcomp.HcompError as error:
+            return str(error)
+        return "no error"
+
+
+def test_forked_workers_of_a_data_loader_are_refused():
+    loader = torch.utils.data.DataLoader(Reducing(), num_workers=1, multiprocessing_context="fork")
+    for (said,) in loader:
+        assert "is a fork" in said, said
+    x = torch.ones(5)
+    dist.all_reduce(x)
+    alike(x, torch.full((5,), float(ranks)))
+
+
 run_tests(globals(), "the back end")

@@ -233,6 +233,8 @@ class HcompBackend(Backend):
 
     def shutdown(self) -> None:
         _open.discard(self)
+        if self._queue.is_forked():
+            return
         self._queue.close()
         self._group.close()
         self._inner.shutdown()
@@ -246,6 +248,7 @@ class HcompBackend(Backend):
         opts:    of the collective: whether the caller waits at once
         finish:  returns the tensors after the call is done
         """
+        self._queue.require_own_process()
         self._collectives += 1
         with _profiled(f"hcomp:{title}") as extend:
             if not getattr(opts, "asyncOp", True):
@@ -279,6 +282,7 @@ class HcompBackend(Backend):
         self.barrier(opts)
 
     def _by_gloo(self, name: str, *arguments: Any) -> Any:
+        self._queue.require_own_process()
         self._collectives += name not in _messages
         result = getattr(self._inner, name)(*arguments)
         return GlooWork(result) if isinstance(result, Work) else result

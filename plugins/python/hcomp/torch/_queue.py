@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import os
 import queue
 import threading
 import time
 from typing import Any, Optional
 
+from .._library import HcompError
 from ._work import HcompWork, Operation
 
 
@@ -19,6 +21,7 @@ class WorkQueue:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._process = os.getpid()
         self._works: queue.SimpleQueue[Optional[HcompWork]] = queue.SimpleQueue()
         self._turn = threading.Lock()  #: of the thread that takes an operation and runs it
         self._lock = threading.Lock()  #: protects the members below
@@ -34,7 +37,20 @@ class WorkQueue:
         return work
 
     def put_work(self, work: HcompWork) -> None:
+        self.require_own_process()
         self._works.put(work)
+
+    def is_forked(self) -> bool:
+        """Whether this is a copy in a forked process, which has none of the threads."""
+        return self._process != os.getpid()
+
+    def require_own_process(self) -> None:
+        if self.is_forked():
+            raise HcompError(
+                HcompError.INVALID_ARGUMENT,
+                f"{self._name}: process {os.getpid()} is a fork of process {self._process}, whose "
+                "connections it must not use",
+            )
 
     def call(self, operation: Operation) -> Any:
         """Run an operation after all earlier ones, and return its result."""
@@ -45,6 +61,8 @@ class WorkQueue:
     def close(self, timeout: Optional[float] = None) -> None:
         """Finish all operations and end the threads, within ``timeout`` seconds. None: no limit."""
         atexit.unregister(self.close)
+        if self.is_forked():
+            return
         end = None if timeout is None else time.monotonic() + timeout
         self._works.put(None)
         while self._threads:
