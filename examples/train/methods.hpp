@@ -12,6 +12,8 @@ namespace train {
 ///
 /// The settings of each method were tuned separately, on Fashion-MNIST with four ranks: learning
 /// rate from 0.02 to 0.2, momentum 0 and 0.9, sign step from 3e-5 to 2e-3.
+/// Exceptions: dist_ef_sign, drive, powersgd and local_sgd have the settings of ef_sign, and
+/// marsit_full those of marsit. For other networks and numbers of ranks, use search.py.
 struct method {
   std::string_view name;
   std::string_view what;

@@ -712,7 +712,7 @@ TEST_CASE("dist_ef_sign, drive: two bits per value and (P - 1) / P, and NaN ends
 TEST_CASE("drive: unbiased, with the variance of one bit per rotated value in two phases") {
   // Error of one message: (pi / 2 - 1) ||x||^2 (Vargaftik et al., 2021). With independent values,
   // ||mean||^2 = ||x||^2 / P, so ranks add 0.571 ||mean||^2, and the owner 0.571 of the sum.
-  constexpr std::size_t values = 100000;
+  constexpr std::size_t values = 30000;
   constexpr int steps = 64;
   double const one = std::numbers::pi / 2 - 1, both = one + one * (1 + one);
   for (int const ranks : {1, 3, 4}) {
