@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <collective/on_ranks.hpp>
 #include <collective/tampered_transport.hpp>
@@ -9,10 +10,12 @@
 #include <cstdint>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <memory>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -197,6 +200,40 @@ TEST_CASE("algorithm sampled without checksum: a header of another sender is a w
     CHECK(run.outcomes[1].what == "wire_error");
     CHECK(first_difference(run.x[1], integer_values(100, 1, 1)) == nowhere);
   }
+}
+
+TEST_CASE("plans by name: no two calls send blocks with one key, so that replays are detected") {
+  registered_codecs<float>().for_each([](codec_entry<float> const& entry) {
+    std::string const codec = entry.name + (entry.name == "error_bounded" ? ":bound=1e-2" : "");
+    for (auto const kind : entry.algorithms) {
+      algorithm const how{kind};
+      CAPTURE(codec);
+      CAPTURE(how.name());
+      std::array<std::set<std::uint64_t>, 3> keys;  // of rank 1's blocks in each call
+      run_ranks(4, [&](in_process& inner) {
+        std::size_t call = 0;
+        tampered_transport transport(inner, [&](int, int, std::span<std::byte> bytes) {
+          if (inner.rank() == 1 && has_blocks(bytes))
+            keys[call].insert(load<block_header>(bytes.data()).key);
+        });
+        host_executor executor;
+        auto plan = make_plan<float>(codec, 3000, transport, executor, {.algorithm = how});
+        for (call = 0; call < keys.size(); ++call) {
+          std::vector<float> x(3000);  // more nonzero values in every call
+          for (std::size_t i = 0; i < x.size(); i += 30 / (call + 1))
+            x[i] = static_cast<float>(1 + (i + call) % 5);
+          plan.all_reduce(x);
+        }
+      });
+      for (std::size_t call = 0; call < keys.size(); ++call) {
+        CAPTURE(call);
+        CHECK(!keys[call].empty());
+        for (auto const key : keys[call])
+          for (std::size_t earlier = 0; earlier < call; ++earlier)
+            CHECK(!keys[earlier].contains(key));
+      }
+    }
+  });
 }
 
 TEST_CASE("plan: a message longer than expected is a transport_error that names its sender") {

@@ -143,6 +143,8 @@ class call_session {
   any_transport& transport() const { return *transport_; }
   plan_options const& options() const { return options_; }
   std::uint64_t key() const { return key_; }  ///< of the current call
+  /// Number of calls before the current one.
+  std::uint64_t earlier_calls() const { return calls_ - 1; }
   /// Weight that the result must have; 0 if the ranks were not compared.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
   /// True if any rank's call_arguments request it; false if the ranks were not compared.

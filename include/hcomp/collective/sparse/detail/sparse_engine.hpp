@@ -140,6 +140,8 @@ class sparse_engine final : public sparse_collective_engine {
     work_->mark(x, call.op);
     watch.add_to(stats.seconds_encode);
     call.op = reduce_op::sum;
+    // the plans of the phases may be new, and would use the keys of earlier calls again
+    if (!call.step) call.step = session_.earlier_calls();
     unite(call, stats);
     watch.skip();
     try {
