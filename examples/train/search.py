@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import shutil
 import statistics
 import subprocess
 import sys
@@ -133,11 +134,25 @@ def main() -> None:
     parser.add_argument("--search-seed", type=int, default=100, help="seed of the search (default: %(default)s)")
     parser.add_argument("arguments", nargs="*", help="for train, after --")
     given = parser.parse_args()
+    codecs = ",".join(given.codec).split(",")
+    if "" in codecs:
+        parser.error(f"--codec {','.join(given.codec)!r}: a name is empty")
+    if given.seeds < 1:
+        parser.error(f"--seeds {given.seeds}: at least 1 is needed")
+    if shutil.which(given.train) is None:
+        parser.error(f"--train {given.train}: no such program; build it with: examples/run.sh")
     given.results.mkdir(parents=True, exist_ok=True)
+    # Files of runs have no name for these arguments.
+    remembered = given.results / "arguments.json"
+    if not remembered.exists():
+        remembered.write_text(json.dumps(given.arguments))
+    if (before := json.loads(remembered.read_text())) != given.arguments:
+        parser.error(f"--results {given.results}: has runs with the arguments {before}, not {given.arguments}; "
+                     "name another folder")
     print("| method | learning rate | sign step | test accuracy | difference to the first row, points "
           "| training loss | bytes sent | runs searched |\n|---|---|---|---|---|---|---|---|", flush=True)
     baseline = None
-    for codec in ",".join(given.codec).split(","):
+    for codec in codecs:
         runs = Runs(given.train, given.arguments, given.results, codec)
         line, mean = row(runs, given.search_seed, given.seeds, baseline)
         baseline = mean if baseline is None else baseline
@@ -145,4 +160,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)  # finished runs are kept

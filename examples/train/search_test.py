@@ -37,9 +37,10 @@ def main() -> None:
         program.write_text(FAKE.format(python=sys.executable, calls=calls))
         os.chmod(program, 0o755)
 
-        def search(codecs: str) -> "subprocess.CompletedProcess[str]":
-            return subprocess.run([sys.executable, str(SEARCH), "--train", str(program), "--results", str(folder / "r"),
-                                   "--codec", codecs, "--", "--ranks", "2"], capture_output=True, text=True, check=False)
+        def search(codecs: str, train: Path = program, ranks: str = "2") -> "subprocess.CompletedProcess[str]":
+            return subprocess.run([sys.executable, str(SEARCH), "--train", str(train), "--results", str(folder / "r"),
+                                   "--codec", codecs, "--", "--ranks", ranks],
+                                  capture_output=True, text=True, check=False)
 
         done = search("fp32,signum,marsit")
         check(done.returncode == 0, done.stderr)
@@ -53,6 +54,10 @@ def main() -> None:
         broken = search("broken")
         check(broken.returncode == 1 and "--codec broken" in broken.stderr, broken.stderr)
         check(broken.stderr.endswith("exit status 1: train: no such codec\n"), broken.stderr)
+        for wrong, text in ((search("fp32,"), "--codec 'fp32,': a name is empty"),
+                            (search("fp32", folder / "none"), "none: no such program"),
+                            (search("fp32", ranks="3"), "has runs with the arguments ['--ranks', '2']")):
+            check(wrong.returncode == 2 and text in wrong.stderr and not wrong.stdout, wrong.stderr)
     print("passed")
 
 
