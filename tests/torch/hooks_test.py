@@ -215,10 +215,13 @@ def test_at_a_time_is_the_same_on_all_ranks():
 def test_full_steps_give_what_was_lost():
     """A full step leaves no residual, and the total of all means is exact."""
     run = Run("sign", full_every=4)
+    assert run.state.report().residual == 0
     run.steps(0, 3)
     assert all(lost.any() for lost in run.state.state_dict()["residuals"].values())
+    assert run.state.report().residual > 0.5, run.state.report()  # a sign loses most of a value
     run.steps(3, 4)
     assert not any(lost.any() for lost in run.state.state_dict()["residuals"].values())
+    assert run.state.report().residual == 0, run.state.report()
     run.close()
     run = Run("sign", warm_up=3)
     exact = Run(None)

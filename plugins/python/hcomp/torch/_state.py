@@ -34,11 +34,14 @@ class HookReport:
     error: float  #: bound on any value's error in the last step; NaN: a codec states none
     dominance: float  #: of the last step, see Report
     nonfinite: int  #: parameters that became NaN on all ranks because of NaN or infinity
+    #: energy of the residual relative to the gradients: the largest of the last step's reductions.
+    #: Grows from step to step if error feedback diverges; 0 in full-precision steps
+    residual: float
 
 
 @dataclass
 class _Stats:
-    """Data of a report; values, busy, error and dominance are of one step."""
+    """Data of a report; values, busy, error, dominance and residual are of one step."""
 
     steps: int = 0
     values: int = 0
@@ -50,6 +53,7 @@ class _Stats:
     error: float = 0.0
     dominance: float = 0.0
     nonfinite: int = 0
+    residual: float = 0.0
 
 
 def connect(group: Optional[dist.ProcessGroup], timeout: float) -> Group:
@@ -107,7 +111,7 @@ class SumState:
         self._now = _Stats()
         self._working = 0  #: reductions in progress
         self._lock = threading.Lock()  #: protects both
-        self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0)
+        self._done = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, 0, 0.0)
         self._plans: dict[tuple[str, str], Plan] = {}  #: by name and codec
         self._group = connect(group, timeout)
         _require_at_a_time(self._group, at_a_time)
@@ -315,6 +319,7 @@ class SumState:
             now.bytes_sent += made.bytes_sent
             now.error = largest_error((now.error, made.error))
             now.dominance = max(now.dominance, made.dominance)
+            now.residual = max(now.residual, made.residual)
 
     def _finish(self, exposed: float, ring: float) -> None:
         """Complete a step after all its reductions.
@@ -337,8 +342,9 @@ class SumState:
             now.error,
             now.dominance,
             now.nonfinite,
+            now.residual,
         )
-        now.values, now.busy, now.error, now.dominance = 0, 0.0, 0.0, 0.0
+        now.values, now.busy, now.error, now.dominance, now.residual = 0, 0.0, 0.0, 0.0, 0.0
         if self._callback:
             self._callback(self._done)
 
