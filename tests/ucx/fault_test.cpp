@@ -201,6 +201,33 @@ TEST_CASE("ucx fault: a rank of a ring stopped; every survivor names it") {
   for (int rank : {0, 1, 2, 4}) check_gave_up(ranks[std::size_t(rank)], 3, allowed_seconds);
 }
 
+TEST_CASE("ucx fault: ranks that waited for each other name the stopped rank, not each other") {
+  // Rank 2 gives up first, and blames rank 1. Rank 0 hears of it and blames rank 1, too, which
+  // waits for rank 0 and blames it: none of them names rank 3.
+  auto const ranks = run_ranks(
+      4,
+      [](member& self) {
+        transport t(self.rank, self.size, self.exchange(),
+                    self.rank == 2 ? short_timeout : long_timeout);
+        std::vector<std::byte> out(8), in(8);
+        shift(t, 1, out, in);
+        self.step();
+        int const awaited[] = {3, 0, 1, 2};
+        auto coming = t.irecv(awaited[self.rank], 2, in);
+        while (!self.may_go()) usleep(100);
+        t.wait(coming);
+      },
+      [](director& fate) {
+        for (int rank = 0; rank < 4; ++rank) fate.await_steps(rank, 1);
+        fate.lose(3, SIGSTOP);
+        fate.let_go();
+      });
+  for (int rank : {0, 1, 2}) {
+    check_gave_up(ranks[std::size_t(rank)], 3, allowed_seconds);
+    CHECK(says(ranks[std::size_t(rank)], "rank 3 "));
+  }
+}
+
 TEST_CASE("ucx: ranks that are all stopped for longer than the timeout go on") {
   auto const ranks = run_ranks(
       3,

@@ -84,6 +84,37 @@ TEST_CASE("accusations: a cycle of accusations ends") {
   CHECK(heard.follow(1).culprit > 0);
 }
 
+TEST_CASE("accusations: in a circle of ranks that waited, the culprit is who does not answer") {
+  accusations heard(/*rank=*/0, /*size=*/5);
+  auto const nobody_left = [](int) { return false; };
+  auto const concluded = [&](int suspect) {
+    return heard.conclude(heard.follow(suspect), nobody_left);
+  };
+  heard.add(0, 1);
+  heard.add(1, 0);
+  heard.add(2, 1);
+  // ranks 3 and 4 have not answered
+  CHECK(concluded(1) == accusations::verdict{3, accusations::nobody});
+  CHECK(concluded(2) == accusations::verdict{3, accusations::nobody});
+  CHECK(heard.conclude(heard.follow(1), [](int rank) { return rank == 3; }) ==
+        accusations::verdict{4, accusations::nobody});
+  // the chain decides where it ends at one of them, or at a rank that certainly failed
+  CHECK(concluded(4) == accusations::verdict{4, 0});
+  heard.make_certain(1);
+  CHECK(concluded(2) == accusations::verdict{1, 2});
+}
+
+TEST_CASE("accusations: a circle of all ranks, and a rank that revoked, are judged by the chain") {
+  accusations heard(/*rank=*/0, /*size=*/3);
+  auto const nobody_left = [](int) { return false; };
+  heard.add(0, 1);
+  heard.add(1, 1, "block 7 is damaged");
+  CHECK(heard.conclude(heard.follow(1), nobody_left) == accusations::verdict{1, 0});
+  heard.add(1, 0);
+  heard.add(2, 1);
+  CHECK(heard.conclude(heard.follow(2), nobody_left) == accusations::verdict{1, 2});
+}
+
 TEST_CASE("accusations: accuser and accused, as seen by other ranks") {
   accusations heard(/*rank=*/1, /*size=*/4);
   CHECK(heard.first_accuser() == accusations::nobody);

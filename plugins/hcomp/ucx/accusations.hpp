@@ -78,6 +78,22 @@ class accusations {
     return found;
   }
 
+  /// The verdict when no more answers are expected.
+  ///
+  /// A rank that hears of an accusation gives up before its own time limit, and may blame a rank
+  /// that merely waits, too. Such accusations can form a circle. A rank that gave up has answered
+  /// and did not fail; the culprit is then the first rank that has not answered, if there is one.
+  ///
+  /// @param has_left  (rank) -> whether it needs nothing any more, and owes no answer
+  /// @return          `reporter` is `nobody` if the culprit did not answer
+  template <class HasLeft> verdict conclude(verdict found, HasLeft const& has_left) const {
+    int const made = made_by(found.culprit);
+    if (made == nobody || made == found.culprit || is_certain(found.culprit)) return found;
+    for (int rank = 0; rank < int(accused_by_.size()); ++rank)
+      if (rank != rank_ && made_by(rank) == nobody && !has_left(rank)) return {rank, nobody};
+    return found;
+  }
+
  private:
   int rank_;
   std::vector<int> accused_by_;

@@ -321,8 +321,10 @@ class transport {
         "ucx: " + what + ": " +
             (verdict.reporter == rank_
                  ? found.why
-                 : "rank " + std::to_string(verdict.culprit) + " failed, reported by rank " +
-                       std::to_string(verdict.reporter)))));
+                 : "rank " + std::to_string(verdict.culprit) +
+                       (verdict.reporter == accusations::nobody
+                            ? " does not answer"
+                            : " failed, reported by rank " + std::to_string(verdict.reporter))))));
   }
 
   [[noreturn]] void fail(std::exception_ptr why) {

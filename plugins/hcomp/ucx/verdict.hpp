@@ -56,6 +56,11 @@ inline accusations::verdict agree_on(endpoints& peers, notices& heard, int suspe
         return false;
     return true;
   });
+  auto const has_left = [&](int rank) { return heard.said_goodbye(rank); };
+  if (auto const last = heard.accused.conclude(verdict, has_left); last != verdict) {
+    verdict = last;
+    spread();
+  }
   peers.flush(parting);
   return verdict;
 }
