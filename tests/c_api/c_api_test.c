@@ -1,9 +1,12 @@
 /* The C API from C: a stand-alone program for several ranks of both MPIs. */
+#define _POSIX_C_SOURCE 200809L /* fork */
 #include <hcomp/hcomp.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "checks.h"
 
@@ -26,6 +29,7 @@ static int same_bytes(void const* x, size_t bytes) {
 }
 
 static int says(char const* part) { return strstr(hcomp_last_error(), part) != NULL; }
+#define CHECK_REFUSED(call) CHECK((call) == HCOMP_INVALID_ARGUMENT && says("is a fork"))
 
 /* Returns value i of a rank, in [-1, 1], by a fixed rule. */
 static double drawn(int of_rank, size_t i) {
@@ -423,6 +427,38 @@ static void no_communicator_is_left(void) {
 #endif
 }
 
+/* A forked child may only free what it inherits; the parent goes on. */
+static void a_forked_child_is_refused(void) {
+  hcomp_plan *plan = NULL, *thc = NULL;
+  int status = -1;
+  pid_t child;
+  x[0] = 1;
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 1, MPI_FLOAT, "identity", &plan));
+  CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 1, MPI_FLOAT, "thc", &thc));
+  CHECK_OK(hcomp_all_reduce(plan, x, NULL));
+  fflush(stdout);
+  child = fork();
+  if (child == 0) {
+    alarm(20); /* ends a child that waits for other ranks */
+    failures = 0;
+    CHECK_REFUSED(hcomp_all_reduce(plan, x, NULL));
+    CHECK_REFUSED(hcomp_reduce_scatter(plan, x, NULL));
+    CHECK_REFUSED(hcomp_all_gather(plan, x, NULL));
+    CHECK_REFUSED(hcomp_plan_set_mean(plan, 1));
+    CHECK_REFUSED(hcomp_plan_get_residual(thc, y));
+    CHECK_OK(hcomp_plan_free(&plan));
+    CHECK_OK(hcomp_plan_free(&thc));
+    CHECK(plan == NULL && thc == NULL);
+    fflush(stdout);
+    _exit(failures != 0);
+  }
+  CHECK(waitpid(child, &status, 0) == child && status == 0);
+  CHECK_OK(hcomp_all_reduce(plan, x, NULL));
+  CHECK(x[0] == (float)ranks * (float)ranks);
+  CHECK_OK(hcomp_plan_free(&plan));
+  CHECK_OK(hcomp_plan_free(&thc));
+}
+
 static void the_drop_in_library_is_not_there(void) {
   CHECK(hcomp_comm_set(MPI_COMM_WORLD, "float: thc") == HCOMP_NOT_RUNNING);
   CHECK(says("hcomp_comm_set: ") && says("preload libhcomp_pmpi.so"));
@@ -462,6 +498,7 @@ int main(int argc, char** argv) {
   communicators_of_any_kind();
   no_communicator_is_left();
   if (ranks == 1) many_plans_at_once();
+  a_forked_child_is_refused();
   the_drop_in_library_is_not_there();
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, 10, MPI_FLOAT, "identity", &sum));
   MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
