@@ -2,8 +2,10 @@
 
 import math
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import numpy as np
 from mpi4py import MPI
@@ -222,6 +224,32 @@ def test_what_is_wrong_on_one_rank_is_an_error_on_all():
         x[:] = 1  # the plan works as before
         total.all_reduce(x)
         assert (x == ranks).all()
+
+
+def test_a_signal_over_mpi_takes_effect_when_the_call_returns():
+    """Rank 0 calls late; on the other ranks a signal comes meanwhile. Nothing is lost."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    with hcomp.Plan(comm, values, np.float32, "identity") as total:
+        for name in ("all_reduce", "reduce_scatter", "all_gather"):
+            x = np.ones(values, np.float32)
+            comm.Barrier()
+            if rank == 0:
+                time.sleep(0.5)
+                getattr(total, name)(x)
+            else:
+                begin = time.monotonic()
+                signal.setitimer(signal.ITIMER_REAL, 0.1)
+                try:
+                    getattr(total, name)(x)
+                    time.sleep(1)
+                    raise AssertionError(f"{name} was not interrupted")
+                except KeyboardInterrupt:
+                    assert time.monotonic() - begin > 0.3, name
+            assert name != "all_reduce" or (x == ranks).all(), x
+        x = np.ones(values, np.float32)
+        total.all_reduce(x)
+        assert (x == ranks).all(), x
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_a_group_of_mpis_ranks():
