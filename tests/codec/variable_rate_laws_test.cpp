@@ -15,6 +15,12 @@ TEST_CASE_TEMPLATE_DEFINE("variable rate: encoded vectors stay within their capa
 }
 TEST_CASE_TEMPLATE_APPLY(size_law, all_codecs);
 
+TEST_CASE_TEMPLATE_DEFINE("variable rate: vectors beyond the limit are refused with both numbers",
+                          C, longest_law) {
+  laws::variable_rate::longest<C>();
+}
+TEST_CASE_TEMPLATE_APPLY(longest_law, all_codecs);
+
 TEST_CASE_TEMPLATE_DEFINE("variable rate: decoded values do not change again", C, round_trip_law) {
   laws::variable_rate::round_trip<C>();
 }

@@ -47,6 +47,30 @@ TEST_CASE_TEMPLATE("lossless: sums are exact where sums of the type are, by ever
     }
 }
 
+namespace {
+/// Encoded vectors have at most 4096 values.
+struct short_lossless : lossless<float> {
+  static constexpr std::size_t max_values = 4096;
+};
+}  // namespace
+
+TEST_CASE("lossless: plans cut segments that one encoded vector cannot hold") {
+  std::size_t const values = 30'000, whole = std::numeric_limits<std::size_t>::max();
+  std::vector<std::vector<float>> const x(2, std::vector<float>(values, 1));
+  auto const bytes_of = [&](auto const& codec, std::size_t segment_bytes) {
+    std::vector<std::uint64_t> bytes(x.size());
+    auto const found = on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
+      host_executor executor;
+      plan sum(values, codec, transport, executor, {.segment_bytes = segment_bytes});
+      bytes[static_cast<std::size_t>(transport.rank())] = sum.all_reduce(mine).bytes_sent;
+    });
+    for (auto const& answer : found) CHECK(answer == std::vector<float>(values, 2));
+    return bytes;
+  };
+  CHECK(bytes_of(short_lossless(), whole) == bytes_of(lossless<float>(), 4096 * sizeof(float)));
+  CHECK(bytes_of(short_lossless(), whole)[0] > bytes_of(lossless<float>(), whole)[0]);
+}
+
 TEST_CASE_TEMPLATE("lossless: all ranks have the same bits, of any values", T, float, double) {
   for (int const kind : {0, 1, 3, 4, 7})
     for (auto const& options : merging_algorithms(4)) {

@@ -22,7 +22,8 @@ template <class Codec, class Coder> class variable_rate_codec {
   using header_type = typename Coder::header;
   using coder_type = Coder;
   static constexpr std::size_t chunk_values = header_type::chunk_values;
-  /// Largest number of values in a vector: chunk offsets have 32 bits.
+  /// Largest number of values in an encoded vector: chunk offsets have 32 bits. Plans have no such
+  /// limit, because they encode shorter segments.
   static constexpr std::size_t max_values = header_type::max_values;
 
   /// Upper bound on the encoded bytes of `values` values.

@@ -127,10 +127,13 @@ template <class T> std::uint64_t nonfinite_runs(T const* x, std::size_t n) {
 template <class C>
 void require_capacity(std::string_view where, char const* who, std::size_t values,
                       std::size_t bytes) {
-  if (values > C::max_values || bytes < C::capacity(values))
+  if (values > C::max_values)
     throw std::invalid_argument(
-        error_text({where, "::", who, ": ", bytes, " bytes for ", values, " values; it takes ",
-                    C::capacity(values), ", for at most ", C::max_values}));
+        error_text({where, "::", who, ": ", values, " values; an encoded vector has at most ",
+                    C::max_values}));
+  if (bytes < C::capacity(values))
+    throw std::invalid_argument(error_text({where, "::", who, ": ", bytes, " bytes for ", values,
+                                            " values; it takes ", C::capacity(values)}));
 }
 
 /// Encodes a vector and returns its bytes.

@@ -48,7 +48,7 @@ template <VariableRate C, Executor E> class variable_rate_coder {
  public:
   using report_type = detail::encoded_report<coder_type>;
 
-  /// @param most_values  largest size of a vector
+  /// @param most_values  largest size of a vector; encoding takes at most C::max_values
   variable_rate_coder(std::size_t most_values, E& executor)
       : most_values_(most_values),
         executor_(&executor),

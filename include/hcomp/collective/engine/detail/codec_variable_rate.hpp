@@ -51,7 +51,11 @@ template <VariableRate C, Executor E> class codec_variable_rate final : public v
   /// The codec of the last call: as given, or fitted.
   C const& codec() const { return codec_; }
   variable_rate_engine_settings settings() const {
-    return {terms(given_), layout_, MergingVariableRate<C>, fits_calls(given_),
+    return {terms(given_),
+            layout_,
+            MergingVariableRate<C>,
+            fits_calls(given_),
+            std::min(C::max_values, fallback_codec::max_values),
             DeviceExecutor<E> ? message_memory::host_staged : message_memory::host};
   }
   /// @throws std::invalid_argument  as the constructor, or its encoded vectors can be longer

@@ -59,6 +59,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
       : collective_engine(made_for.codec, made_for.layout, transport, options, memory_space::host),
         merges_encoded_(made_for.merges_encoded),
         fits_calls_(made_for.fits_calls),
+        max_blocks_(made_for.max_values / made_for.layout.block_values),
         message_memory_(made_for.messages),
         work_(&work),
         schedule_(make_schedule(options.algorithm, transport.rank(), transport.size())),
@@ -206,7 +207,8 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   /// Codecs have runs of at most 1024 values, which are not cut.
   std::size_t segment_blocks() const {
     std::size_t const run = 1024 / layout_.block_values;
-    return std::max(layout_.blocks_per(options().segment_bytes) / run, std::size_t{1}) * run;
+    std::size_t const wanted = layout_.blocks_per(options().segment_bytes);
+    return std::max(std::min(wanted, max_blocks_) / run, std::size_t{1}) * run;
   }
   std::vector<block_range> cut(block_range parts) const {
     auto const at = [&](std::size_t part) {
@@ -612,6 +614,7 @@ class variable_rate_engine final : public collective_engine<variable_rate_values
   }
 
   bool merges_encoded_, fits_calls_;
+  std::size_t max_blocks_;            ///< of a segment
   bool has_fallback_memory_ = false;  ///< memory for the fallback's messages is allocated
   std::uint8_t codec_id_ = 0;         ///< codec_id of this call
   message_memory message_memory_;

@@ -18,6 +18,7 @@ struct variable_rate_engine_settings {
   encoded_layout layout;        ///< blocks of the shortest possible chunks
   bool merges_encoded = false;  ///< encoded vectors are added without decoding
   bool fits_calls = false;      ///< every call fits the codec to the values of all ranks
+  std::size_t max_values = 0;   ///< of an encoded vector: longer segments are cut
   message_memory messages = message_memory::host;
 };
 
