@@ -10,6 +10,7 @@
 #include <hcomp/lanes.hpp>
 #include <hcomp/model.hpp>
 #include <support/all_or_few.hpp>
+#include <support/data.hpp>
 #include <vector>
 
 namespace {
@@ -49,6 +50,8 @@ struct convert_by_halves {
 /// Results of `executor` for two vectors: the shared statistics, the encoded vectors, the merged
 /// vector, the vector restored from its narrow form, and the decoded sum.
 template <class C, class E> struct pipeline {
+  using value = typename C::value_type;
+
   C codec;
   E& executor;
   encoded_layout layout;
@@ -60,24 +63,24 @@ template <class C, class E> struct pipeline {
         executor(e),
         layout(layout_of(c, values)),
         words(statistics_words(codec, layout)),
-        x(values * sizeof(float)),
-        y(values * sizeof(float)),
+        x(values * sizeof(value)),
+        y(values * sizeof(value)),
         statistics(2 * words * sizeof(std::uint32_t)),
         a(layout.bytes()),
         b(layout.bytes()),
-        sum(values * sizeof(float)),
+        sum(values * sizeof(value)),
         places(layout.blocks() * sizeof(std::size_t)),
         narrow(layout.bytes()),
         wide(layout.bytes()) {}
 
   /// Returns at once if the executor does.
   void give(bool checksum) {
-    auto const* const first = reinterpret_cast<float const*>(x.data());
-    auto const* const second = reinterpret_cast<float const*>(y.data());
+    auto const* const first = reinterpret_cast<value const*>(x.data());
+    auto const* const second = reinterpret_cast<value const*>(y.data());
     std::uint32_t const* agreed = nullptr;
     if constexpr (Calibrated<C>) {
       auto* const mine = reinterpret_cast<std::uint32_t*>(statistics.data());
-      using measure = measure_blocks<C, float const*>;
+      using measure = measure_blocks<C, value const*>;
       executor.for_each_block(layout.blocks(), measure{codec, layout, first, mine});
       executor.for_each_block(layout.blocks(), measure{codec, layout, second, mine + words});
       executor.for_each_block((words + unite_statistics::run - 1) / unite_statistics::run,
@@ -85,14 +88,14 @@ template <class C, class E> struct pipeline {
       agreed = mine;
     }
     executor.for_each_block(layout.blocks(),
-                            encode_blocks<C, float const*>{
+                            encode_blocks<C, value const*>{
                                 codec, layout, first, a.data(), {77, 0, 1, 0, agreed, checksum}});
     executor.for_each_block(layout.blocks(),
-                            encode_blocks<C, float const*>{
+                            encode_blocks<C, value const*>{
                                 codec, layout, second, b.data(), {77, 1, 2, 0, agreed, checksum}});
     executor.for_each_block(layout.blocks(), merge_blocks<C>{codec, a.data(), b.data()});
     executor.for_each_block(layout.blocks(), decode_blocks<C>{codec, layout, 0, a.data(),
-                                                              reinterpret_cast<float*>(sum.data()),
+                                                              reinterpret_cast<value*>(sum.data()),
                                                               reduce_op::mean, false});
     if constexpr (Narrowable<C>) {
       auto* const at = reinterpret_cast<std::size_t*>(places.data());
@@ -130,17 +133,35 @@ class captured {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+template <class OnHost, class OnDevice> void copy_values(OnHost const& host, OnDevice& device) {
+  HCOMP_CUDA_TRY(cudaMemcpy(device.x.data(), host.x.data(), host.x.size(), cudaMemcpyDefault));
+  HCOMP_CUDA_TRY(cudaMemcpy(device.y.data(), host.y.data(), host.y.size(), cudaMemcpyDefault));
+}
 /// The same values for both.
 template <class OnHost, class OnDevice>
 void give_values(OnHost& host, OnDevice& device, std::size_t values) {
-  auto* const x = reinterpret_cast<float*>(host.x.data());
-  auto* const y = reinterpret_cast<float*>(host.y.data());
+  using value = typename OnHost::value;
+  auto* const x = reinterpret_cast<value*>(host.x.data());
+  auto* const y = reinterpret_cast<value*>(host.y.data());
   for (std::size_t i = 0; i < values; ++i) {
-    x[i] = static_cast<float>(mix(i) % 2001) / 1000 - 1;
-    y[i] = static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1;
+    x[i] = static_cast<value>(static_cast<float>(mix(i) % 2001) / 1000 - 1);
+    y[i] = static_cast<value>(static_cast<float>(mix(i + 1234567) % 2001) / 1000 - 1);
   }
-  HCOMP_CUDA_TRY(cudaMemcpy(device.x.data(), x, values * sizeof(float), cudaMemcpyDefault));
-  HCOMP_CUDA_TRY(cudaMemcpy(device.y.data(), y, values * sizeof(float), cudaMemcpyDefault));
+  copy_values(host, device);
+}
+/// The same for both: every pair of NaNs, infinities and a number.
+template <class OnHost, class OnDevice>
+void give_nonfinite_values(OnHost& host, OnDevice& device, std::size_t values) {
+  using value = typename OnHost::value;
+  auto specials = data::nonfinite_specials<value>();
+  specials.push_back(data::as<value>(0.5));
+  auto* const x = reinterpret_cast<value*>(host.x.data());
+  auto* const y = reinterpret_cast<value*>(host.y.data());
+  for (std::size_t i = 0; i < values; ++i) {
+    x[i] = specials[i % specials.size()];
+    y[i] = specials[i / specials.size() % specials.size()];
+  }
+  copy_values(host, device);
 }
 std::vector<std::byte> from_device(gpu::device_buffer const& buffer) {
   std::vector<std::byte> host(buffer.size());
@@ -188,6 +209,25 @@ TEST_CASE("gpu: every codec gives the CPU's bytes, encoded, merged and decoded")
           CHECK(copy_of(expected.wide) == from_device(found.wide));
         }
       }
+  });
+}
+
+TEST_CASE_TEMPLATE("gpu: NaN and infinity have the CPU's bits in sums and means", T, float, double,
+                   bfloat16) {
+  builtin_codecs<T>::for_each([&]<class C>() {
+    if constexpr (C::passes_nonfinite) {
+      CAPTURE(C::name);
+      std::size_t const values = 67;  // groups of four, and a remainder
+      reference_executor cpu;
+      gpu::stream_executor device;
+      pipeline<C, reference_executor> expected(fit(C{}, 3), cpu, values);
+      pipeline<C, gpu::stream_executor> found(fit(C{}, 3), device, values);
+      give_nonfinite_values(expected, found, values);
+      expected.run(false);
+      found.run(false);
+      CHECK(copy_of(expected.a) == from_device(found.a));
+      CHECK(copy_of(expected.sum) == from_device(found.sum));
+    }
   });
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/registry.hpp>
 #include <hcomp/core/compensated.hpp>
 #include <hcomp/core/error.hpp>
@@ -637,7 +638,17 @@ template <class C> void special() {
         }
       }
       // NaN meets another NaN, infinity its opposite, and NaN the resulting NaN: the order of
-      // arguments must not change the bytes.
+      // arguments must not change the bytes. Every result has the same NaN.
+      auto const require_one_nan = [&](encoded_block const& block) {
+        auto const nan = hcomp::detail::one_nan<T>();
+        auto const count = static_cast<int>(n);
+        for (auto const op : {reduce_op::sum, reduce_op::mean})
+          for (auto const& found : {decoded<T>(codec, block, count, op),
+                                    decoded<T>(codec, block, count, op, hcomp::simd_group{})})
+            for (T const& value : found)
+              if (std::isnan(static_cast<double>(value)))
+                REQUIRE(std::memcmp(&value, &nan, sizeof(T)) == 0);
+      };
       auto const block_of = [&](T value, std::uint32_t rank) {
         std::vector<T> x(n, data::as<T>(1));
         x[at] = value;
@@ -648,6 +659,8 @@ template <class C> void special() {
           auto const one = block_of(a, 0), other = block_of(b, 1);
           auto const both = merged(codec, one, other);
           REQUIRE(same_bytes(both, merged(codec, other, one)));
+          require_one_nan(one);
+          require_one_nan(both);
           for (T const c : nonfinite) {
             auto const third = block_of(c, 2);
             REQUIRE(same_bytes(merged(codec, both, third), merged(codec, third, both)));

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/codec/float_cast/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
@@ -143,18 +144,17 @@ template <class Wire, class T = float> class float_cast {
       float const divisor = r == reduce_op::mean ? whole : 1;
       run_at(best_simd_level(), detail::decode_floats<Wire>{from, n, divisor, x});
     } else {
-      auto const decoded = [&](sum_type sum) {
-        return static_cast<Out>(r == reduce_op::mean ? sum / whole : sum);
+      auto const decoded = [&](Wire wire) {
+        auto const sum = detail::converted<sum_type>(wire);
+        return detail::converted<Out>(r == reduce_op::mean ? detail::divided(sum, whole) : sum);
       };
       for_values(
           group, n, fours::can_be_at(from) && detail::four_values<Out>::can_be_at(x),
           [&](std::size_t i) { return fours::at(from + i * sizeof(fours)); },
           [&](std::size_t i, fours const& four) {
-            detail::four_values<Out>::of([&](int j) {
-              return decoded(static_cast<sum_type>(four[j]));
-            }).put(x + 4 * i);
+            detail::four_values<Out>::of([&](int j) { return decoded(four[j]); }).put(x + 4 * i);
           },
-          [&](int i) { x[i] = decoded(get(from, i)); });
+          [&](int i) { x[i] = decoded(load_aligned<Wire>(from, static_cast<std::size_t>(i))); });
     }
     group.sync();
   }
@@ -241,7 +241,7 @@ template <class Wire, class T = float> class float_cast {
   }
   /// Canonicalizes NaN: the NaN that survives an addition depends on operand order and processor.
   template <class To> HCOMP_HD static To rounded(sum_type value) {
-    return static_cast<To>(detail::with_one_nan(value));
+    return detail::converted<To>(detail::with_one_nan(value));
   }
   /// Stores the value; returns whether the stored value is finite.
   template <class To = Wire> HCOMP_HD static bool put(std::byte* values, int i, sum_type value) {

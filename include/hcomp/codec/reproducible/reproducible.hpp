@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/reproducible/detail/bins.hpp>
 #include <hcomp/codec/reproducible/detail/simd.hpp>
 #include <hcomp/core/bits.hpp>
@@ -181,7 +182,7 @@ template <class T = float> struct reproducible {
   HCOMP_HD static sum_type value_at(std::byte const* block, int i, sum_type divisor) {
     auto const sum =
         detail::binned::value_of<sum_type>(detail::binned::get<sum_type>(block + tiles_at, i));
-    return divisor != 1 ? sum / divisor : sum;
+    return divisor != 1 ? detail::divided(sum, divisor) : sum;
   }
 };
 

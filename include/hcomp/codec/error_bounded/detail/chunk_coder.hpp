@@ -261,7 +261,7 @@ struct chunk_coder {
         by.dequantize(v, n, to);
       }
       if (addends && divided_by != 0)
-        for (std::size_t j = 0; j < n; ++j) to[j] /= divided_by;
+        for (std::size_t j = 0; j < n; ++j) to[j] = divided(to[j], divided_by);
     });
   }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <hcomp/codec/detail/chunk_words.hpp>
 #include <hcomp/codec/detail/chunked_encoding.hpp>
+#include <hcomp/codec/detail/divided.hpp>
 #include <hcomp/codec/detail/votes.hpp>
 #include <hcomp/codec/inceptionn/detail/chunks.hpp>
 #include <hcomp/codec/inceptionn/detail/header.hpp>
@@ -145,7 +146,7 @@ struct chunk_coder {
     std::size_t const n = values_of_chunk<header>(i, values), first = i * chunk_values;
     take(in, i, values, addends ? addends + first : nullptr, out + first);
     if (divided_by != 0)
-      for (std::size_t k = 0; k < n; ++k) out[first + k] /= divided_by;
+      for (std::size_t k = 0; k < n; ++k) out[first + k] = divided(out[first + k], divided_by);
   }
 
   std::uint64_t nonfinite_in_chunk(simd_group, std::byte const* in, std::size_t i,

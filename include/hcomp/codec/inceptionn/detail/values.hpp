@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 
@@ -83,11 +84,7 @@ HCOMP_HD inline float value_of(value_rule const& rule, unsigned tag, std::uint32
 }
 
 /// a + b; every NaN becomes the same NaN, because IEEE 754 leaves open which of two NaNs survives.
-HCOMP_HD inline float sum_of(float a, float b) {
-  float const sum = a + b;
-  auto const bits = same_bits<std::uint32_t>(sum);
-  return (bits & 0x7fffffffu) > 0x7f800000u ? same_bits<float>(0x7fc00000u) : sum;
-}
+HCOMP_HD inline float sum_of(float a, float b) { return with_one_nan(a + b); }
 
 // ---- Arrays of values: tags, 4 per byte from its lowest bits on, and consecutive payloads
 

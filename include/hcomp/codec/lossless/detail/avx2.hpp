@@ -54,15 +54,15 @@ template <class T> class values_avx2 {
       take_offsets(what, in);
     return in + what.payload_bytes(block::values);
   }
-  /// Adds another block. Every NaN becomes the NaN of with_one_nan.
+  /// Adds another block. Every NaN becomes one_nan.
   [[HCOMP_INLINE_AVX2]] void add(values_avx2 const& other) {
     using floats = lanes_256<T>;
-    lanes const one_nan = of::in_all(same_bits<word>(with_one_nan(same_bits<T>(word(~word{0}))))),
+    lanes const nan = of::in_all(same_bits<word>(one_nan<T>())),
                 infinity = of::in_all(same_bits<word>(std::numeric_limits<T>::max()) + 1),
                 not_sign = of::in_all(static_cast<word>(~sign));
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
       auto const sum = (lanes)((floats)x_[r] + (floats)other.x_[r]);
-      x_[r] = of::chosen(of::above(sum & not_sign, infinity), one_nan, sum);
+      x_[r] = of::chosen(of::above(sum & not_sign, infinity), nan, sum);
     }
   }
 

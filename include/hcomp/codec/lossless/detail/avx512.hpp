@@ -55,13 +55,13 @@ template <class T> class values_avx512 {
     }
     return what.has_differences() ? take_differences(what, in) : take_offsets(what, in);
   }
-  /// Adds another block. Every NaN becomes the NaN of with_one_nan.
+  /// Adds another block. Every NaN becomes one_nan.
   [[gnu::always_inline, HCOMP_TARGET_VBMI]] void add(values_avx512 const& other) {
     using floats = lanes_512<T>;
-    lanes const one_nan = lanes{} + same_bits<word>(with_one_nan(same_bits<T>(word(~word{0}))));
+    lanes const nan = lanes{} + same_bits<word>(one_nan<T>());
     HCOMP_UNROLL for (int r = 0; r < registers; ++r) {
       x_[r] = (lanes)((floats)x_[r] + (floats)other.x_[r]);
-      of::set(x_[r], of::nan(x_[r]), one_nan);
+      of::set(x_[r], of::nan(x_[r]), nan);
     }
   }
 

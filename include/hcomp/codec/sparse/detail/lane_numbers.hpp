@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <hcomp/codec/detail/one_nan.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/config.hpp>
 #include <limits>
@@ -26,7 +27,9 @@ template <class Lane> class lane_numbers {
 
   HCOMP_HD bool can_represent(float) const { return true; }
   HCOMP_HD float lane(float x) const { return x; }
-  HCOMP_HD float value(float lane) const { return parts_ == 1 ? lane : lane / parts_; }
+  HCOMP_HD float value(float lane) const {
+    return with_one_nan(parts_ == 1 ? lane : lane / parts_);
+  }
 
  private:
   float parts_ = 1;
