@@ -2,6 +2,7 @@
 
 import copy
 import math
+import signal
 import time
 
 import torch
@@ -11,6 +12,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 import hcomp
 import hcomp.torch
+from hcomp.torch._queue import WorkQueue
 
 dist.init_process_group("gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -533,6 +535,25 @@ def test_a_callback_hears_of_every_step():
     assert [report.steps for report in heard] == [1, 2, 3]
     assert heard[0].bytes_sent < heard[1].bytes_sent or ranks == 1
     run.close()
+
+
+def test_a_signal_interrupts_the_wait_for_a_work():
+    """Of a thread that waits for the queue's thread, and of one that runs the operation itself."""
+    queue = WorkQueue("test")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    for anywhere in (False, True):
+        queue.put(lambda: time.sleep(0.3))  # keeps the queue's thread busy
+        work = queue.put(lambda: time.sleep(1), anywhere)
+        begin = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        try:
+            work.wait()
+            raise AssertionError("not interrupted")
+        except KeyboardInterrupt:
+            assert time.monotonic() - begin < 0.7, anywhere
+        assert queue.call(lambda: 7) == 7  # later ones run
+    signal.signal(signal.SIGALRM, before)
+    queue.close()
 
 
 def test_what_is_wrong_is_said():
