@@ -88,9 +88,16 @@ class guarded_buffer {
       : bytes_(guarded_memory::get().allocate(bytes)), size_(bytes) {
     ++buffers_made;
   }
-  guarded_buffer(guarded_buffer const&) = delete;
-  guarded_buffer& operator=(guarded_buffer const&) = delete;
-  ~guarded_buffer() { guarded_memory::get().release(); }
+  guarded_buffer(guarded_buffer&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  guarded_buffer& operator=(guarded_buffer&& other) noexcept {
+    std::swap(bytes_, other.bytes_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
+  ~guarded_buffer() {
+    if (bytes_) guarded_memory::get().release();
+  }
 
   std::byte* data() const { return bytes_; }
   std::size_t size() const { return size_; }

@@ -45,7 +45,7 @@ concept Executor = std::constructible_from<typename E::buffer, std::size_t> &&
 ///
 /// `read` copies to host memory and `write` from it, in submission order. Both return at once; the
 /// host bytes belong to the executor until `wait` for their mark returns. Fastest with `staging`
-/// memory, which is pinned host memory.
+/// memory, which is pinned host memory, and which work can access.
 template <class E>
 concept DeviceExecutor = Executor<E> && std::constructible_from<typename E::staging, std::size_t> &&
     requires(E& e, typename E::staging& pinned, typename E::mark done, void* to, void const* from,

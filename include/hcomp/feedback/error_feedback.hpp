@@ -14,8 +14,10 @@
 #include <hcomp/core/detail/loads.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/feedback/detail/copy_values.hpp>
 #include <hcomp/feedback/detail/host_array.hpp>
 #include <hcomp/feedback/detail/saved_state.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -266,6 +268,12 @@ template <class T = float, template <class> class Array = detail::host_array> cl
   };
   kernel_view view(T const* x) { return {x, residual_.data(), pending_.data(), withheld_.data()}; }
   void commit() { std::swap(residual_, pending_); }
+  /// The same as work of `executor`, by a copy, unless `failed` then points to a number other than
+  /// 0. A CUDA graph can replay it.
+  template <class E> void commit(E& executor, std::uint64_t const* failed) {
+    detail::copy_values<residual_type> const copy{residual_.data(), pending_.data(), values()};
+    executor.for_each_block(copy.runs(), detail::unless_failed<decltype(copy)>{copy, failed});
+  }
 
  private:
   static constexpr std::uint16_t kind = 1;

@@ -32,6 +32,10 @@ namespace hcomp {
 ///
 /// `encoded` and `settle` may only write state that `commit()` makes valid: if the collective
 /// throws, nothing has changed.
+///
+/// Optional, required over stream-ordered transports: `commit(executor, failed)` enqueues the
+/// commit. It has no effect if `failed`, in the executor's memory, points to a number other than 0
+/// when it runs.
 template <class F, class T>
 concept Feedback = requires(F& f, F const& c, T* x) {
   { c.values() } -> std::same_as<std::size_t>;

@@ -90,6 +90,8 @@ class global_compensation {
   };
   kernel_view view(T const* x) { return {x, compensation_.data()}; }
   void commit() { ++rounds_; }
+  /// The same: decoding has changed the state, unless the call failed. Counts failed calls, too.
+  template <class E> void commit(E&, std::uint64_t const*) { commit(); }
 
   /// The same state in a full-precision round: g is the exact mean of x + c, and c becomes zero.
   /// With a limit, g is clipped to +-limit, and c, now equal on all ranks, stores the remainder.
@@ -126,6 +128,7 @@ class global_compensation {
     };
     kernel_view view(T const* x) { return {x, state_->compensation_.data(), limit_}; }
     void commit() { state_->commit(); }
+    template <class E> void commit(E&, std::uint64_t const*) { commit(); }
 
    private:
     global_compensation* state_;

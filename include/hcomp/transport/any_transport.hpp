@@ -55,6 +55,8 @@ class any_transport {
   /// True if the transport itself waits for the device work that produces a message (see
   /// host_staged).
   bool waits_for_work() const { return waits_for_work_; }
+  /// True if messages are work of the executor's stream (see Transport).
+  bool is_stream_ordered() const { return is_stream_ordered_; }
   /// True if messages in device memory are copied through host memory (see host_staged).
   bool copies_messages() const { return copies_messages_; }
 
@@ -173,7 +175,8 @@ class any_transport {
       : rank_(existing(transport).rank()),
         size_(transport->size()),
         group_(detail::group_of(*transport)),
-        waits_for_work_(waits(*transport)),
+        is_stream_ordered_(orders(*transport)),
+        waits_for_work_(is_stream_ordered_ || waits(*transport)),
         copies_messages_(copies(*transport)),
         behind_(std::make_unique<over<Pointer>>(std::move(transport))) {}
 
@@ -183,6 +186,10 @@ class any_transport {
     return *transport;
   }
 
+  template <class T> static bool orders(T const& transport) {
+    if constexpr (requires { transport.is_stream_ordered(); }) return transport.is_stream_ordered();
+    return false;
+  }
   template <class T> static bool waits(T const& transport) {
     if constexpr (requires { transport.waits_for_work(); }) return transport.waits_for_work();
     return false;
@@ -195,6 +202,7 @@ class any_transport {
   int rank_;
   int size_;
   std::uint64_t group_;
+  bool is_stream_ordered_;
   bool waits_for_work_;
   bool copies_messages_;
   std::unique_ptr<interface> behind_;

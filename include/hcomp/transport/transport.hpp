@@ -41,6 +41,13 @@ using tag_t = std::uint32_t;
 /// and returns when that returns true, or throws its exception; other collectives progress
 /// meanwhile.
 ///
+/// A stream-ordered transport moves messages as work of the executor's stream, as NCCL does: it has
+/// `bool is_stream_ordered() const`, true. Its calls do not wait for the device. Messages are in
+/// the executor's memory; a message leaves after the work submitted before `isend`, and work
+/// submitted after `wait` reads the received bytes and overwrites the sent ones. Sender and
+/// receiver name the same number of bytes, which `wait` returns. A plan then enqueues its calls;
+/// see plan::check.
+///
 /// A transport that connects only some ranks of a job should have `std::uint64_t group() const`: a
 /// number equal on these ranks and different for any other set of ranks. It seeds random draws, so
 /// that errors in different groups are independent. Default: 0.

@@ -11,8 +11,9 @@ namespace hcomp::gpu {
 /// bit-identical and saved states interchangeable between the two.
 ///
 /// Construction, `reset`, `save` and `restore` synchronize with the whole device. All other work
-/// runs on the stream of the collective. `commit` swaps the two residual arrays, so a CUDA graph
-/// must not replay a whole step.
+/// runs on the stream of the collective. Over stream-ordered transports `commit` copies the new
+/// residual, which costs 8 bytes of memory traffic per value, and a CUDA graph can replay a step.
+/// Over other transports it swaps two arrays, and a CUDA graph must not replay a whole step.
 template <class T = float> using error_feedback = hcomp::error_feedback<T, detail::device_array>;
 
 }  // namespace hcomp::gpu

@@ -68,7 +68,8 @@ __global__ void __launch_bounds__(Work::piece_workers, 1)
 /// every call. Only `wait` and `synchronize` wait for the stream; they throw the errors of earlier
 /// work on the stream.
 ///
-/// A CUDA graph can capture `for_each_block`, but not the marks of copies. Graphs of one executor
+/// A CUDA graph can capture `for_each_block`, and with it calls of plans over stream-ordered
+/// transports, but not the marks of copies. Graphs of one executor
 /// must not run concurrently with each other or with its other work, because they share its
 /// counters of pieces.
 ///

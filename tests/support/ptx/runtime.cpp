@@ -7,6 +7,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -41,9 +42,13 @@ using work = std::function<void()>;
 /// Work in the order of submission.
 struct stream {
   std::deque<work> waiting;
-  std::vector<work>* captured = nullptr;
+  std::vector<work>* captured = nullptr;  ///< the graph that captures this stream
+  bool is_origin = false;                 ///< the capture began here
+  std::uint64_t given = 0;                ///< amount of captured work
+  std::uint64_t joined = 0;               ///< captured work that another stream waits for
 
   void give(work one) {
+    ++given;
     if (captured)
       captured->push_back(std::move(one));
     else if (options::get().eager)
@@ -66,6 +71,8 @@ struct event {
   std::uint64_t recorded = 0, done = 0, asked = 0;
   std::chrono::steady_clock::time_point at{};
   stream* last = nullptr;
+  std::vector<work>* captured = nullptr;  ///< the graph that captured the last record
+  std::uint64_t given = 0;                ///< work of `last` before the last record
 };
 using event_handle = std::shared_ptr<event>;
 
@@ -89,6 +96,8 @@ struct state {
   std::unordered_map<void const*, function> functions;
   stream on_default;
   std::set<stream*> streams;
+  std::set<std::vector<work>*> capturing;  ///< graphs whose capture has not ended
+  calls counted;
 
   stream& of(cudaStream_t handle) {
     bool const is_default = reinterpret_cast<std::uintptr_t>(handle) <= 2;
@@ -184,6 +193,7 @@ cudaError_t give_launch(void const* host_function, dim3 grid, dim3 block, void**
 
 cudaError_t allocate(void** to, std::size_t bytes, memory_kind kind) {
   std::lock_guard const lock(all().mutex);
+  ++all().counted.allocations;
   *to = nullptr;
   if (bytes > device_bytes) return failed(cudaErrorMemoryAllocation);
   if (bytes == 0) return cudaSuccess;
@@ -198,6 +208,7 @@ cudaError_t allocate(void** to, std::size_t bytes, memory_kind kind) {
 cudaError_t release(void* memory) {
   std::lock_guard const lock(all().mutex);
   if (!memory) return cudaSuccess;
+  ++all().counted.allocations;
   all().do_all();
   if (!all().memory.remove(reinterpret_cast<std::uintptr_t>(memory)))
     return failed(cudaErrorInvalidValue);
@@ -359,6 +370,7 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 cudaError_t cudaDeviceSynchronize() {
   std::lock_guard const lock(all().mutex);
+  ++all().counted.waits;
   all().do_all();
   return cudaSuccess;
 }
@@ -382,6 +394,11 @@ char const* cudaGetErrorString(cudaError_t code) {
 void hcomp_ptx_take_stats(stats* found) {
   std::lock_guard const lock(all().mutex);
   *found = report::get().take_stats();
+}
+
+void hcomp_ptx_count_calls(calls* found) {
+  std::lock_guard const lock(all().mutex);
+  *found = all().counted;
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
@@ -410,6 +427,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* about, void const* p
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
   std::lock_guard const lock(all().mutex);
   if (auto const code = refuse_copy("cudaMemcpy", to, from, bytes, kind)) return code;
+  ++all().counted.waits;
   all().on_default.do_all();
   copy(to, from, bytes);
   return cudaSuccess;
@@ -426,7 +444,10 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
   } else {
     s.give([=] { copy(to, from, bytes); });
   }
-  if (is_pageable(to) && !s.captured) s.do_all();
+  if (is_pageable(to) && !s.captured) {
+    ++all().counted.waits;
+    s.do_all();
+  }
   return cudaSuccess;
 }
 cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
@@ -458,6 +479,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   std::lock_guard const lock(all().mutex);
   stream& one = all().of(handle);
   if (one.captured) return failed(cudaErrorStreamCaptureUnsupported);
+  ++all().counted.waits;
   one.do_all();
   return cudaSuccess;
 }
@@ -481,8 +503,10 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
   std::lock_guard const lock(all().mutex);
   auto const one = *reinterpret_cast<event_handle*>(handle);
   stream& s = all().of(on);
-  if (s.captured) report::fail("cudaEventRecord while a graph is captured is not supported");
   one->last = &s;
+  one->captured = s.captured;
+  one->given = s.given;
+  if (s.captured) return cudaSuccess;
   s.give([one, number = ++one->recorded] {
     one->done = number;
     one->at = std::chrono::steady_clock::now();
@@ -493,20 +517,30 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
 cudaError_t cudaEventQuery(cudaEvent_t handle) {
   std::lock_guard const lock(all().mutex);
   auto& one = **reinterpret_cast<event_handle*>(handle);
+  if (one.captured) return failed(cudaErrorCapturedEvent);
   if (one.done < one.recorded && ++one.asked % 16 == 0) one.last->do_one();
   return one.done == one.recorded ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
   std::lock_guard const lock(all().mutex);
   auto const& one = **reinterpret_cast<event_handle*>(handle);
+  if (one.captured) return failed(cudaErrorCapturedEvent);
+  ++all().counted.waits;
   while (one.done < one.recorded) one.last->do_one();
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) {
   std::lock_guard const lock(all().mutex);
   stream& s = all().of(handle);
-  if (s.captured) report::fail("cudaStreamWaitEvent while a graph is captured is not supported");
   auto const one = *reinterpret_cast<event_handle*>(event);
+  if (one->captured) {  // captured work is in the order of submission, in which events are recorded
+    if (!all().capturing.contains(one->captured)) return failed(cudaErrorCapturedEvent);
+    if (s.captured && s.captured != one->captured) return failed(cudaErrorStreamCaptureMerge);
+    s.captured = one->captured;
+    one->last->joined = std::max(one->last->joined, one->given);
+    return cudaSuccess;
+  }
+  if (s.captured) return failed(cudaErrorStreamCaptureIsolation);
   s.give([one, number = one->recorded, on = one->last] {
     while (one->done < number) on->do_one();
   });
@@ -525,12 +559,34 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
   std::lock_guard const lock(all().mutex);
-  all().of(handle).captured = new std::vector<work>;
+  stream& s = all().of(handle);
+  if (s.captured) return failed(cudaErrorIllegalState);
+  s.captured = new std::vector<work>;
+  s.is_origin = true;
+  all().capturing.insert(s.captured);
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) {
   std::lock_guard const lock(all().mutex);
-  *graph = reinterpret_cast<cudaGraph_t>(std::exchange(all().of(handle).captured, nullptr));
+  stream& s = all().of(handle);
+  *graph = nullptr;
+  if (!s.captured || !s.is_origin) return failed(cudaErrorStreamCaptureUnmatched);
+  auto* const made = s.captured;
+  all().capturing.erase(made);
+  bool are_joined = true;
+  auto const leave = [&](stream& one) {
+    if (one.captured != made) return;
+    are_joined &= one.is_origin || one.joined == one.given;
+    one.captured = nullptr;
+    one.is_origin = false;
+  };
+  leave(all().on_default);
+  for (stream* const one : all().streams) leave(*one);
+  if (!are_joined) {
+    delete made;
+    return failed(cudaErrorStreamCaptureUnjoined);
+  }
+  *graph = reinterpret_cast<cudaGraph_t>(made);
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* to, cudaGraph_t graph,

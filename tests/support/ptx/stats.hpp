@@ -32,6 +32,13 @@ struct stats {
   }
 };
 
+/// Calls of the CUDA runtime since the program began.
+struct calls {
+  /// Waits of the host: synchronisation, cudaMemcpy, and copies to memory that is not pinned.
+  std::uint64_t waits = 0;
+  std::uint64_t allocations = 0;  ///< and releases, which wait for the device, too
+};
+
 }  // namespace hcomp::ptx
 
 /// Name of the next function, for dlsym. It exists only on the machine.
@@ -40,3 +47,8 @@ struct stats {
 /// Writes the statistics of all kernels since the last call to `found`. Counts sectors and bytes
 /// from the first call on.
 extern "C" void hcomp_ptx_take_stats(hcomp::ptx::stats* found);
+
+/// Name of the next function, for dlsym. It exists only on the machine.
+#define HCOMP_PTX_COUNT_CALLS "hcomp_ptx_count_calls"
+
+extern "C" void hcomp_ptx_count_calls(hcomp::ptx::calls* found);

@@ -49,6 +49,7 @@ template <class V> class plan_body {
   virtual report reduce_scatter(std::span<V> x, error_feedback<V>& feedback,
                                 call_options const& call) = 0;
   virtual report all_gather(std::span<V> x, call_options const& call) = 0;
+  virtual void check() = 0;
   virtual void set_magnitude(double magnitude) = 0;
   virtual std::string about_last_call() const = 0;
 };
@@ -91,6 +92,9 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   }
   report all_gather(std::span<V> x, call_options const& call) override {
     return plan_.all_gather(x, call);
+  }
+  void check() override {
+    if constexpr (requires { plan_.check(); }) plan_.check();
   }
   void set_magnitude([[maybe_unused]] double magnitude) override {
     if constexpr (requires { plan_.set_codec(with_magnitude(plan_.codec(), magnitude)); })
@@ -165,6 +169,8 @@ template <class V> class any_plan {
   report all_gather(std::span<V> x, call_options const& call = {}) {
     return body_->all_gather(x, call);
   }
+  /// See plan::check.
+  void check() { body_->check(); }
 
  private:
   std::string codec_;

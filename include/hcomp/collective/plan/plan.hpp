@@ -126,6 +126,19 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 ///   segments (four if the codec adds encoded vectors).
 /// Source: Y. Li et al., MICRO 2018, doi 10.1109/MICRO.2018.00023.
 ///
+/// Over a stream-ordered transport (see Transport) calls are stream-ordered, too: they enqueue work
+/// and messages on the executor's stream and return. Calls after the first allocate nothing and do
+/// not wait for the device. For fixed-rate codecs and all algorithms but sampled.
+/// - Errors other than transport_error appear later: `check` throws them. A failed call, and all
+///   calls from then to `check`, change neither x nor feedback. Such a call may throw the error as
+///   well, after it has enqueued its messages.
+/// - A rank that refuses its own arguments throws at once; other ranks get a disagreement_error.
+///   Weights must be equal. Different message sizes, for example of different codecs, are a
+///   wire_error if the transport compares sizes, and undefined otherwise, as in NCCL.
+/// - A CUDA graph can capture calls. Every replay has the seed, step and tensor of the capture, so
+///   its random draws repeat.
+/// - report::dominance is 0, and the report's times are those of the host.
+///
 /// With a Sparse codec only nonzero values and their positions are sent. See lossless_sparse for
 /// algorithms, costs and memory. Include hcomp/collective/sparse/sparse_plan.hpp, or
 /// hcomp/hcomp.hpp.
@@ -230,6 +243,12 @@ template <Summable C, Transport T, Executor E> class plan {
     }
   }
 
+  /// Waits for the executor, and throws the error of the first failed call since the last `check`;
+  /// see "stream-ordered" above. All ranks call it after the same call. Over other transports it
+  /// returns at once: their calls throw themselves.
+  /// @throws disagreement_error, nonfinite_error, wire_error  as all_reduce, on all ranks alike
+  void check() { engine_->check_enqueued(); }
+
   /// Reduce-scatter: x holds the result in this rank's `shard()`; the rest of x is unchanged. For
   /// sharded optimizers. Errors as for all_reduce.
   report reduce_scatter(std::span<value_type> x, call_options const& call = {}) {
@@ -274,7 +293,19 @@ template <Summable C, Transport T, Executor E> class plan {
     if constexpr (is_on_host)
       if (detail::complaint_about(given, values()) == detail::complaint::none)
         energy = detail::sampled_energy(x);
+    constexpr bool commits_in_order = requires {
+      feedback.commit(work_.executor(), work_.failed());
+    };
+    if (!commits_in_order && engine_->enqueues())
+      throw std::invalid_argument(
+          "plan: this feedback has no commit(executor, failed), which calls over a stream-ordered "
+          "transport need");
     report stats = make();
+    if constexpr (commits_in_order)
+      if (engine_->enqueues()) {
+        feedback.commit(work_.executor(), work_.failed());
+        return stats;
+      }
     feedback.commit();
     if constexpr (is_on_host)
       if (energy > 0) stats.residual = detail::sampled_energy(feedback.residual()) / energy;

@@ -18,6 +18,9 @@ struct hop {
   bool adds = true;  ///< in a reduction; false: the received part is reduced and replaces this
                      ///< rank's
   int lowest = 0;    ///< in a reduction: lowest rank in the partial sum that is received
+  int received = 0;  ///< number of ranks in the partial sum that is received; 0: `ranks`
+
+  int received_ranks() const { return received > 0 ? received : ranks; }
 };
 
 /// The view of one rank on a complete all-reduce. The vector is cut into `parts` parts. In the

@@ -96,6 +96,19 @@ struct findings_summary {
   }
 };
 
+/// Returns why a reduced block is damaged, or none.
+/// @param weight     required weight
+/// @param is_intact  (): verifies the checksum; called only if the header is valid
+template <class F>
+HCOMP_HD block_fault fault_of(block_header const& header, block_header const& expected,
+                              std::uint64_t weight, F const& is_intact) {
+  if (auto const fault = mismatch(header, expected); fault != block_fault::none) return fault;
+  if (header.flags & block_is_damaged)
+    return header.fault != block_fault::none ? header.fault : block_fault::format;
+  if (header.weight != weight) return block_fault::weight;
+  return is_intact() ? block_fault::none : block_fault::checksum;
+}
+
 /// Checks blocks one after the other.
 class block_check {
  public:
@@ -115,14 +128,10 @@ class block_check {
         make_header(codec_, layout_->values_in(b), false,
                     {key_, 0, 0, static_cast<std::uint32_t>(b), nullptr, *checksum_});
     if (found_.weight == 0) found_.weight = header.weight;
-    if (auto const fault = mismatch(header, expected); fault != block_fault::none)
+    if (auto const fault =
+            fault_of(header, expected, weight_ == 0 ? found_.weight : weight_, is_intact);
+        fault != block_fault::none)
       damaged(b, fault);
-    else if (header.flags & block_is_damaged)
-      damaged(b, header.fault);
-    else if (header.weight != (weight_ == 0 ? found_.weight : weight_))
-      damaged(b, block_fault::weight);
-    else if (!is_intact())
-      damaged(b, block_fault::checksum);
     if (header.flags & block_has_nonfinite) {
       if (found_.nonfinite == encoded_findings::nowhere) found_.nonfinite = b;
       ++found_.nonfinite_blocks;

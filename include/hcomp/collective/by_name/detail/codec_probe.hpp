@@ -135,7 +135,7 @@ struct codec_probe {
         narrowing = per_value(
             timed([&] { bytes = work.narrow(all, encoded.data(), narrow.data(), weight); }));
         widening = per_value(timed([&] {
-          work.widen(all, {narrow.data(), bytes}, nullptr, encoded.data());
+          work.widen(all, {narrow.data(), bytes}, nullptr, encoded.data(), 0);
         }));
       };
       change(1, cost.narrow_one, cost.widen_one);

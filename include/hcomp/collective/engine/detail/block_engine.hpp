@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
@@ -19,6 +20,7 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -35,6 +37,10 @@ namespace hcomp::detail {
 /// rounded on every hop, their owner rounds them as well: all ranks decode the same bits. A rank
 /// that receives all summands of its shard adds them in a wider type, if the codec DefersRounding.
 /// After the first call nothing is allocated.
+///
+/// Over a stream-ordered transport a call enqueues everything. The words that ranks agree on, the
+/// findings and the verdict stay in the executor's memory; see call_verdict. A rank that refuses
+/// its own arguments sends damaged blocks, so that no rank waits for it.
 class block_engine final : public collective_engine<value_work> {
  public:
   /// @param work  must outlive the engine, like the transport
@@ -42,7 +48,8 @@ class block_engine final : public collective_engine<value_work> {
   ///                                ranks; a transport that cannot reach the executor's memory
   [[gnu::cold]] block_engine(block_engine_settings const& made_for, code_work& work,
                              any_transport& transport, plan_options const& options)
-      : collective_engine(made_for.codec, made_for.layout, transport, options, made_for.space),
+      : collective_engine(made_for.codec, made_for.layout, transport, options, made_for.space,
+                          made_for.space == memory_space::device),
         is_narrow_(made_for.is_narrow),
         statistics_words_(made_for.statistics_words),
         work_(&work),
@@ -51,8 +58,9 @@ class block_engine final : public collective_engine<value_work> {
         gather_(schedule_.gather, transport, options.tag, cutter{*this}),
         wide_bytes_(adds_wide() ? made_for.wide_bytes : 0),
         incoming_bytes_(rounded(most_incoming())),
-        statistics_(work.allocate(2 * statistics_bytes())),
+        words_(work.allocate(2 * most_words() * sizeof(std::uint32_t))),
         memory_(work.allocate(rounded(layout_.bytes()) + scratch_bytes())) {
+    if (enqueues()) work.prepare_verdict();
     if (!is_narrow_) return;
     narrow_messages_.resize(layout_.blocks());
     weights_.resize(layout_.blocks());
@@ -62,6 +70,7 @@ class block_engine final : public collective_engine<value_work> {
 
   report all_reduce(call_arguments const& given, value_work& values,
                     call_options const& call) override {
+    if (enqueues()) return enqueue(operation::all_reduce, given, values, call);
     auto stats = session_.start(operation::all_reduce, given, call);
     agree_on_statistics(values, stats);
     one_call const it{values, call, stats};
@@ -78,6 +87,7 @@ class block_engine final : public collective_engine<value_work> {
 
   report reduce_scatter(call_arguments const& given, value_work& values,
                         call_options const& call) override {
+    if (enqueues()) return enqueue(operation::reduce_scatter, given, values, call);
     auto stats = session_.start(operation::reduce_scatter, given, call);
     agree_on_statistics(values, stats);
     one_call const it{values, call, stats};
@@ -89,6 +99,7 @@ class block_engine final : public collective_engine<value_work> {
 
   report all_gather(call_arguments const& given, value_work& values,
                     call_options const& call) override {
+    if (enqueues()) return enqueue(operation::all_gather, given, values, call);
     auto stats = session_.start(operation::all_gather, given, call);
     one_call const it{values, call, stats};
     encode(shard_blocks(), it, nullptr);  // with a unit of its own
@@ -98,11 +109,20 @@ class block_engine final : public collective_engine<value_work> {
     return session_.done(stats);
   }
 
+  void check_enqueued() override {
+    if (!enqueues()) return;
+    auto const verdict = work_->fetch_verdict();
+    if (verdict.failed == 0) return;
+    work_->reset_verdict();
+    session_.raise(verdict, layout_);
+  }
+
  private:
   struct one_call {
     value_work& values;
     call_options const& options;
     report& stats;
+    bool is_refused = false;  ///< by this rank; it takes part with damaged blocks
   };
   /// A segment in the outbox.
   struct narrow_message {
@@ -112,11 +132,16 @@ class block_engine final : public collective_engine<value_work> {
 
   // ---- memory layout ------------------------------------------------------------------------
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  std::size_t statistics_bytes() const { return statistics_words_ * sizeof(std::uint32_t); }
-  /// The statistics that all ranks agreed on, for block_origin::statistics; null if there are none.
-  std::uint32_t* statistics() const {
-    return statistics_words_ > 0 ? reinterpret_cast<std::uint32_t*>(statistics_.data()) : nullptr;
+  /// Words that ranks agree on: the statistics; of enqueued calls also the agreement_words and the
+  /// trouble.
+  std::size_t most_words() const {
+    return statistics_words_ + (enqueues() ? agreement_words::count + 1 : 0);
   }
+  std::uint32_t* words() const { return reinterpret_cast<std::uint32_t*>(words_.data()); }
+  std::uint32_t* agreed_words() const { return words() + statistics_words_; }
+  std::uint32_t* trouble_word() const { return agreed_words() + agreement_words::count; }
+  /// The statistics that all ranks agreed on, for block_origin::statistics; null if there are none.
+  std::uint32_t* statistics() const { return statistics_words_ > 0 ? words() : nullptr; }
   std::size_t most_incoming() const {
     std::size_t most = 0;
     for (hop const& h : schedule_.reduce) most = std::max(most, layout_.bytes(blocks(h.receive)));
@@ -182,10 +207,13 @@ class block_engine final : public collective_engine<value_work> {
 
   void encode(block_range range, one_call const& it, std::uint32_t const* statistics) {
     stopwatch watch;
-    it.values.encode(range, encoded(),
-                     {session_.key(), static_cast<std::uint32_t>(transport().rank()),
-                      it.options.weight, 0, statistics, options().checksum});
-    if (is_narrow_) set_weight(range, it.options.weight, false);
+    if (it.is_refused)
+      work_->spoil(range, encoded());
+    else
+      it.values.encode(range, encoded(),
+                       {session_.key(), static_cast<std::uint32_t>(transport().rank()),
+                        it.options.weight, 0, statistics, options().checksum});
+    if (is_narrow_) set_weight(range, weight_of(it), false);
     ready_to_move();
     watch.add_to(it.stats.seconds_encode);
   }
@@ -221,12 +249,25 @@ class block_engine final : public collective_engine<value_work> {
   }
   /// Does not wait for the work: wide blocks are not sent.
   /// @param adds  to this rank's blocks
+  /// @param weight  of the blocks; 0: unknown
   void widen(block_range range, std::byte const* message, std::size_t bytes, std::byte* to,
-             bool adds, report& stats) {
+             bool adds, std::uint32_t weight, report& stats) {
     stopwatch watch;
-    auto const weight = work_->widen(range, {message, bytes}, transport().in_host(message), to);
+    weight = work_->widen(range, {message, bytes}, transport().in_host(message), to, weight);
     set_weight(range, weight, adds);
     watch.add_to(stats.seconds_decode);
+  }
+  static std::uint32_t weight_of(one_call const& it) {
+    return it.is_refused ? 1 : it.options.weight;
+  }
+  /// Weight of the blocks received at hop h of the reduction; 0 if only their headers tell.
+  std::uint32_t weight_at(std::size_t h, one_call const& it) const {
+    if (!enqueues()) return 0;
+    return static_cast<std::uint32_t>(schedule_.reduce[h].received_ranks()) * weight_of(it);
+  }
+  /// The largest length of a message of blocks, exact if their weight is known.
+  std::size_t message_bytes(block_range range, std::uint32_t weight) const {
+    return is_narrow_ && weight > 0 ? work_->narrow_bytes(range, weight) : layout_.bytes(range);
   }
   /// Sets the weight of narrow blocks, or adds to it.
   void set_weight(block_range range, std::uint32_t weight, bool more) {
@@ -255,7 +296,7 @@ class block_engine final : public collective_engine<value_work> {
     }
     std::span<std::byte> inbox(std::size_t h, block_range segment) override {
       return {engine.is_narrow_ ? engine.received_narrow(h, segment) : engine.received(h, segment),
-              engine.layout_.bytes(segment)};
+              engine.message_bytes(segment, engine.weight_at(h, it))};
     }
     void expect(std::size_t, block_range segment) override {
       engine.encode_what_is_not(segment, it);
@@ -265,7 +306,7 @@ class block_engine final : public collective_engine<value_work> {
       engine.require_length(now, h, segment, bytes);
       if (engine.is_narrow_)
         engine.widen(segment, engine.received_narrow(h, segment), bytes,
-                     engine.received(h, segment), now.adds, it.stats);
+                     engine.received(h, segment), now.adds, engine.weight_at(h, it), it.stats);
       stopwatch watch;
       auto const lowest = static_cast<std::uint32_t>(now.lowest);
       if (engine.wide_bytes_ > 0)
@@ -285,19 +326,21 @@ class block_engine final : public collective_engine<value_work> {
   template <class Meanwhile, class Arrived> struct spreading_walk final : segment_handler {
     block_engine& engine;
     report& stats;
+    std::uint32_t weight;  ///< of the reduced blocks; 0 if only their headers tell
     Meanwhile meanwhile;
     Arrived arrived;
     bool is_first = true;
 
-    spreading_walk(block_engine& engine, report& stats, Meanwhile meanwhile, Arrived arrived)
-        : engine(engine), stats(stats), meanwhile(meanwhile), arrived(arrived) {}
+    spreading_walk(block_engine& engine, report& stats, std::uint32_t weight, Meanwhile meanwhile,
+                   Arrived arrived)
+        : engine(engine), stats(stats), weight(weight), meanwhile(meanwhile), arrived(arrived) {}
 
     std::span<std::byte const> leave(std::size_t, block_range segment) override {
       return engine.message_of(segment, true, stats);
     }
     std::span<std::byte> inbox(std::size_t, block_range segment) override {
       return {engine.is_narrow_ ? engine.outbox(segment) : engine.encoded(segment),
-              engine.layout_.bytes(segment)};
+              engine.message_bytes(segment, weight)};
     }
     void expect(std::size_t, block_range) override { do_meanwhile(); }
     void do_meanwhile() {
@@ -307,7 +350,8 @@ class block_engine final : public collective_engine<value_work> {
     void arrive(std::size_t h, block_range segment, std::size_t bytes) override {
       engine.require_length(engine.schedule_.gather[h], h, segment, bytes);
       if (!engine.is_narrow_) return;
-      engine.widen(segment, engine.outbox(segment), bytes, engine.encoded(segment), false, stats);
+      engine.widen(segment, engine.outbox(segment), bytes, engine.encoded(segment), false, weight,
+                   stats);
       engine.narrow_messages_[segment.first] = {segment.count, bytes};
     }
     void passed_on(block_range segment) override { arrived(segment); }
@@ -337,7 +381,10 @@ class block_engine final : public collective_engine<value_work> {
   template <class Meanwhile, class Arrived>
   void spread(one_call const& it, Meanwhile const& meanwhile, Arrived const& arrived) {
     forget_narrow_messages();
-    spreading_walk walk(*this, it.stats, meanwhile, arrived);
+    bool const is_reduced = session_.what() != operation::all_gather;
+    auto const ranks = is_reduced ? static_cast<std::uint32_t>(transport().size()) : 1;
+    spreading_walk walk(*this, it.stats, enqueues() ? ranks * weight_of(it) : 0, meanwhile,
+                        arrived);
     gather_.walk(walk, &it.stats);
     walk.do_meanwhile();  // for walks without hops
   }
@@ -348,27 +395,76 @@ class block_engine final : public collective_engine<value_work> {
   void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
 
   // ---- agreement between ranks --------------------------------------------------------------
-  /// The maxima of all ranks' words, on every rank, in ceil(log2 P) steps. Maxima tolerate
-  /// repetition.
+  /// The maxima of all ranks' `count` words from `first` on, on every rank, in ceil(log2 P) steps.
+  /// Maxima tolerate repetition.
+  void unite(std::uint32_t* first, std::size_t count) {
+    int const rank = transport().rank(), size = transport().size();
+    std::size_t const bytes = count * sizeof(std::uint32_t);
+    auto* const other = words() + most_words();
+    for (int distance = 1; distance < size; distance *= 2) {
+      int const from = (rank + size - distance) % size;
+      auto in =
+          transport().irecv(from, options().tag, std::as_writable_bytes(std::span(other, count)));
+      auto out = transport().isend((rank + distance) % size, options().tag,
+                                   std::as_bytes(std::span(first, count)));
+      require_records(transport(), from, transport().wait(in), bytes);
+      transport().wait(out);
+      work_->unite(first, other, count);
+      ready_to_move();
+    }
+  }
   void agree_on_statistics(value_work& values, report& stats) {
     if (statistics_words_ == 0) return;
     stopwatch watch;
-    stats.dominance = values.measure(statistics());
+    values.measure(words());
+    stats.dominance = work_->largest_dominance();
     ready_to_move();
     watch.add_to(stats.seconds_encode);
-    int const rank = transport().rank(), size = transport().size();
-    std::size_t const bytes = statistics_bytes();
-    for (int distance = 1; distance < size; distance *= 2) {
-      int const from = (rank + size - distance) % size;
-      auto in = transport().irecv(from, options().tag, {statistics_.data() + bytes, bytes});
-      auto out =
-          transport().isend((rank + distance) % size, options().tag, {statistics_.data(), bytes});
-      require_records(transport(), from, transport().wait(in), bytes);
-      transport().wait(out);
-      work_->unite(statistics(), statistics() + statistics_words_, statistics_words_);
-      ready_to_move();
-    }
+    unite(words(), statistics_words_);
     watch.add_to(stats.seconds_communicate);
+  }
+
+  // ---- stream-ordered calls -----------------------------------------------------------------
+  /// Enqueues a call.
+  /// @throws  after everything is enqueued: this rank's refusal of its arguments, or the error of a
+  ///          call that has failed
+  report enqueue(operation what, call_arguments const& given, value_work& values,
+                 call_options const& call) {
+    auto [stats, mine, refused] = session_.enqueue(what, given, call);
+    one_call const it{values, call, stats, refused != nullptr};
+    bool const is_reduced = what != operation::all_gather,
+               is_scattered = what == operation::reduce_scatter;
+    agree(it, mine, is_reduced);
+    if (is_reduced)
+      reduce(it);
+    else
+      encode(shard_blocks(), it, nullptr);
+    if (!is_scattered && !(is_reduced && schedule_.reduces_all)) spread(it);
+    block_range const range = is_scattered ? shard_blocks() : layout_.all();
+    work_->verify(range, encoded(), session_.key(), stats.weight, options().checksum, call.op);
+    work_->note(agreed_words(), options().nonfinite == nonfinite_policy::throw_error,
+                trouble_word());
+    if (is_scattered || options().checksum) unite(trouble_word(), 1);
+    work_->judge(trouble_word(), session_.earlier_calls(), static_cast<std::uint32_t>(what));
+    if (refused) std::rethrow_exception(refused);
+    decode(range, it);
+    if (work_->has_failed()) session_.raise(work_->fetch_verdict(), layout_);
+    return session_.done(stats);
+  }
+  /// Agrees on the arguments and on the statistics of the values.
+  void agree(one_call const& it, agreement_words const& mine, bool is_reduced) {
+    stopwatch watch;
+    bool const measures = statistics_words_ > 0 && is_reduced;
+    bool const measures_values = measures && !it.is_refused;
+    if (measures_values) it.values.measure(words());
+    work_->put(mine, agreed_words(), measures_values ? 0 : statistics_words_);
+    watch.add_to(it.stats.seconds_encode);
+    std::size_t const agreed = options().check ? agreement_words::count : 0;
+    if (measures)
+      unite(words(), statistics_words_ + agreed);
+    else if (agreed > 0)
+      unite(agreed_words(), agreed);
+    watch.add_to(it.stats.seconds_communicate);
   }
 
   /// For blocks that all ranks hold: with checksums each rank may have received damage.
@@ -413,7 +509,7 @@ class block_engine final : public collective_engine<value_work> {
   hop_pipeline reduce_, gather_;
   std::size_t wide_bytes_;  ///< of the wide sums of a block; 0: merges round
   std::size_t incoming_bytes_;
-  any_buffer statistics_;
+  any_buffer words_;
   any_buffer memory_;
   std::vector<char> encoded_;                    ///< per block
   std::vector<narrow_message> narrow_messages_;  ///< by the first blocks of their segments

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <hcomp/collective/agreement/agreement.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
@@ -13,7 +14,10 @@
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
+#include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/core/random.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -28,6 +32,13 @@ namespace hcomp::detail {
 /// Which blocks a rank's findings cover. Ranks that hold the same blocks need no exchange, unless
 /// each may have received damage.
 enum class findings { of_all, of_all_to_compare, of_parts };
+
+/// A stream-ordered call that has begun on this rank.
+struct enqueued_call {
+  report stats;
+  agreement_words words;       ///< of this rank's arguments
+  std::exception_ptr refused;  ///< the error of this rank's own arguments; null: none
+};
 
 /// State shared by all collectives of one codec, size and transport: options and records of all
 /// ranks.
@@ -49,17 +60,8 @@ class call_session {
 
   /// Checks this rank's arguments, then compares those of all ranks, before anything is changed.
   report start(operation what, call_arguments const& given, call_options const& call) {
-    what_ = what;
-    std::uint64_t const number = calls_++;
-    draw_key const key = call.key(number, transport_->group());
-    key_ = philox_key(key);
-    seal_ = mix(number + 1);
-    bytes_before_ = transport_->bytes_sent();
-    report stats;
-    if (!codec_.is_lossless) stats.error = unknown_error;
-    stats.messages = messages();
+    auto [mine, stats] = opened(what, given, call);
     stopwatch watch;
-    auto const mine = describe(what, given, values_, codec_, options_, call, key);
     needs_fallback_ = given.needs_fallback && transport_->size() == 1;
     bool alike = true;  // Without a check equal weights are assumed, and verified in the blocks.
     if (options_.check && transport_->size() > 1) {
@@ -79,6 +81,53 @@ class call_session {
     seal_ += codec_.codec_id;  // A call may run collectives with several codecs.
     total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
     return stats;
+  }
+
+  /// `start` for stream-ordered transports. Sends nothing: all ranks compare the words later, and
+  /// weights must be equal.
+  enqueued_call enqueue(operation what, call_arguments const& given, call_options const& call) {
+    auto [mine, stats] = opened(what, given, call);
+    auto other = mine;
+    other.refused = complaint::none;
+    records_.assign(static_cast<std::size_t>(transport_->size()), other);
+    records_[static_cast<std::size_t>(transport_->rank())] = mine;
+    std::exception_ptr refused;
+    try {
+      require_agreement(codec_, records_);
+      require_op(codec_, mine);
+      total_weight_ = total_weight(codec_, std::span<call_record const>(records_));
+    } catch (std::exception const&) {
+      refused = std::current_exception();
+    }
+    stats.weight = what == operation::all_gather ? 1 : total_weight_;
+    auto const arguments =
+        mix(next_seal() ^
+            fingerprint(serial_group{}, reinterpret_cast<std::byte const*>(&mine), sizeof(mine)));
+    return {stats, {arguments, transport_->rank(), refused != nullptr}, refused};
+  }
+  /// @throws the error of a failed stream-ordered call, on all ranks alike
+  [[noreturn]] void raise(call_verdict const& verdict, encoded_layout const& layout) const {
+    auto const* const what = to_text(static_cast<operation>(verdict.what));
+    std::uint64_t const number = verdict.failed - 1;
+    if (verdict.why == trouble::refused)
+      throw disagreement_error(
+          error_text({what, ": rank ", verdict.refusing_rank, " refused its arguments of call ",
+                      number, " of the plan; its own error has the reason"}));
+    if (verdict.why == trouble::disagreement)
+      throw disagreement_error(error_text(
+          {what, ": the arguments of call ", number,
+           " of the plan differ between ranks: the collective, the codec or its parameters, the "
+           "options, seed, step, tensor, weight or operation"}));
+    require_sound(what, codec_.name, verdict.found(), options_.nonfinite, layout);
+    auto const text =
+        error_text({what, ": codec '", codec_.name, "', call ", number, " of the plan: "});
+    if (verdict.why == trouble::damaged)
+      throw wire_error(text + "another rank found a damaged block");
+    throw nonfinite_error(text +
+                          (verdict.why == trouble::overflow
+                               ? "another rank found a sum of finite values that overflows"
+                               : "another rank found NaN or infinity, or overflow") +
+                          "; x is unchanged");
   }
 
   /// After `start`, for codecs without weights.
@@ -147,6 +196,7 @@ class call_session {
   std::uint64_t earlier_calls() const { return calls_ - 1; }
   /// Weight that the result must have; 0 if the ranks were not compared.
   std::uint64_t expected_weight() const { return options_.check ? total_weight_ : 0; }
+  operation what() const { return what_; }  ///< the current call
   /// True if any rank's call_arguments request it; false if the ranks were not compared.
   bool needs_fallback() const { return needs_fallback_; }
   std::uint32_t weight_of(int rank) const {
@@ -169,6 +219,21 @@ class call_session {
     if (lost >= 0)
       throw wire_error(error_text(
           {to_text(what_), ": the findings record of rank ", lost, " was damaged in transfer"}));
+  }
+
+  /// Begins a call: its key, this rank's record of it, and its report.
+  std::pair<call_record, report> opened(operation what, call_arguments const& given,
+                                        call_options const& call) {
+    what_ = what;
+    std::uint64_t const number = calls_++;
+    draw_key const key = call.key(number, transport_->group());
+    key_ = philox_key(key);
+    seal_ = mix(number + 1);
+    bytes_before_ = transport_->bytes_sent();
+    report stats;
+    if (!codec_.is_lossless) stats.error = unknown_error;
+    stats.messages = messages();
+    return {describe(what, given, values_, codec_, options_, call, key), stats};
   }
 
   /// A new seal for every agreement of every call, equal on all ranks.

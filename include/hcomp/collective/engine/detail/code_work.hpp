@@ -10,6 +10,7 @@
 #include <hcomp/codec/device_hints.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <memory>
@@ -82,8 +83,11 @@ class code_work {
   /// that cannot be merged. Returns the weight in the header of the first block.
   /// @param in_host  the message in host memory, if it is there as well; or null
   /// @param to       destination of the blocks; must not overlap the message
+  /// @param weight   of the blocks; 0: unknown, read from the message
   virtual std::uint32_t widen(block_range blocks, std::span<std::byte const> message,
-                              std::byte const* in_host, std::byte* to) = 0;
+                              std::byte const* in_host, std::byte* to, std::uint32_t weight) = 0;
+  /// Length of the narrow message of blocks of this weight.
+  virtual std::size_t narrow_bytes(block_range blocks, std::uint32_t weight) const = 0;
   /// Inspects the headers and sums of reduced blocks.
   /// @param encoded   the complete encoded vector
   /// @param weight    required weight of all blocks; 0 if it is unknown
@@ -91,18 +95,45 @@ class code_work {
   /// @param op        the operation they will be decoded with
   virtual encoded_findings inspect(block_range blocks, std::byte const* encoded, std::uint64_t key,
                                    std::uint64_t weight, bool checksum, reduce_op op) = 0;
+  /// report::dominance of the last measured values. Waits for the executor if the codec
+  /// MeasuresDominance.
+  virtual double largest_dominance() = 0;
   /// words = max(words, other)
   virtual void unite(std::uint32_t* words, std::uint32_t const* other, std::size_t count) = 0;
+
+  // ---- For stream-ordered transports; only `fetch_verdict` waits
+
+  /// Called once, before the other functions.
+  virtual void prepare_verdict() = 0;
+  /// Writes the words to the executor's memory, and zeros to the `zeros` words before them.
+  virtual void put(agreement_words const& words, std::uint32_t* to, std::size_t zeros) = 0;
+  /// Makes blocks unfit for merging.
+  virtual void spoil(block_range blocks, std::byte* encoded) = 0;
+  /// Like `inspect`; keeps the findings.
+  virtual void verify(block_range blocks, std::byte const* encoded, std::uint64_t key,
+                      std::uint64_t weight, bool checksum, reduce_op op) = 0;
+  /// Writes this rank's trouble to `out`.
+  /// @param agreed             agreement_words of all ranks
+  /// @param refuses_nonfinite  NaN, infinity and overflow are trouble
+  virtual void note(std::uint32_t const* agreed, bool refuses_nonfinite, std::uint32_t* out) = 0;
+  /// Closes the call: if any rank has trouble, this call and later ones write no result.
+  /// @param troubles  the largest of all ranks
+  virtual void judge(std::uint32_t const* troubles, std::uint64_t number, std::uint32_t what) = 0;
+  /// Whether a call has failed, as far as the host knows without waiting.
+  virtual bool has_failed() const = 0;
+  /// Waits for the executor, and returns the verdict.
+  virtual call_verdict fetch_verdict() = 0;
+  /// Lets calls write results again.
+  virtual void reset_verdict() = 0;
 };
 
 /// Work between the values of one call and the encoded vector: for one vector, its error feedback
 /// and one code_work.
 class value_work {
  public:
-  /// Writes the statistics of the values. Only for Calibrated codecs. Returns report::dominance;
-  /// waits for the executor if the codec MeasuresDominance.
+  /// Writes the statistics of the values. Only for Calibrated codecs.
   /// @param words  for all blocks, in the executor's memory
-  virtual double measure(std::uint32_t* words) = 0;
+  virtual void measure(std::uint32_t* words) = 0;
   /// @param encoded  the complete encoded vector
   /// @param origin   its index is set per block; its statistics are those of all blocks
   virtual void encode(block_range blocks, std::byte* encoded, block_origin const& origin) = 0;

@@ -20,7 +20,9 @@
 #include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <hcomp/op/encoded_layout.hpp>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -46,13 +48,52 @@ template <Executor E> class executor_work : public code_work {
     executor_->for_each_block((count + unite_statistics::run - 1) / unite_statistics::run,
                               unite_statistics{words, other, count});
   }
+  void prepare_verdict() final {
+    verdict_.emplace(std::size_t{1});
+    reset_verdict();
+  }
+  void put(agreement_words const& words, std::uint32_t* to, std::size_t zeros) final {
+    enqueue(1, put_agreement{words, to, zeros});
+  }
+  void spoil(block_range blocks, std::byte* encoded) final {
+    enqueue(blocks.count,
+            spoil_blocks{encoded + layout_.offset(blocks.first), layout_.block_bytes});
+  }
+  void note(std::uint32_t const* agreed, bool refuses_nonfinite, std::uint32_t* out) final {
+    enqueue(1, note_trouble{verdict(), agreed, refuses_nonfinite, out});
+  }
+  void judge(std::uint32_t const* troubles, std::uint64_t number, std::uint32_t what) final {
+    enqueue(1, judge_call{verdict(), verdict_->for_host(), troubles, number, what});
+  }
+  bool has_failed() const final {
+    return *static_cast<std::uint64_t const volatile*>(&verdict_->for_host()->failed) != 0;
+  }
+  call_verdict fetch_verdict() final {
+    executor_->synchronize();
+    return *verdict_->for_host();
+  }
+  void reset_verdict() final {
+    *verdict_->for_host() = {};
+    verdict_->send(*executor_, 1);
+  }
+  /// Not 0 if a stream-ordered call has failed, in the executor's memory; null without such calls.
+  std::uint64_t const* failed() const { return verdict_ ? &verdict()->failed : nullptr; }
 
   encoded_layout const& layout() const { return layout_; }
   E& executor() const { return *executor_; }
 
+ protected:
+  /// Work of stream-ordered calls, which only devices have.
+  template <class Work>
+  void enqueue([[maybe_unused]] std::size_t blocks, [[maybe_unused]] Work const& work) {
+    if constexpr (DeviceExecutor<E>) executor_->for_each_block(blocks, work);
+  }
+  call_verdict* verdict() const { return verdict_->for_work(); }
+
  private:
   encoded_layout layout_;
   E* executor_;
+  std::optional<mirror<call_verdict, E>> verdict_;
 };
 
 /// Work that depends on the codec, too.
@@ -106,8 +147,7 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
   /// Memory for the dominances of all blocks, in the executor's memory; null if the codec has none.
   float* dominances() const { return MeasuresDominance<C> ? dominances_.for_work() : nullptr; }
-  /// The largest dominance, after they are written.
-  double largest_dominance() {
+  double largest_dominance() override {
     if constexpr (!MeasuresDominance<C>) return 0;
     std::size_t const words = statistics_words(codec_, this->layout());
     dominances_.fetch(this->executor(), words);
@@ -138,11 +178,19 @@ template <HomomorphicSum C, Executor E> class codec_work final : public executor
   }
   std::uint32_t widen([[maybe_unused]] block_range blocks,
                       [[maybe_unused]] std::span<std::byte const> message,
-                      [[maybe_unused]] std::byte const* in_host,
-                      [[maybe_unused]] std::byte* to) override {
+                      [[maybe_unused]] std::byte const* in_host, [[maybe_unused]] std::byte* to,
+                      [[maybe_unused]] std::uint32_t weight) override {
     if constexpr (Narrowable<C>)
-      return narrow_.widen(codec_, this->executor(), blocks, message, in_host, to);
+      return narrow_.widen(codec_, this->executor(), blocks, message, in_host, to, weight);
     return 0;
+  }
+  std::size_t narrow_bytes(block_range blocks, std::uint32_t weight) const override {
+    return travelling_layout(codec_, this->layout(), weight).bytes(blocks);
+  }
+  void verify(block_range blocks, std::byte const* encoded, std::uint64_t key, std::uint64_t weight,
+              bool checksum, reduce_op op) override {
+    this->enqueue(blocks.count, verify_blocks<C>{codec_, this->layout(), blocks.first, encoded, key,
+                                                 weight, checksum, op, this->verdict()});
   }
 
  private:
@@ -170,15 +218,13 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
   codec_values(codec_work<C, E>& work, value_type* x, F& feedback)
       : work_(&work), x_(x), feedback_(&feedback) {}
 
-  double measure([[maybe_unused]] std::uint32_t* words) override {
+  void measure([[maybe_unused]] std::uint32_t* words) override {
     if constexpr (Calibrated<C>) {
       auto const source = feedback_->view(x_).source();
       work_->executor().for_each_block(layout().blocks(),
                                        measure_blocks<C, std::remove_const_t<decltype(source)>>{
                                            codec(), layout(), source, words, work_->dominances()});
-      return work_->largest_dominance();
     }
-    return 0;
   }
   void encode(block_range blocks, std::byte* encoded, block_origin const& origin) override {
     auto const view = feedback_->view(x_);
@@ -189,10 +235,15 @@ template <HomomorphicSum C, Executor E, class F> class codec_values final : publ
   void decode(block_range blocks, std::byte const* encoded, reduce_op op,
               bool spread_nan) override {
     auto const view = feedback_->view(x_);
-    work_->executor().for_each_block(
-        blocks.count, decode_with_feedback<C, std::remove_const_t<decltype(view)>>{
-                          {codec(), layout(), blocks.first, encoded, x_, op, spread_nan}, view});
-    if constexpr (!DeviceExecutor<E>) work_->executor().synchronize();
+    decode_with_feedback<C, std::remove_const_t<decltype(view)>> const work{
+        {codec(), layout(), blocks.first, encoded, x_, op, spread_nan}, view};
+    if constexpr (DeviceExecutor<E>) {
+      work_->executor().for_each_block(
+          blocks.count, unless_failed<std::remove_const_t<decltype(work)>>{work, work_->failed()});
+    } else {
+      work_->executor().for_each_block(blocks.count, work);
+      work_->executor().synchronize();
+    }
   }
 
  private:

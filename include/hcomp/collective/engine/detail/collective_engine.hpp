@@ -8,18 +8,30 @@
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/call_session.hpp>
 #include <hcomp/core/config.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
+#include <stdexcept>
 
 namespace hcomp::detail {
 
 /// Common to all engines: a session, and the layout.
 class engine_base {
  public:
-  /// @param space  memory space of the messages
+  /// @param space     memory space of the messages
+  /// @param enqueues  the engine can use stream-ordered transports
+  /// @throws std::invalid_argument  it cannot, and the transport is one; see also call_session
   engine_base(codec_terms const& codec, encoded_layout const& layout, any_transport& transport,
-              plan_options const& options, memory_space space)
-      : session_(codec, layout.values, transport, options, space), layout_(layout) {}
+              plan_options const& options, memory_space space, bool enqueues = false)
+      : session_(codec, layout.values, transport, options, space), layout_(layout) {
+    if (transport.is_stream_ordered() && !enqueues)
+      throw std::invalid_argument(
+          error_text({"plan: a stream-ordered transport needs a device, a codec of fixed rate and "
+                      "another algorithm than sampled; codec '",
+                      codec.name, "' with algorithm ", options.algorithm.name(),
+                      space == memory_space::host ? " in host memory" : "",
+                      " needs the host between messages"}));
+  }
   engine_base(engine_base const&) = delete;
   engine_base& operator=(engine_base const&) = delete;
 
@@ -33,6 +45,10 @@ class engine_base {
                                  call_options const& call) {
     return session_.refuse_feedback(what, given, call);
   }
+  /// Whether calls are enqueued: the transport is stream-ordered.
+  bool enqueues() const { return transport().is_stream_ordered(); }
+  /// See plan::check.
+  virtual void check_enqueued() {}
 
  protected:
   any_transport& transport() const { return session_.transport(); }

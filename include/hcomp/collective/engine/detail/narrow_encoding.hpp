@@ -60,7 +60,7 @@ template <Compressor C, Executor E> class narrow_encoding {
   /// @param blocks  destination of the first block of the range; must not overlap the message
   std::uint32_t widen(C const& codec, E& executor, block_range range,
                       std::span<std::byte const> message, std::byte const* /*in_host*/,
-                      std::byte* blocks) {
+                      std::byte* blocks, std::uint32_t /*weight*/ = 0) {
     if (find_places(codec, range, message))
       executor.for_each_block(
           range.count,
@@ -161,20 +161,20 @@ template <Compressor C, DeviceExecutor E> class narrow_encoding<C, E> {
     return narrow.bytes(range);
   }
 
-  /// @param in_host  the message in host memory; null: it is not there. Then the function waits for
-  ///                 the executor and reads a header from it
+  /// @param in_host  the message in host memory; null: it is not there
+  /// @param weight   of the blocks; 0: unknown. Then the function reads a header, without `in_host`
+  ///                 from the device, and waits for it
   std::uint32_t widen(C const& codec, E& executor, block_range range,
                       std::span<std::byte const> message, std::byte const* in_host,
-                      std::byte* blocks) {
-    std::uint32_t weight = 0;
+                      std::byte* blocks, std::uint32_t weight = 0) {
     encoded_layout narrow;
     bool fits = false;
     if (message.size() >= block_header_bytes) {
-      if (!in_host) {
+      if (weight == 0 && !in_host) {
         executor.wait(executor.read(first_.data(), message.data(), sizeof(block_header)));
         in_host = first_.data();
       }
-      weight = load<block_header>(in_host).weight;
+      if (weight == 0) weight = load<block_header>(in_host).weight;
       narrow = travelling_layout(codec, layout_, weight);
       fits = narrow.bytes(range) == message.size();
     }

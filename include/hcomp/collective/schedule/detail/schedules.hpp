@@ -93,7 +93,8 @@ constexpr block_range one_part(int part) { return {static_cast<std::size_t>(part
     // first positions of both partial sums
     int const first = place / distance * distance, others = other / distance * distance;
     s.reduce.push_back({peer, peer, all, all, distance + std::clamp(pairs - first, 0, distance),
-                        true, others < pairs ? 2 * others : others + pairs});
+                        true, others < pairs ? 2 * others : others + pairs,
+                        distance + std::clamp(pairs - others, 0, distance)});
   }
   if (is_paired) s.reduce.push_back({rank - 1, rank - 1, all, nothing, size});
   return s;
