@@ -1,0 +1,203 @@
+// optimise: -O1
+#include <doctest/doctest.h>
+
+#include <collective/on_ranks.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/thc/thc.hpp>
+#include <hcomp/collective/engine/sampled.hpp>
+#include <hcomp/collective/plan/encoded_parts.hpp>
+#include <hcomp/collective/plan/plan.hpp>
+#include <hcomp/core/error.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <limits>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <support/guarded_executor.hpp>
+#include <utility>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+using device_feedback = error_feedback<float, guarded_array>;
+
+/// All ranks of an all-reduce by encoded_parts, on one device.
+template <class C> struct all_parts {
+  guarded_executor executor;
+  std::vector<std::unique_ptr<encoded_parts<C, guarded_executor>>> of;
+  std::vector<std::unique_ptr<device_vector<float>>> x;
+  std::vector<std::unique_ptr<device_feedback>> feedback;
+  std::size_t ranks, words, sent, reduced;
+  std::vector<std::unique_ptr<guarded_buffer>> statistics, out, in, sum;
+  guarded_buffer all;
+
+  all_parts(C const& codec, std::vector<std::vector<float>> const& values,
+            nonfinite_policy policy = nonfinite_policy::throw_error)
+      : of(made(codec, values, executor, policy)),
+        ranks(values.size()),
+        words(of[0]->words()),
+        sent(of[0]->part_bytes()),
+        reduced(of[0]->reduced_bytes()),
+        all(ranks * reduced) {
+    for (auto const& one : values) {
+      x.push_back(std::make_unique<device_vector<float>>(one, executor));
+      feedback.push_back(std::make_unique<device_feedback>(one.size()));
+      statistics.push_back(std::make_unique<guarded_buffer>(words * sizeof(std::uint32_t)));
+      out.push_back(std::make_unique<guarded_buffer>(ranks * sent));
+      in.push_back(std::make_unique<guarded_buffer>(ranks * sent));
+      sum.push_back(std::make_unique<guarded_buffer>(reduced));
+    }
+  }
+  static auto made(C const& codec, std::vector<std::vector<float>> const& values,
+                   guarded_executor& executor, nonfinite_policy policy) {
+    std::vector<std::unique_ptr<encoded_parts<C, guarded_executor>>> parts;
+    int const ranks = static_cast<int>(values.size());
+    for (int rank = 0; rank < ranks; ++rank)
+      parts.push_back(std::make_unique<encoded_parts<C, guarded_executor>>(
+          values[0].size(), ranks, rank, codec, executor, policy));
+    return parts;
+  }
+
+  /// As work of the executor.
+  void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
+    executor.for_each_block(1, copy_work{to, from, bytes});
+  }
+  struct copy_work {
+    std::byte* to;
+    std::byte const* from;
+    std::size_t bytes;
+    template <class Group> void operator()(Group group, std::size_t) const {
+      copy_bytes(group, to, from, bytes);
+    }
+  };
+  static std::uint32_t* words_in(guarded_buffer const& buffer) {
+    return reinterpret_cast<std::uint32_t*>(buffer.data());
+  }
+
+  void all_reduce(draw_key const& key, reduce_op op = reduce_op::sum) {
+    auto const waits = waits_for_work, buffers = buffers_made;
+    for (std::size_t r = 0; r < ranks; ++r)
+      of[r]->measure(x[r]->span(), *feedback[r], words_in(*statistics[r]));
+    for (std::size_t r = 1; r < ranks; ++r)
+      executor.for_each_block(
+          (words + unite_statistics::run - 1) / unite_statistics::run,
+          unite_statistics{words_in(*statistics[0]), words_in(*statistics[r]), words});
+    for (std::size_t r = 0; r < ranks; ++r)
+      of[r]->encode(x[r]->span(), *feedback[r], key, words_in(*statistics[0]), out[r]->data());
+    for (std::size_t r = 0; r < ranks; ++r)
+      for (std::size_t s = 0; s < ranks; ++s)
+        copy(in[r]->data() + s * sent, out[s]->data() + r * sent, sent);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      of[r]->merge(in[r]->data(), sum[r]->data());
+      copy(all.data() + r * reduced, sum[r]->data(), reduced);
+    }
+    for (std::size_t r = 0; r < ranks; ++r) {
+      of[r]->decode(all.data(), x[r]->span(), *feedback[r], key, op);
+      of[r]->commit(*feedback[r]);
+    }
+    CHECK(waits_for_work == waits);
+    CHECK(buffers_made == buffers);
+  }
+};
+
+std::vector<std::vector<float>> values_of(int ranks, std::size_t values) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 5, rank));
+  return x;
+}
+
+template <class C> constexpr bool takes_feedback(C const& codec) {
+  if constexpr (RefusesFeedback<C>) return codec.feedback_refusal().empty();
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("encoded_parts: all-reduces have the bits of plans with aggregator, residuals included") {
+  builtin_codecs<float>::for_each([&]<class C>() {
+    for (int const ranks : {1, 3, 4})
+      for (std::size_t const values : {1, 5'000, 40'001}) {
+        CAPTURE(std::string(C::name));
+        CAPTURE(ranks);
+        CAPTURE(values);
+        auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
+        REQUIRE(takes_feedback(codec));
+        auto const x = values_of(ranks, values);
+        std::vector<std::vector<std::byte>> states(x.size());
+        auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
+          host_executor executor;
+          plan sum(values, codec, transport, executor, {.algorithm = {algorithm_kind::aggregator}});
+          error_feedback<float> feedback(values);
+          for (std::uint64_t step = 0; step < 3; ++step)
+            sum.all_reduce(std::span(mine), feedback, {.step = step, .op = reduce_op::mean});
+          states[static_cast<std::size_t>(transport.rank())] = feedback.save();
+        });
+        all_parts<C> parts(codec, x);
+        for (std::uint64_t step = 0; step < 3; ++step)
+          parts.all_reduce({.step = step}, reduce_op::mean);
+        for (std::size_t r = 0; r < x.size(); ++r) {
+          parts.of[r]->check();
+          CHECK(first_difference(parts.x[r]->host(), wanted[r]) == nowhere);
+          CHECK(parts.feedback[r]->save() == states[r]);
+        }
+      }
+  });
+}
+
+TEST_CASE("encoded_parts: the parts cover the vector, in order") {
+  guarded_executor executor;
+  for (std::size_t const values : {0, 1, 5'000, 40'001}) {
+    std::size_t next = 0;
+    encoded_parts parts(values, 4, 1, sign<>{}, executor);
+    for (int rank = 0; rank < 4; ++rank) {
+      CHECK(parts.part(rank).first == next);
+      next += parts.part(rank).count;
+    }
+    CHECK(next == values);
+  }
+}
+
+TEST_CASE("encoded_parts: NaN and damage change nothing until check() throws their error") {
+  for (bool const is_damage : {false, true}) {
+    CAPTURE(is_damage);
+    auto x = values_of(3, 9'001);
+    if (!is_damage) x[1][4321] = std::numeric_limits<float>::quiet_NaN();
+    all_parts<sign<>> parts(sign<>{}, x);
+    auto const state = parts.feedback[0]->save();
+    parts.all_reduce({.step = 1});
+    if (is_damage)  // blocks of another step
+      for (std::size_t r = 0; r < 3; ++r)
+        parts.of[r]->decode(parts.all.data(), parts.x[r]->span(), {.step = 2});
+    auto const before = is_damage ? parts.x[0]->host() : x[0];
+    for (std::size_t r = 0; r < 3; ++r) {
+      auto const ending = outcome_of([&] { parts.of[r]->check(); });
+      CHECK(ending.what == (is_damage ? "wire_error" : "nonfinite_error"));
+      CHECK(outcome_of([&] { parts.of[r]->check(); }).what == "returned");
+      CHECK(first_difference(parts.x[r]->host(), is_damage ? before : x[r]) == nowhere);
+      if (!is_damage) CHECK(parts.feedback[r]->save() == state);
+    }
+  }
+}
+
+TEST_CASE("encoded_parts: wrong arguments are errors that name them") {
+  guarded_executor executor;
+  CHECK_THROWS_WITH_AS((encoded_parts(10, 2, 2, sign<>{}, executor)),
+                       "encoded_parts: rank 2 of 2 ranks", std::invalid_argument);
+  CHECK_THROWS_AS((encoded_parts(10, 100, 2, thc<float>{}, executor)), std::invalid_argument);
+  encoded_parts parts(10, 1, 0, sign<>{}, executor);
+  std::vector<float> x(10);
+  device_vector<float> const shorter(std::vector<float>(9), executor);
+  guarded_buffer const out(parts.part_bytes());
+  CHECK_THROWS_WITH_AS(parts.encode(shorter.span(), {}, nullptr, out.data()),
+                       "encode: 9 values, the encoded_parts were made for 10",
+                       std::invalid_argument);
+  CHECK_THROWS_AS(parts.encode(x, {}, nullptr, out.data()), memory_error);
+}
