@@ -56,12 +56,12 @@ set(codecs_of_files
   collective/engine/detail/sampled_engine.hpp=sign
   collective/plan/marsit.hpp=float_cast,sign
   collective/sparse/detail/device_index.hpp=sparse
-  collective/sparse/detail/device_shard_values.hpp=sparse
+  collective/sparse/detail/device_shard_lanes.hpp=sparse
   collective/sparse/detail/device_sketch.hpp=sparse
+  collective/sparse/detail/shard_lanes.hpp=sparse
   collective/sparse/detail/shard_message.hpp=sparse
   collective/sparse/detail/shard_values.hpp=sparse
   collective/sparse/detail/shard_work.hpp=sparse
-  collective/sparse/detail/sparse_engine.hpp=sparse
   collective/sparse/detail/sparse_phases.hpp=sparse
   collective/sparse/sparse_plan.hpp=sparse
   mpi/sparse.hpp=sparse

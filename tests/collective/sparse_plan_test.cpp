@@ -869,11 +869,16 @@ TEST_CASE(
   std::vector<std::uint64_t> words(5);
   std::vector<std::byte> good;
   message::content content;
+  /// Writes lanes of 1 behind the marks.
+  auto const close = [&](std::size_t at, std::size_t count, std::byte* out) {
+    for (std::size_t i = 0; i < count; ++i) store(out + at, i, numbers.lane(1));
+    return message::close(at + count * message::lane_bytes, out);
+  };
   auto const write = [&](std::vector<std::uint64_t> const& marks, std::size_t marked,
                          std::size_t values) {
     good.resize(message::most_bytes(values));
-    std::vector<float> const ones(marked, 1.0f);
-    good.resize(message::write_packed(numbers, marks, ones, values, from, good.data()));
+    good.resize(close(message::begin_packed(marks, marked, values, from, good.data()), marked,
+                      good.data()));
   };
   auto const fault_of = [&](std::vector<std::byte> const& bytes, std::size_t values) {
     content = message::read(bytes, values, from, words.data());
@@ -939,9 +944,8 @@ TEST_CASE(
   CHECK(words == marks);
 
   std::vector<std::byte> dense(message::dense_bytes(70));
-  std::vector<float> const all(70, 1.0f);
   from.checksum = true;
-  CHECK(message::write_dense(numbers, all, from, dense.data()) == dense.size());
+  CHECK(close(message::begin_dense(70, from, dense.data()), 70, dense.data()) == dense.size());
   CHECK(fault_of(dense, 70) == block_fault::none);
   CHECK(words[0] == ~std::uint64_t{0});
   CHECK(words[1] == 63);

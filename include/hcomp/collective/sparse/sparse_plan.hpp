@@ -14,7 +14,7 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/plan/plan.hpp>
-#include <hcomp/collective/sparse/detail/device_shard_values.hpp>
+#include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/sparse/detail/shard_values.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
 #include <hcomp/collective/sparse/detail/sparse_phases.hpp>
@@ -61,34 +61,51 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   E& executor() const { return *executor_; }
   encoded_layout const& layout() const { return layout_; }
   C const& codec() const { return codec_; }
-  sparse_engine_settings settings() const {
-    return {terms_of(codec_, sizeof(float), std::numeric_limits<std::uint32_t>::max()), layout_,
-            codec_.strategies, E::space};
+  /// Makes the work that depends on the transport, which must outlive this. Called once.
+  sparse_engine_settings connect(any_transport& transport) {
+    bool const by_shards = options_.algorithm.kind == algorithm_kind::direct &&
+                           (codec_.strategies.dense || codec_.strategies.packed);
+    shards_.emplace(codec_, shards_of(layout_.values, transport), options_, *executor_);
+    if (!by_shards) {
+      transport_ = &transport;
+      options_.check = false;  // the engine compares the arguments
+      index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
+                          options_);
+    }
+    return {terms_of(codec_, sizeof(float), std::numeric_limits<std::uint32_t>::max()),
+            layout_,
+            E::space,
+            by_shards,
+            sizeof(lane_type),
+            &*shards_};
   }
 
-  std::unique_ptr<shard_work> by_shards(shard_layout const& layout) override {
-    return std::make_unique<shard_values<C, E>>(codec_, layout, options_, *executor_);
+  report sum_index(std::span<float const> x, reduce_op op, call_options const& call,
+                   std::uint64_t* print) override {
+    stopwatch watch;
+    report stats;
+    auto const index = phases_.mark(x, op);
+    watch.add_to(stats.seconds_encode);
+    stats += index_plan_->all_reduce(index, call);
+    watch.skip();
+    if (print || DeviceExecutor<E>) {
+      auto const found = phases_.look();
+      if (print) *print = found;
+    }
+    watch.add_to(stats.seconds_communicate);
+    return stats;
   }
-
-  void connect(any_transport& transport) override {
-    transport_ = &transport;
-    options_.check = false;  // the engine has compared the arguments already
-    index_plan_.emplace(sparse_index::words(layout_.values), index_codec{}, transport, *executor_,
-                        options_);
+  sparse_choice const& unite(std::uint64_t key) override {
+    phases_.unite(key);
+    return phases_.choice();
   }
-  void mark(std::span<float const> x, reduce_op op) override { index_ = phases_.mark(x, op); }
-  report sum_index(call_options const& call) override {
-    return index_plan_->all_reduce(index_, call);
-  }
-  std::uint64_t look() override { return phases_.look(); }
-  void unite(std::uint64_t key) override { phases_.unite(key); }
-  sparse_choice const& choice() const override { return phases_.choice(); }
-  void encode(std::span<float const> x, std::uint64_t key) override {
+  report sum_lanes(std::span<float const> x, std::uint64_t key, call_options const& call) override {
+    stopwatch watch;
     allocate_messages();
     phases_.encode_lanes(x, lanes_, key);
-  }
-  report sum_lanes(call_options const& call) override {
-    return lane_plan_->all_reduce(lanes_, call);
+    report stats;
+    watch.add_to(stats.seconds_encode);
+    return stats += lane_plan_->all_reduce(lanes_, call);
   }
   void decode(std::span<float> x, std::uint64_t key) override {
     phases_.decode_lanes(lanes_, x, key);
@@ -117,10 +134,10 @@ template <Sparse C, Executor E> class sparse_codec_work final : public sparse_wo
   E* executor_;
   plan_options options_;
   sparse_phases<C, E> phases_;
+  std::optional<shard_values<C, E>> shards_;
 
   // For the two phases.
   any_transport* transport_ = nullptr;
-  std::span<std::uint64_t> index_;
   std::span<lane_type> lanes_;
   std::optional<typename E::buffer> memory_;
   std::optional<plan<index_codec, any_transport, E>> index_plan_;
@@ -134,7 +151,7 @@ template <Sparse C, class E> struct plan_parts<C, E> {
 
   static std::unique_ptr<engine> make(work& of, any_transport& transport,
                                       plan_options const& options) {
-    return make_engine<sparse_engine, engine>(of.settings(), static_cast<sparse_work&>(of),
+    return make_engine<sparse_engine, engine>(of.connect(transport), static_cast<sparse_work&>(of),
                                               transport, options);
   }
 };

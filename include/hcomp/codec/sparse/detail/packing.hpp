@@ -14,6 +14,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace hcomp {
 
@@ -37,6 +38,11 @@ inline marked_values marked_by(sparse_index const& index) {
   return {index.marks(), index.marks_before()};
 }
 
+/// @throws nonfinite_error  always; on all ranks alike
+[[noreturn]] inline void refuse_nonfinite(std::string_view codec) {
+  throw nonfinite_error(error_text({codec, ": NaN or infinity on some rank; x is unchanged"}));
+}
+
 /// Returns the conversion of values to lanes on which the ranks agree.
 /// @param exponent  the largest of all ranks
 /// @throws nonfinite_error        according to options.nonfinite; on all ranks alike
@@ -48,7 +54,7 @@ lane_numbers<Lane> agreed_numbers(char const* name, std::uint32_t exponent,
     throw std::invalid_argument(error_text({name, ": 0 ranks to be summed, at least 1 is needed"}));
   if (exponent == nonfinite_exponent &&
       (!lane_numbers<Lane>::pass_nonfinite || options.nonfinite == nonfinite_policy::throw_error))
-    throw nonfinite_error(error_text({name, ": NaN or infinity on some rank; x is unchanged"}));
+    refuse_nonfinite(name);
   return {exponent, options.ranks,
           options.op == reduce_op::mean ? options.ranks : std::uint32_t{1}};
 }

@@ -15,7 +15,6 @@ namespace hcomp::detail {
 /// the shard do not.
 template <class Lane> class packed_sums {
  public:
-  packed_sums() = default;
   /// @param words  size of each rank's marks
   packed_sums(std::size_t words, std::size_t ranks)
       : words_(words), parts_(ranks), marks_(words), marks_of_parts_(words * ranks) {

@@ -8,19 +8,21 @@
 #include <cstdint>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
+#include <hcomp/codec/sparse_strategy.hpp>
 #include <hcomp/collective/agreement/agreement.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
-#include <hcomp/core/bits.hpp>
-#include <hcomp/core/codec_ids.hpp>
+#include <hcomp/collective/sparse/detail/sparse_work.hpp>
+#include <hcomp/core/config.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
-#include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <memory>
+#include <optional>
 #include <span>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace hcomp::detail {
@@ -29,255 +31,137 @@ namespace hcomp::detail {
 /// the first call, for the longest possible messages; only transferred bytes are touched.
 class shard_exchange {
  public:
-  shard_exchange(shard_layout const& layout, std::unique_ptr<shard_work> work,
-                 any_transport& transport, plan_options const& options)
-      : layout_(layout), work_(std::move(work)), transport_(&transport), options_(options) {}
+  /// @param of  its shard_work must outlive this
+  shard_exchange(sparse_engine_settings const& of, any_transport& transport,
+                 plan_options const& options)
+      : codec_(of.codec.name),
+        layout_(shards_of(of.layout.values, transport)),
+        work_(of.shards),
+        lane_bytes_(of.lane_bytes),
+        parts_at_once_(of.space == memory_space::device ? layout_.ranks : 1),
+        transport_(&transport),
+        options_(options) {}
 
   sparse_shard shard() const { return layout_.mine(); }
 
-  /// Reduces this rank's shard over all ranks. Returns faults, by words of the index.
-  /// @param key          of the call
-  /// @param sums_follow  give_sums is the next call
-  /// @throws nonfinite_error  as shard_work::set_units, before anything is sent
-  encoded_findings add_up(std::span<float const> x, reduce_op op, std::uint64_t key,
-                          bool sums_follow, report& stats) {
-    start();
-    agree_on_units(x, op, key, stats);
-    receives_.clear();
-    for (int r = 0; r < ranks() && mine().count > 0; ++r)
-      if (r != rank()) receives_.push_back(transport_->irecv(r, options_.tag, inbox_of(r)));
-    if (sums_follow) receive_from_owners();
-    send_parts(x, key, stats);
-    encoded_findings found;
-    next_ = 0;
-    for (int r = 0; r < ranks() && mine().count > 0; ++r) {
-      if (r == rank()) continue;
-      stopwatch watch;
-      std::size_t const came = transport_->wait(receives_[next_++]);
-      watch.add_to(stats.seconds_communicate);
-      note(work_->take_part(static_cast<std::size_t>(r), inbox_of(r).first(came),
-                            origin(key, r, rank())),
-           mine(), found);
-      watch.add_to(stats.seconds_merge);
-    }
-    wait_for_sends(stats);
+  /// Exchanges parts and reduced shards, which are decoded into memory beside x. Returns faults, by
+  /// words of the index.
+  /// @param key  of the call
+  /// @throws nonfinite_error  before anything is sent: a unit cannot represent NaN and infinity
+  encoded_findings run(operation what, std::span<float> x, reduce_op op, std::uint64_t key,
+                       report& stats) {
+    if (leaving_.empty()) allocate();
     stopwatch watch;
-    damage_ = static_cast<block_fault>(found.fault);
-    if (found.is_sound() && mine().count > 0) {
-      work_->add_up(x);
-      if (options_.nonfinite == nonfinite_policy::throw_error) note(work_->nonfinite_sums(), found);
-    }
-    found.weight = layout_.ranks;
-    watch.add_to(stats.seconds_merge);
-    return found;
-  }
-  /// Writes the reduced values to this rank's shard of x.
-  void read_sums(std::span<float> x) {
-    if (mine().count > 0) work_->read_sums(x);
-  }
+    auto exponents = work_->start(what, x, op);
+    watch.add_to(stats.seconds_encode);
+    key_ = key;
+    unit_ = 0;
+    if (exponents) agree_on(*exponents);
+    watch.add_to(stats.seconds_communicate);
 
-  /// After add_up: sends this rank's reduced shard to all ranks, and receives theirs into memory,
-  /// for `write`. Returns faults, by words of the index.
-  encoded_findings give_sums(std::uint64_t key, report& stats) {
-    if (mine().count > 0) {
-      stopwatch watch;
-      auto const from = origin(key, rank(), rank());
-      auto* const out = mine().sums.data();
-      std::size_t const bytes = damage_ == block_fault::none
-                                    ? work_->write_sums(from, out)
-                                    : sum_message::write_damage(damage_, mine().count, from, out);
-      watch.add_to(stats.seconds_encode);
-      send_to_others(bytes, stats);
-    }
-    marked_ = 0;
-    travels_packed_ = false;
-    encoded_findings found;
-    for_shards([&](int owner, shard_state& s) {
-      stopwatch watch;
-      if (owner != rank()) s.came = transport_->wait(receives_[next_++]);
-      watch.add_to(stats.seconds_communicate);
-      auto const came = work_->take_sums(static_cast<std::size_t>(owner), s.sums.first(s.came),
-                                         origin(key, owner, owner));
-      note(came.fault, s, found);
-      if (came.fault == block_fault::none) {
-        marked_ += came.marked;
-        travels_packed_ |= load<block_header>(s.sums.data()).codec != codec_ids::dense;
-      }
-      watch.add_to(stats.seconds_decode);
-    });
-    wait_for_sends(stats);
-    return found;
-  }
-  /// Writes the received shards into x, which must be unchanged since it was marked.
-  void write(std::span<float> x) { work_->write(x); }
-  /// Number of values that are nonzero on any rank, after give_sums.
-  std::size_t marked() const { return marked_; }
-  /// Whether any reduced shard was not sent with all of its values.
-  bool packed() const { return travels_packed_; }
-
-  /// All-gather of uncompressed shards of x: sends this rank's to all ranks, and receives theirs
-  /// into memory, for `read`. Returns faults, by words of the index.
-  encoded_findings gather(std::span<float const> x, std::uint64_t key, report& stats) {
-    start();
-    units_ = 0;
+    bool const has_parts = what != operation::all_gather,
+               has_sums = what != operation::reduce_scatter;
+    sends_.clear();
     receives_.clear();
-    receive_from_owners();
-    encoded_findings found;
-    if (mine().count > 0) {
-      stopwatch watch;
-      if (options_.nonfinite == nonfinite_policy::throw_error)
-        note(work_->nonfinite_values(x), found);
-      std::size_t const bytes =
-          work_->write_values(x, origin(key, rank(), rank()), mine().sums.data());
-      watch.add_to(stats.seconds_encode);
-      send_to_others(bytes, stats);
-    }
     next_ = 0;
-    for_shards([&](int owner, shard_state& s) {
-      if (owner == rank()) return;
-      stopwatch watch;
-      s.came = transport_->wait(receives_[next_++]);
-      watch.add_to(stats.seconds_communicate);
-      note(sum_message::fault_of_dense(s.sums.first(s.came), s.count, origin(key, owner, owner),
-                                       codec_ids::values),
-           s, found);
-      watch.add_to(stats.seconds_decode);
-    });
-    wait_for_sends(stats);
-    found.weight = 1;
+    if (has_parts && shard().count > 0)
+      for (std::size_t r = 0; r < ranks(); ++r)
+        if (r != rank()) receive(r, inbox_of(r));
+    if (has_sums)
+      for_shards([&](std::size_t owner, sparse_shard const&) {
+        if (owner != rank()) receive(owner, sums_of(owner));
+      });
+    if (has_parts) send_parts(stats);
+    auto found = add_parts(has_parts, stats);
+    if (has_sums) found.merge(exchange_sums(what, found, stats));
+    found.weight = has_parts ? layout_.ranks : 1;
     return found;
   }
-  /// Writes the received shards into x, if no rank has a fault.
-  void read(std::span<float> x) {
-    for_shards([&](int owner, shard_state& s) {
-      if (owner != rank()) work_->read_values(static_cast<std::size_t>(owner), s.sums.data(), x);
-    });
-  }
+  /// Writes the decoded shards into x.
+  void write() { work_->write(unit_); }
+
+  /// The choice of the last all-reduce: packed if a reduced shard was sent without zeros.
+  sparse_choice const& choice() const { return choice_; }
 
  private:
   using sum_message = shard_work::sum_message;
 
-  struct shard_state : sparse_shard {
-    std::span<std::byte> part;  ///< memory for this rank's part of it; empty for its own shard
-    std::span<std::byte> sums;  ///< memory for the owner's reduced shard
-    std::size_t came = 0;       ///< received bytes of `sums`
-  };
-
-  int rank() const { return static_cast<int>(layout_.rank); }
-  int ranks() const { return static_cast<int>(layout_.ranks); }
-  shard_state& mine() { return shards_[layout_.rank]; }
+  std::size_t rank() const { return layout_.rank; }
+  std::size_t ranks() const { return layout_.ranks; }
   /// Calls `body(owner, shard)` for every nonempty shard.
   template <class F> void for_shards(F const& body) {
-    for (int owner = 0; owner < ranks(); ++owner)
-      if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
+    for (std::size_t owner = 0; owner < ranks(); ++owner)
+      if (auto const s = layout_.of(owner); s.count > 0) body(owner, s);
   }
-  /// The same for other ranks' shards. Starts at the next rank, so that not all ranks send to one.
-  template <class F> void for_shards_of_others(F const& body) {
-    for (int h = 1; h < ranks(); ++h) {
-      int const owner = (rank() + h) % ranks();
-      if (auto& s = shards_[static_cast<std::size_t>(owner)]; s.count > 0) body(owner, s);
-    }
-  }
-  /// The key depends on the units, so messages in other units are rejected.
-  block_origin origin(std::uint64_t key, int sender, int owner) const {
-    return {key ^ units_,
-            static_cast<std::uint32_t>(sender),
-            1,
-            static_cast<std::uint32_t>(owner),
-            nullptr,
-            options_.checksum};
+  /// The key depends on the unit, so messages in another unit are rejected.
+  block_origin origin(std::size_t sender, std::size_t owner) const {
+    return {key_,    static_cast<std::uint32_t>(sender),
+            1,       static_cast<std::uint32_t>(owner),
+            nullptr, options_.checksum};
   }
 
-  static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  std::size_t part_capacity(std::size_t values) const {
-    return rounded(work_->most_bytes_of_part(values));
+  /// Allocates memory for the messages of the longest shard from and to every rank.
+  void allocate() {
+    std::size_t const most = 64 * ((layout_.words() + layout_.ranks - 1) / layout_.ranks);
+    sums_bytes_ = (sum_message::most_bytes(most) + 63) / 64 * 64;
+    part_bytes_ = sums_bytes_ + most * (lane_bytes_ - sizeof(float));
+    parts_ = work_->allocate((layout_.ranks - 1) * part_bytes_);
+    inbox_ = work_->allocate((layout_.ranks - 1) * part_bytes_);
+    sums_ = work_->allocate(layout_.ranks * sums_bytes_);
+    leaving_.resize(layout_.ranks);
   }
-  static std::size_t sums_capacity(std::size_t values) {
-    return rounded(sum_message::most_bytes(values));
+  /// A message from another rank, or to it.
+  std::span<std::byte> part_in(any_buffer const& memory, std::size_t other) const {
+    return {memory.data() + part_bytes_ * (other - (other > rank())), part_bytes_};
   }
-  void start() {
-    if (shards_.empty()) allocate_shards();
-    work_->start();
-  }
-  void allocate_shards() {
-    shards_.resize(layout_.ranks);
-    std::size_t parts = 0, sums = 0;
-    for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
-      auto& s = shards_[owner];
-      static_cast<sparse_shard&>(s) = layout_.of(owner);
-      if (owner != layout_.rank) parts += part_capacity(s.count);
-      sums += sums_capacity(s.count);
-    }
-    parts_ = work_->allocate(parts);
-    inbox_ = work_->allocate(part_capacity(mine().count) * (shards_.size() - 1));
-    sums_of_all_ = work_->allocate(sums);
-    parts = sums = 0;
-    for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
-      auto& s = shards_[owner];
-      if (owner != layout_.rank) s.part = {parts_.data() + parts, part_capacity(s.count)};
-      s.sums = {sums_of_all_.data() + sums, sums_capacity(s.count)};
-      parts += s.part.size();
-      sums += s.sums.size();
-    }
-  }
-  std::span<std::byte> inbox_of(int sender) {
-    std::size_t const capacity = part_capacity(mine().count);
-    return {inbox_.data() + capacity * static_cast<std::size_t>(sender - (sender > rank())),
-            capacity};
+  std::span<std::byte> part_to(std::size_t owner) const { return part_in(parts_, owner); }
+  std::span<std::byte> inbox_of(std::size_t sender) const { return part_in(inbox_, sender); }
+  std::span<std::byte> sums_of(std::size_t owner) const {
+    return {sums_.data() + sums_bytes_ * owner, sums_bytes_};
   }
 
-  static void note(block_fault fault, sparse_shard const& where, encoded_findings& found) {
-    if (fault == block_fault::none || found.damaged != encoded_findings::nowhere) return;
-    found.damaged = where.words.first;
-    found.fault = static_cast<std::uint64_t>(fault);
-  }
-  /// Records NaN and infinity in this rank's shard, where they are errors.
-  void note(nonfinite_words const& words, encoded_findings& found) {
-    if (words.count == 0) return;
-    found.nonfinite = std::min<std::uint64_t>(found.nonfinite, mine().words.first + words.first);
-    found.nonfinite_blocks += words.count;
-  }
-
-  /// Determines the meaning of lanes; depends on all ranks, unless lanes are floats.
-  void agree_on_units(std::span<float const> x, reduce_op op, std::uint64_t key, report& stats) {
-    exponent_bits exponents{};
-    units_ = 0;
-    if (work_->needs_units()) {
-      stopwatch watch;
-      exponents = work_->mark(x);
-      watch.add_to(stats.seconds_encode);
-      unite_records(
-          *transport_, options_.tag, exponents,
-          [](auto& a, auto const& b) {
-            for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
-          },
-          key);
-      units_ = fingerprint(serial_group{}, std::as_bytes(std::span(exponents)).data(),
-                           sizeof(exponents));
-      watch.add_to(stats.seconds_communicate);
-    }
-    work_->set_units(exponents, op);
+  /// Determines the unit from the exponents of all ranks.
+  void agree_on(exponent_bits& exponents) {
+    unite_records(
+        *transport_, options_.tag, exponents,
+        [](auto& a, auto const& b) {
+          for (std::size_t i = 0; i < a.size(); ++i) a[i] |= b[i];
+        },
+        key_);
+    unit_ = static_cast<std::uint32_t>(sparse::largest_of(exponents.data()));
+    if (unit_ == sparse::nonfinite_exponent) sparse::refuse_nonfinite(codec_);
+    key_ ^= fingerprint(exponents);
   }
 
+  /// Waits for a message to be complete; returns it.
+  std::span<std::byte> end(encoded_shard const& message, std::span<std::byte> out) {
+    work_->wait(message);
+    return out.first(sum_message::close(message.bytes, out.data()));
+  }
+  /// The rank that is `hop` ranks after this one: not all ranks send to one.
+  std::size_t after(std::size_t hop) const { return (rank() + hop) % ranks(); }
+  void receive(std::size_t from, std::span<std::byte> message) {
+    receives_.push_back(transport_->irecv(static_cast<int>(from), options_.tag, message));
+  }
+  void send(std::size_t to, std::span<std::byte const> message, report& stats) {
+    sends_.push_back(transport_->isend(static_cast<int>(to), options_.tag, message));
+    ++stats.hops;
+  }
   /// Sends every owner its part.
-  void send_parts(std::span<float const> x, std::uint64_t key, report& stats) {
-    sends_.clear();
+  void send_parts(report& stats) {
     stopwatch watch;
-    work_->begin_parts(x);
-    for_shards_of_others([&](int owner, shard_state& s) {
-      work_->prepare_part(static_cast<std::size_t>(owner), x, origin(key, rank(), owner),
-                          s.part.data());
-    });
-    for_shards_of_others([&](int owner, shard_state& s) {
-      std::size_t const bytes = work_->write_part(static_cast<std::size_t>(owner), x,
-                                                  origin(key, rank(), owner), s.part.data());
+    for (std::size_t h = 1, encoded = 1; h < ranks(); ++h) {
+      for (; encoded < ranks() && encoded < h + parts_at_once_; ++encoded)
+        if (std::size_t const owner = after(encoded); layout_.of(owner).count > 0)
+          leaving_[owner] =
+              work_->encode_part(owner, unit_, origin(rank(), owner), part_to(owner).data());
+      std::size_t const owner = after(h);
+      if (layout_.of(owner).count == 0) continue;
+      auto const message = end(leaving_[owner], part_to(owner));
       watch.add_to(stats.seconds_encode);
-      sends_.push_back(transport_->isend(owner, options_.tag, s.part.first(bytes)));
-      ++stats.hops;
+      send(owner, message, stats);
       watch.add_to(stats.seconds_communicate);
-    });
-    work_->end_parts(x);
-    watch.add_to(stats.seconds_encode);
+    }
   }
   void wait_for_sends(report& stats) {
     stopwatch watch;
@@ -286,32 +170,77 @@ class shard_exchange {
     watch.add_to(stats.seconds_communicate);
   }
 
-  // ---- reduced shards, from every owner to all ranks
-
-  void receive_from_owners() {
-    for_shards([&](int owner, shard_state& s) {
-      if (owner != rank()) receives_.push_back(transport_->irecv(owner, options_.tag, s.sums));
-    });
-  }
-  void send_to_others(std::size_t bytes, report& stats) {
+  /// Adds the parts of this rank's shard, its own first, while messages travel.
+  encoded_findings add_parts(bool has_parts, report& stats) {
+    encoded_findings found;
     stopwatch watch;
-    mine().came = bytes;
-    for (int h = 1; h < ranks(); ++h, ++stats.hops)
-      sends_.push_back(
-          transport_->isend((rank() + h) % ranks(), options_.tag, mine().sums.first(bytes)));
-    watch.add_to(stats.seconds_communicate);
+    if (shard().count > 0) {
+      found = work_->add_part(layout_.rank, unit_, {}, {});
+      watch.add_to(stats.seconds_encode);
+      for (std::size_t r = 0; r < ranks() && has_parts; ++r) {
+        if (r == rank()) continue;
+        std::size_t const came = transport_->wait(receives_[next_++]);
+        watch.add_to(stats.seconds_communicate);
+        found.merge(work_->add_part(r, unit_, inbox_of(r).first(came), origin(r, rank())));
+        watch.add_to(stats.seconds_merge);
+      }
+    }
+    wait_for_sends(stats);
+    return found;
   }
 
+  /// Sends this rank's reduced shard, or the fault of its parts, to all ranks, and decodes theirs.
+  encoded_findings exchange_sums(operation what, encoded_findings const& parts, report& stats) {
+    stopwatch watch;
+    std::span<std::byte> mine = sums_of(rank());
+    if (shard().count > 0) {
+      auto const fault = static_cast<block_fault>(parts.fault);
+      auto const from = origin(rank(), rank());
+      mine = fault == block_fault::none
+                 ? end(work_->encode_sums(unit_, from, mine.data()), mine)
+                 : mine.first(sum_message::write_damage(fault, shard().count, from, mine.data()));
+      watch.add_to(stats.seconds_encode);
+      for (std::size_t h = 1; h < ranks(); ++h) send(after(h), mine, stats);
+    }
+    choice_ = {.values = layout_.values,
+               .index_bytes = sparse::mark_map_bytes(layout_.values),
+               .dense_bytes = layout_.values * sizeof(float)};
+    encoded_findings found;
+    for_shards([&](std::size_t owner, sparse_shard const& s) {
+      auto message = mine;
+      if (owner != rank())
+        message = sums_of(owner).first(transport_->wait(receives_[next_++]));
+      else if (what == operation::all_gather)
+        return;  // x has these values
+      watch.add_to(stats.seconds_communicate);
+      auto const came = work_->decode_sums(owner, message, origin(owner, owner));
+      if (came.fault != block_fault::none && found.fault == 0) {
+        found.damaged = s.words.first;
+        found.fault = static_cast<std::uint64_t>(came.fault);
+      }
+      choice_.marked += came.marked;
+      if (came.is_packed) choice_.strategy = sparse_strategy::packed;
+      watch.add_to(stats.seconds_decode);
+    });
+    choice_.packed_bytes = choice_.marked * sizeof(float);
+    wait_for_sends(stats);
+    return found;
+  }
+
+  std::string_view codec_;
   shard_layout layout_;
-  std::unique_ptr<shard_work> work_;
+  shard_work* work_;
+  std::size_t lane_bytes_;
+  std::size_t parts_at_once_;  ///< parts that are encoded before the first of them is sent
   any_transport* transport_;
   plan_options options_;
-  std::vector<shard_state> shards_;
-  any_buffer parts_, inbox_, sums_of_all_;
-  block_fault damage_ = block_fault::none;  ///< of any part
-  std::size_t marked_ = 0;
-  bool travels_packed_ = false;
-  std::uint64_t units_ = 0;  ///< fingerprint of the exponents behind the units; 0: floats
+  any_buffer parts_, inbox_, sums_;
+  std::size_t part_bytes_ = 0, sums_bytes_ = 0;  ///< of a message
+  std::vector<encoded_shard> leaving_;           ///< parts, by owner
+  // of one call
+  std::uint64_t key_ = 0;
+  std::uint32_t unit_ = 0;
+  sparse_choice choice_;
   std::vector<any_transport::request> sends_, receives_;
   std::size_t next_ = 0;  ///< index of the next receive to wait for
 };

@@ -9,14 +9,12 @@
 #include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
-#include <hcomp/codec/sparse/detail/lane_numbers.hpp>
 #include <hcomp/codec/sparse/detail/mark_list.hpp>
 #include <hcomp/core/bits.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <hcomp/core/group.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <span>
-#include <type_traits>
 
 namespace hcomp::detail {
 
@@ -38,6 +36,7 @@ void for_lanes(std::span<std::uint64_t const> marks, std::byte const* lanes, F c
 /// values; or all lanes without marks.
 template <class Lane> class shard_message {
  public:
+  static constexpr std::size_t lane_bytes = sizeof(Lane);
   static constexpr std::size_t packed_bytes(std::size_t values, std::size_t marked) {
     return block_header_bytes +
            std::min(sparse::mark_map_bytes(values), sparse::mark_list_bytes(values, marked)) +
@@ -77,21 +76,6 @@ template <class Lane> class shard_message {
     return bytes;
   }
 
-  /// Writes a complete message; returns its size.
-  /// @param marked  the marked values
-  static std::size_t write_packed(sparse::lane_numbers<Lane> const& numbers,
-                                  std::span<std::uint64_t const> marks,
-                                  std::span<float const> marked, std::size_t values,
-                                  block_origin const& origin, std::byte* out) {
-    std::size_t const at = begin_packed(marks, marked.size(), values, origin, out);
-    return finish(numbers, marked, at, out);
-  }
-  static std::size_t write_dense(sparse::lane_numbers<Lane> const& numbers,
-                                 std::span<float const> values, block_origin const& origin,
-                                 std::byte* out, std::uint8_t kind = codec_ids::dense) {
-    return finish(numbers, values, begin_dense(values.size(), origin, out, kind), out);
-  }
-
   /// Writes a message that only reports a fault.
   static std::size_t write_damage(block_fault why, std::size_t values, block_origin const& origin,
                                   std::byte* out) {
@@ -99,7 +83,7 @@ template <class Lane> class shard_message {
     header.flags |= block_is_damaged;
     header.fault = why;
     store(out, 0, header);
-    return finish({}, {}, block_header_bytes, out);
+    return close(block_header_bytes, out);
   }
 
   /// A received message.
@@ -107,6 +91,7 @@ template <class Lane> class shard_message {
     block_fault fault = block_fault::none;
     std::byte const* lanes = nullptr;  ///< of the marked values
     std::size_t marked = 0;
+    bool is_packed = false;  ///< unmarked values are not in it
   };
   /// @param origin  required origin
   /// @param marks   receives index_words(values) words; undefined after a fault
@@ -139,10 +124,10 @@ template <class Lane> class shard_message {
     std::size_t marked = 0;
     for (std::size_t w = 0; w < words; ++w) marked += static_cast<std::size_t>(ones(marks[w]));
     if (body.size() != index + marked * sizeof(Lane)) return {block_fault::length};
-    return {block_fault::none, body.data() + index, marked};
+    return {block_fault::none, body.data() + index, marked, kind != codec_ids::dense};
   }
 
-  /// The fault of a message of all values, written by write_dense with this kind.
+  /// The fault of a message of all values, begun by begin_dense with this kind.
   static block_fault fault_of_dense(std::span<std::byte const> message, std::size_t values,
                                     block_origin const& origin, std::uint8_t kind) {
     if (message.size() != dense_bytes(values)) return block_fault::length;
@@ -164,18 +149,6 @@ template <class Lane> class shard_message {
     if (header.weight != origin.weight) return block_fault::weight;
     return is_intact(serial_group{}, message.data(), message.size()) ? block_fault::none
                                                                      : block_fault::checksum;
-  }
-
-  /// Appends the lanes at offset `bytes`; returns the size of the message.
-  static std::size_t finish(sparse::lane_numbers<Lane> const& numbers,
-                            std::span<float const> values, std::size_t bytes, std::byte* out) {
-    if constexpr (std::is_same_v<Lane, float>) {  // lanes are the values
-      if (!values.empty()) std::memcpy(out + bytes, values.data(), values.size_bytes());
-    } else {
-      for (std::size_t i = 0; i < values.size(); ++i)
-        store(out + bytes, i, numbers.lane(values[i]));
-    }
-    return close(bytes + values.size() * sizeof(Lane), out);
   }
 };
 

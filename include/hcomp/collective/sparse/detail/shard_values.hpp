@@ -1,29 +1,25 @@
 #pragma once
 /// @file
-/// Work on the shards of sparse vectors in host memory: values are marked, written into messages,
-/// added and unpacked. For devices: device_shard_values.hpp.
+/// Work on the shards of sparse vectors: one definition for hosts and devices, with the arrays of
+/// shard_lanes.
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse.hpp>
-#include <hcomp/codec/sparse/detail/index_words.hpp>
 #include <hcomp/codec/sparse/detail/lane_numbers.hpp>
-#include <hcomp/codec/sparse/detail/own_values.hpp>
-#include <hcomp/codec/sparse/detail/packing.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
-#include <hcomp/collective/sparse/detail/packed_sums.hpp>
+#include <hcomp/collective/sparse/detail/device_shard_lanes.hpp>
+#include <hcomp/collective/sparse/detail/shard_lanes.hpp>
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
 #include <hcomp/collective/sparse/detail/shard_work.hpp>
-#include <hcomp/core/bits.hpp>
 #include <hcomp/core/codec_ids.hpp>
 #include <hcomp/exec/executor.hpp>
-#include <hcomp/op/detail/shard_runs.hpp>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -31,230 +27,163 @@
 
 namespace hcomp::detail {
 
-/// Whether a message contains all values of a shard.
-template <class Message>
-bool sends_all(sparse_strategies const& strategies, std::size_t values, std::size_t marked) {
-  if (!strategies.dense || !(strategies.packed || strategies.sketched)) return strategies.dense;
-  return static_cast<double>(Message::packed_bytes(values, marked)) >=
-         strategies.worthwhile * static_cast<double>(Message::dense_bytes(values));
-}
-
-/// Whether `all` includes all marks of `some`.
-inline bool contains(std::span<std::uint64_t const> all, std::span<std::uint64_t const> some) {
-  std::uint64_t missing = 0;
-  for (std::size_t w = 0; w < some.size(); ++w) missing |= some[w] & ~all[w];
-  return missing == 0;
-}
-
-/// Common to hosts and devices.
-template <Sparse C> class codec_shards : public shard_work {
- public:
-  using lane_type = typename C::lane_type;
-  using part_message = shard_message<lane_type>;  ///< to owners
-  static constexpr bool lanes_are_floats = std::is_same_v<lane_type, float>;
-
-  codec_shards(C const& codec, shard_layout const& layout, plan_options const& options)
-      : layout_(layout), strategies_(codec.strategies), nonfinite_(options.nonfinite) {}
-
-  std::size_t most_bytes_of_part(std::size_t values) const final {
-    return part_message::most_bytes(values);
-  }
-  bool needs_units() const final { return !lanes_are_floats; }
-  void set_units(exponent_bits const& exponents, reduce_op op) final {
-    auto const largest = lanes_are_floats ? 0 : sparse::largest_of(exponents.data());
-    numbers_ = sparse::agreed_numbers<lane_type>(
-        C::name, static_cast<std::uint32_t>(largest),
-        {static_cast<std::uint32_t>(layout_.ranks), op, nonfinite_});
-  }
-
- protected:
-  shard_layout const& layout() const { return layout_; }
-  sparse_strategies const& strategies() const { return strategies_; }
-  /// The meaning of lanes in this call.
-  sparse::lane_numbers<lane_type> const& numbers() const { return numbers_; }
-
- private:
-  shard_layout layout_;
-  sparse_strategies strategies_;
-  nonfinite_policy nonfinite_;
-  sparse::lane_numbers<lane_type> numbers_;
-};
-
-/// shard_values on hosts.
-template <Sparse C, Executor E> class shard_values final : public codec_shards<C> {
-  using base = codec_shards<C>;
-  using base::lanes_are_floats;
-  using base::layout;
-  using base::numbers;
-  using base::strategies;
-  using typename base::part_message;
-  using typename base::sum_message;
+template <Sparse C, Executor E> class shard_values final : public shard_work {
   using Lane = typename C::lane_type;
+  using part_message = shard_message<Lane>;  ///< to owners
+  static constexpr bool lanes_are_floats = std::is_same_v<Lane, float>;
 
  public:
-  shard_values(C const& codec, shard_layout const& layout, plan_options const& options,
-               E& /*executor*/)
-      : base(codec, layout, options) {}
+  shard_values(C const& codec, shard_layout const& layout, plan_options const& options, E& executor)
+      : layout_(layout),
+        mine_(layout.mine()),
+        strategies_(codec.strategies),
+        refuses_nonfinite_(options.nonfinite == nonfinite_policy::throw_error),
+        executor_(&executor) {}
 
   any_buffer allocate(std::size_t bytes) override {
-    return {std::in_place_type<typename E::buffer>, bytes};
+    return {std::in_place_type<typename shard_lanes<Lane, E>::message_memory>, bytes};
   }
 
-  void start() override {
-    if (!own_.empty()) return;
-    own_.resize(layout().ranks);
-    lanes_of_sums_.resize(layout().ranks);
-    words_.resize(layout().words() + sparse::exponent_words);
-    packed_ = packed_sums<Lane>(layout().mine().words.count, layout().ranks);
-    own_lanes_.reserve(layout().mine().count);
-    values_to_send_.reserve(layout().mine().count);
+  std::optional<exponent_bits> start(operation what, std::span<float> x, reduce_op op) override {
+    what_ = what;
+    x_ = x;
+    op_ = op;
+    missing_ = what == operation::all_gather ? 1 : layout_.ranks;
+    decoded_.resize(layout_.ranks);
+    if (!lanes_) lanes_.emplace(layout_, *executor_);
+    lanes_->start();
+    if (what == operation::all_gather) return {};
+    auto const exponents = lanes_->mark(x);
+    if (lanes_are_floats) return {};
+    return exponents;
   }
 
-  exponent_bits mark(std::span<float const> x) override {
-    exponent_bits all{};
-    for (std::size_t owner = 0; owner < layout().ranks; ++owner) {
-      mark_shard(owner, x);
-      auto const* const found = words_.data() + layout().of(owner).words.count;
-      for (std::size_t i = 0; i < all.size(); ++i) all[i] |= found[i];
+  encoded_shard encode_part(std::size_t owner, std::uint32_t unit, block_origin const& origin,
+                            std::byte* out) override {
+    auto const s = layout_.of(owner);
+    lanes_->mark_part(owner, x_);
+    return encode<part_message>(lanes_->own_marks(owner), s.count, origin, out,
+                                [&](bool all, auto const& begin) {
+                                  return lanes_->write_part(owner, x_, all, numbers(unit), begin);
+                                });
+  }
+  void wait(encoded_shard const& message) override { lanes_->wait(message.copied); }
+
+  encoded_findings add_part(std::size_t rank, std::uint32_t unit,
+                            std::span<std::byte const> message,
+                            block_origin const& origin) override {
+    bool const is_sum = what_ != operation::all_gather;
+    encoded_findings found;
+    if (rank != layout_.rank) {
+      auto const came =
+          part_message::read(message, mine_.count, origin, lanes_->marks_of_part(rank));
+      if (came.fault != block_fault::none) {
+        found.damaged = mine_.words.first;
+        found.fault = static_cast<std::uint64_t>(came.fault);
+        return found;
+      }
+      lanes_->take_part(rank, came);
+    } else if (is_sum) {
+      lanes_->mark_part(rank, x_);
     }
-    return all;
-  }
-
-  void begin_parts(std::span<float const>) override {}
-  void prepare_part(std::size_t, std::span<float const>, block_origin const&, std::byte*) override {
-  }
-  /// Floats need no common unit. They are marked here, so that some shards travel while other
-  /// shards are marked.
-  std::size_t write_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
-                         std::byte* out) override {
-    auto const s = layout().of(owner);
-    if constexpr (lanes_are_floats) mark_shard(owner, x);
-    auto const values = own_[owner].values();
-    if (sends_all<part_message>(strategies(), s.count, values.size()))
-      return part_message::write_dense(numbers(), x.subspan(s.first, s.count), origin, out);
-    return part_message::write_packed(numbers(), own_[owner].marks(), values, s.count, origin, out);
-  }
-  void end_parts(std::span<float const> x) override {
-    if constexpr (lanes_are_floats) mark_shard(layout().rank, x);
-  }
-
-  block_fault take_part(std::size_t sender, std::span<std::byte const> message,
-                        block_origin const& origin) override {
-    auto const part = part_message::read(message, layout().mine().count, origin,
-                                         packed_.marks_of_part(sender).data());
-    packed_.set_lanes_of_part(sender, part.lanes);
-    return part.fault;
-  }
-  void add_up(std::span<float const> /*x*/) override {
-    auto const own = own_[layout().rank].values();
-    own_lanes_.resize(own.size());
-    std::transform(own.begin(), own.end(), own_lanes_.begin(),
-                   [numbers = this->numbers()](float value) { return numbers.lane(value); });
-    packed_.set_lanes_of_part(layout().rank, reinterpret_cast<std::byte const*>(own_lanes_.data()));
-    auto const marks = own_[layout().rank].marks();
-    std::copy(marks.begin(), marks.end(), packed_.marks_of_part(layout().rank).begin());
-    packed_.add_up();
-  }
-  nonfinite_words nonfinite_sums() override {
-    nonfinite_words found;
-    if constexpr (lanes_are_floats) find_nonfinite(packed_.sums(), found);
+    if (--missing_ > 0) return found;
+    if (is_sum) lanes_->add_up(x_, numbers(unit));
+    if (!refuses_nonfinite_) return found;
+    nonfinite_words words;
+    if (!is_sum)
+      words = lanes_->nonfinite_values(x_.subspan(mine_.first, mine_.count));
+    else if constexpr (lanes_are_floats)  // integers have finite inputs
+      words = lanes_->nonfinite_sums();
+    found.nonfinite_blocks = words.count;
+    if (words.count > 0) found.nonfinite = mine_.words.first + words.first;
     return found;
   }
-  void read_sums(std::span<float> x) override {
-    auto const s = layout().mine();
-    float* const out = x.data() + s.first;
-    std::fill_n(out, s.count, 0.0f);
-    packed_.for_each(
-        [out, numbers = this->numbers()](std::size_t i, Lane sum) { out[i] = numbers.value(sum); });
-  }
 
-  std::size_t write_sums(block_origin const& origin, std::byte* out) override {
-    auto const numbers = this->numbers();  // a copy shows the compiler that no store changes it
-    std::size_t const count = layout().mine().count;
-    auto const sums = packed_.sums();
-    if (sends_all<sum_message>(strategies(), count, sums.size())) {
-      values_to_send_.assign(count, 0.0f);
-      packed_.for_each([&](std::size_t i, Lane sum) { values_to_send_[i] = numbers.value(sum); });
-      return sum_message::write_dense({}, values_to_send_, origin, out);
+  encoded_shard encode_sums(std::uint32_t unit, block_origin const& origin,
+                            std::byte* out) override {
+    if (what_ == operation::all_gather) {
+      std::size_t const at = sum_message::begin_dense(mine_.count, origin, out, codec_ids::values);
+      return {sum_message::dense_bytes(mine_.count),
+              lanes_->read(x_.data() + mine_.first, mine_.count, out + at)};
     }
-    values_to_send_.resize(sums.size());
-    std::transform(sums.begin(), sums.end(), values_to_send_.begin(),
-                   [&](Lane sum) { return numbers.value(sum); });
-    return sum_message::write_packed({}, packed_.marks(), values_to_send_, count, origin, out);
+    return encode<sum_message>(
+        lanes_->marks_of_sums(), mine_.count, origin, out,
+        [&](bool all, auto const& begin) { return lanes_->write_sums(all, numbers(unit), begin); });
   }
-  typename sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
-                                          block_origin const& origin) override {
-    auto const s = layout().of(owner);
-    auto const marks = marks_of(s);
+  sum_message::content decode_sums(std::size_t owner, std::span<std::byte const> message,
+                                   block_origin const& origin) override {
+    auto const s = layout_.of(owner);
+    if (what_ == operation::all_gather) {
+      decoded_[owner] = message.data() + block_header_bytes;
+      return {sum_message::fault_of_dense(message, s.count, origin, codec_ids::values)};
+    }
+    std::span const marks(lanes_->marks_of_sums(s), s.words.count);
     auto const came = sum_message::read(message, s.count, origin, marks.data());
     if (came.fault != block_fault::none) return came;
-    if (!contains(marks, own_[owner].marks())) return {block_fault::ranks};
-    lanes_of_sums_[owner] = came.lanes;
+    if (!contains(marks, lanes_->own_marks(owner).words)) return {block_fault::ranks};
+    decoded_[owner] = came.lanes;
+    lanes_->take_sums(s, came);
     return came;
   }
-  void write(std::span<float> x) override {
-    for (std::size_t owner = 0; owner < layout().ranks; ++owner) {
-      auto const s = layout().of(owner);
-      if (s.count == 0) continue;
-      float* const here = x.data() + s.first;
-      // The result includes all marks of this rank. All other values are 0 already, or -0.
-      if (own_[owner].negative_zeros()) std::fill_n(here, s.count, 0.0f);
-      for_lanes<float>(marks_of(s), lanes_of_sums_[owner],
-                       [here](std::size_t i, float sum) { here[i] = sum; });
+  void write(std::uint32_t unit) override {
+    if (what_ == operation::all_reduce) return lanes_->write(decoded_, x_);
+    if (what_ == operation::reduce_scatter) {
+      if (mine_.count > 0) lanes_->read_sums(numbers(unit), x_);
+      return;
     }
-  }
-
-  std::size_t write_values(std::span<float const> x, block_origin const& origin,
-                           std::byte* out) override {
-    auto const s = layout().mine();
-    return sum_message::write_dense({}, x.subspan(s.first, s.count), origin, out,
-                                    codec_ids::values);
-  }
-  nonfinite_words nonfinite_values(std::span<float const> x) override {
-    auto const s = layout().mine();
-    nonfinite_words found;
-    for (std::size_t i = 0; i < s.count; i += 64)
-      if (!all_finite(x.subspan(s.first + i, std::min<std::size_t>(64, s.count - i))))
-        found.merge({i / 64, 1});
-    return found;
-  }
-  void read_values(std::size_t owner, std::byte const* message, std::span<float> x) override {
-    auto const s = layout().of(owner);
-    std::memcpy(x.data() + s.first, message + block_header_bytes, s.count * sizeof(float));
+    for (std::size_t owner = 0; owner < layout_.ranks; ++owner) {
+      auto const s = layout_.of(owner);
+      if (owner != layout_.rank && s.count > 0)
+        lanes_->write_values(decoded_[owner], s.count, x_.data() + s.first);
+    }
   }
 
  private:
-  /// The exponents follow the shard's marks in words_.
-  void mark_shard(std::size_t owner, std::span<float const> x) {
-    auto const s = layout().of(owner);
-    own_[owner].mark(x.subspan(s.first, s.count), words_.data());
+  sparse::lane_numbers<Lane> numbers(std::uint32_t unit) const {
+    auto const ranks = static_cast<std::uint32_t>(layout_.ranks);
+    return {unit, ranks, op_ == reduce_op::mean ? ranks : 1};
   }
-  /// Marks of the reduced shards, after take_sums.
-  std::span<std::uint64_t> marks_of(sparse_shard const& s) {
-    return std::span(words_).subspan(s.words.first, s.words.count);
+  /// Whether a message contains all values of a shard.
+  template <class Message> bool sends_all(std::size_t values, std::size_t marked) const {
+    if (!strategies_.dense || !(strategies_.packed || strategies_.sketched))
+      return strategies_.dense;
+    return static_cast<double>(Message::packed_bytes(values, marked)) >=
+           strategies_.worthwhile * static_cast<double>(Message::dense_bytes(values));
   }
-  /// By words of the shard.
-  void find_nonfinite(std::span<float const> sums, nonfinite_words& found) const {
-    if (all_finite(sums)) return;
-    auto const marks = packed_.marks();
-    for (std::size_t w = 0; w < marks.size(); ++w) {
-      auto const count = static_cast<std::size_t>(ones(marks[w]));
-      if (!all_finite(sums.first(count))) found.merge({w, 1});
-      sums = sums.subspan(count);
-    }
+  /// Whether `all` includes all marks of `some`.
+  static bool contains(std::span<std::uint64_t const> all, std::span<std::uint64_t const> some) {
+    std::uint64_t missing = 0;
+    for (std::size_t w = 0; w < some.size(); ++w) missing |= some[w] & ~all[w];
+    return missing == 0;
   }
-  static bool all_finite(std::span<float const> values) {
-    bool all = true;
-    for (float const value : values) all &= is_finite(value);
-    return all;
+  /// Writes a message.
+  /// @param write  (whether all values are sent, begin): writes the lanes; see shard_lanes
+  template <class Message, class Write>
+  encoded_shard encode(marked_words const& marks, std::size_t values, block_origin const& origin,
+                       std::byte* out, Write const& write) const {
+    bool const all = sends_all<Message>(values, marks.marked);
+    encoded_shard message;
+    message.copied = write(all, [&] {
+      message.bytes = all ? Message::begin_dense(values, origin, out)
+                          : Message::begin_packed(marks.words, marks.marked, values, origin, out);
+      return out + message.bytes;
+    });
+    message.bytes += (all ? values : marks.marked) * Message::lane_bytes;
+    return message;
   }
 
-  std::vector<sparse::own_values> own_;  ///< by owner
-  packed_sums<Lane> packed_;             ///< of this rank's shard
-  std::vector<Lane> own_lanes_;          ///< of its own part
-  std::vector<std::uint64_t> words_;
-  std::vector<std::byte const*> lanes_of_sums_;  ///< by owner
-  std::vector<float> values_to_send_;
+  shard_layout layout_;
+  sparse_shard mine_;
+  sparse_strategies strategies_;
+  bool refuses_nonfinite_;
+  E* executor_;
+  std::optional<shard_lanes<Lane, E>> lanes_;  ///< made in the first call
+  // of one call
+  operation what_ = operation::all_reduce;
+  reduce_op op_ = reduce_op::sum;
+  std::span<float> x_;
+  std::size_t missing_ = 0;                ///< parts that are not added yet
+  std::vector<std::byte const*> decoded_;  ///< by owner
 };
 
 }  // namespace hcomp::detail

@@ -9,10 +9,15 @@
 #include <hcomp/codec/block_header.hpp>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse/detail/index_words.hpp>
+#include <hcomp/codec/sparse/detail/packing.hpp>
+#include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/engine/detail/code_work.hpp>
 #include <hcomp/collective/sparse/detail/shard_message.hpp>
+#include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/detail/shard_runs.hpp>
 #include <hcomp/op/encoded_layout.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <optional>
 #include <span>
 
 namespace hcomp::detail {
@@ -38,72 +43,66 @@ struct shard_layout {
   }
   sparse_shard mine() const { return of(rank); }
 };
+inline shard_layout shards_of(std::size_t values, any_transport const& transport) {
+  return {values, static_cast<std::size_t>(transport.size()),
+          static_cast<std::size_t>(transport.rank())};
+}
 
 /// A bit per exponent of a float, as after an index.
 using exponent_bits = std::array<std::uint64_t, sparse::exponent_words>;
 
+/// A message whose last bytes may be copied from a device until shard_work::wait returns.
+struct encoded_shard {
+  std::size_t bytes = 0;
+  std::array<std::uint64_t, 2> copied{};  ///< an executor's mark
+};
+
 /// Work on the shards of one vector at a time, for a codec and an executor. Values are in the
-/// executor's memory, messages in host memory from `allocate`.
+/// executor's memory, messages in host memory from `allocate`, without their checksums.
 ///
-/// Order of calls: start; then, to reduce, mark if lanes need units, set_units, begin_parts,
-/// prepare_part of all other shards, write_part of the same, end_parts, take_part of received
-/// parts, add_up. Then read_sums; or write_sums, take_sums in the order of the owners, and write.
-/// Without reduction: write_values and read_values. x must be unchanged until read_sums, write or
-/// read_values.
+/// A reduction has four steps: encode_part for every other owner, add_part for every rank,
+/// encode_sums for this rank's shard and decode_sums for every shard. `start` is called before
+/// them, `write` after them. A reduce-scatter ends after add_part. An all-gather adds only this
+/// rank's part, which is the values of x.
+///
+/// `unit`: the largest exponent of all ranks, unless lanes are floats.
 class shard_work {
  public:
   using sum_message = shard_message<float>;  ///< from owners
 
-  virtual ~shard_work() = default;
-
   virtual any_buffer allocate(std::size_t bytes) = 0;
-  /// Largest size of a part of `values` values.
-  virtual std::size_t most_bytes_of_part(std::size_t values) const = 0;
 
-  /// Ends the use of the last call's messages.
-  virtual void start() = 0;
+  /// Begins a call, and ends the use of the last call's messages.
+  /// @param x  unchanged until `write`
+  /// @returns  the exponents that occur in x, if ranks must agree on the unit of lanes
+  virtual std::optional<exponent_bits> start(operation what, std::span<float> x, reduce_op op) = 0;
 
-  /// False: lanes are the values.
-  virtual bool needs_units() const = 0;
-  /// Marks nonzero values of x; returns the exponents that occur.
-  virtual exponent_bits mark(std::span<float const> x) = 0;
-  /// Sets the meaning of lanes in this call.
-  /// @param exponents  of all ranks, if units are needed
-  /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
-  virtual void set_units(exponent_bits const& exponents, reduce_op op) = 0;
+  /// Writes this rank's part of an owner's shard. Other parts may be encoded before `wait`.
+  virtual encoded_shard encode_part(std::size_t owner, std::uint32_t unit,
+                                    block_origin const& origin, std::byte* out) = 0;
+  /// Returns when all bytes of the message are written.
+  virtual void wait(encoded_shard const& message) = 0;
 
-  virtual void begin_parts(std::span<float const> x) = 0;
-  virtual void prepare_part(std::size_t owner, std::span<float const> x, block_origin const& origin,
-                            std::byte* out) = 0;
-  /// Writes this rank's part of an owner's shard as a message; returns its size.
-  virtual std::size_t write_part(std::size_t owner, std::span<float const> x,
-                                 block_origin const& origin, std::byte* out) = 0;
-  /// Called after all other ranks' parts were sent.
-  virtual void end_parts(std::span<float const> x) = 0;
-  /// Keeps the message until add_up. Returns its fault.
-  virtual block_fault take_part(std::size_t sender, std::span<std::byte const> message,
-                                block_origin const& origin) = 0;
-  /// Adds all ranks' parts of this rank's shard, its own included, in rank order.
-  virtual void add_up(std::span<float const> x) = 0;
-  /// NaN and infinity in the reduced shard, by words of the shard. Empty if lanes are not floats:
-  /// then inputs are known to be finite.
-  virtual nonfinite_words nonfinite_sums() = 0;
-  virtual void read_sums(std::span<float> x) = 0;
+  /// Adds a rank's part to this rank's shard. The sum is in rank order, not in that of the calls.
+  /// Returns the part's fault; after the last part NaN and infinity, where they are errors.
+  /// @param message  valid until the next `start`; none for this rank's own part
+  virtual encoded_findings add_part(std::size_t rank, std::uint32_t unit,
+                                    std::span<std::byte const> message,
+                                    block_origin const& origin) = 0;
 
-  /// Writes the reduced shard as a message; returns its size.
-  virtual std::size_t write_sums(block_origin const& origin, std::byte* out) = 0;
-  /// Keeps the message until `write`. Reports a fault if marks of this rank are missing.
-  virtual sum_message::content take_sums(std::size_t owner, std::span<std::byte const> message,
-                                         block_origin const& origin) = 0;
-  /// Writes the reduced values into x, which must be unchanged since it was marked.
-  virtual void write(std::span<float> x) = 0;
+  /// Writes the reduced shard as a message.
+  virtual encoded_shard encode_sums(std::uint32_t unit, block_origin const& origin,
+                                    std::byte* out) = 0;
+  /// Decodes a reduced shard into memory beside x. Reports a fault if marks of this rank are
+  /// missing.
+  /// @param message  valid until the next `start`
+  virtual sum_message::content decode_sums(std::size_t owner, std::span<std::byte const> message,
+                                           block_origin const& origin) = 0;
+  /// Writes the decoded shards into x; after a reduce-scatter this rank's shard.
+  virtual void write(std::uint32_t unit) = 0;
 
-  /// Writes this rank's uncompressed shard of x as a message; returns its size.
-  virtual std::size_t write_values(std::span<float const> x, block_origin const& origin,
-                                   std::byte* out) = 0;
-  /// NaN and infinity in this shard, by words of the shard.
-  virtual nonfinite_words nonfinite_values(std::span<float const> x) = 0;
-  virtual void read_values(std::size_t owner, std::byte const* message, std::span<float> x) = 0;
+ protected:
+  ~shard_work() = default;
 };
 
 }  // namespace hcomp::detail

@@ -1,7 +1,8 @@
 #pragma once
 /// @file
-/// The interface of sparse reductions for engines.
+/// The interface of sparse reductions for engines. That of reductions by shards is shard_work.
 
+#include <cstddef>
 #include <cstdint>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/codec/sparse_strategy.hpp>
@@ -14,47 +15,42 @@
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
-#include <memory>
 #include <span>
 
 namespace hcomp::detail {
 
-/// Work of a codec and an executor, whose memory holds the vectors: by shards, or on complete
-/// vectors in two phases. The order of the phases' calls is mark, sum_index, look, unite, encode,
-/// sum_lanes and decode.
+/// Work of a codec and an executor on complete vectors, whose index is reduced before their lanes.
+/// The executor's memory holds the vectors. The order of calls is sum_index, unite, sum_lanes and
+/// decode.
 class sparse_work {
  public:
-  virtual ~sparse_work() = default;
-
-  virtual std::unique_ptr<shard_work> by_shards(shard_layout const& layout) = 0;
-
-  /// Called once, before all other calls of the two phases.
-  /// @param transport  must outlive this
-  virtual void connect(any_transport& transport) = 0;
-
-  virtual void mark(std::span<float const> x, reduce_op op) = 0;
-  /// Replaces the index by the union of all ranks' indices.
+  /// Marks x, and unites the index with those of all ranks.
+  /// @param op     of the lanes
+  /// @param print  receives a fingerprint of the union; or null
   /// @throws wire_error  it was damaged in transfer
-  virtual report sum_index(call_options const& call) = 0;
-  /// A fingerprint of the union.
-  virtual std::uint64_t look() = 0;
+  virtual report sum_index(std::span<float const> x, reduce_op op, call_options const& call,
+                           std::uint64_t* print) = 0;
   /// Chooses a strategy.
   /// @throws nonfinite_error  by the plan's policy, and where lanes cannot carry NaN and infinity
   /// @throws wire_error       the index is not a union
-  virtual void unite(std::uint64_t key) = 0;
-  virtual sparse_choice const& choice() const = 0;
-  virtual void encode(std::span<float const> x, std::uint64_t key) = 0;
-  /// Reduces the lanes.
-  virtual report sum_lanes(call_options const& call) = 0;
+  virtual sparse_choice const& unite(std::uint64_t key) = 0;
+  /// Encodes the lanes of x, and reduces them.
+  virtual report sum_lanes(std::span<float const> x, std::uint64_t key,
+                           call_options const& call) = 0;
   virtual void decode(std::span<float> x, std::uint64_t key) = 0;
+
+ protected:
+  ~sparse_work() = default;
 };
 
 /// Settings of a sparse_engine.
 struct sparse_engine_settings {
   codec_terms codec;
-  encoded_layout layout;  ///< in words of the index
-  sparse_strategies strategies;
-  memory_space space = memory_space::host;  ///< of the vectors
+  encoded_layout layout;         ///< in words of the index
+  memory_space space;            ///< of the vectors
+  bool reduces_by_shards;        ///< all_reduce works by shards
+  std::size_t lane_bytes;        ///< of messages to owners
+  shard_work* shards = nullptr;  ///< must outlive the engine
 };
 
 /// The vector of one call.
@@ -72,7 +68,10 @@ class sparse_collective_engine : public collective_engine<sparse_values> {
   using collective_engine::collective_engine;
 
   /// The choice of the last all_reduce.
-  virtual sparse_choice const& choice() const = 0;
+  sparse_choice const& choice() const { return choice_; }
+
+ protected:
+  sparse_choice choice_;
 };
 
 }  // namespace hcomp::detail
