@@ -35,11 +35,11 @@ using tag_t = std::uint32_t;
 /// `wait` would return at once, it returns the same value and completes the request; otherwise it
 /// returns empty. It does not block, makes progress on messages, and throws as `wait` does.
 ///
-/// A transport that runs several collectives concurrently has `void
-/// wait_until(std::function<bool()> const&)`. A collective uses it to wait for other events than
-/// messages, for example for ranks of its node in shared memory. It calls the function repeatedly
-/// and returns when that returns true, or throws its exception; other collectives progress
-/// meanwhile.
+/// A transport that runs several collectives concurrently, or must make progress on messages of the
+/// program, has `void wait_until(std::function<bool()> const&)`. A collective uses it to wait for
+/// other events than messages, for example for ranks of its node in shared memory. It calls the
+/// function repeatedly and returns when that returns true, or throws its exception; other
+/// collectives progress meanwhile.
 ///
 /// A stream-ordered transport moves messages as work of the executor's stream, as NCCL does: it has
 /// `bool is_stream_ordered() const`, true. Its calls do not wait for the device. Messages are in

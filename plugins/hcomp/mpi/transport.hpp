@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
@@ -143,6 +144,21 @@ class transport {
     int const code = ask(messages_[r.slot], done, status);
     if (code == MPI_SUCCESS && !done) return std::nullopt;
     return moved_by(r, code, status);
+  }
+
+  /// See Transport. MPI makes progress meanwhile, also on messages of the program.
+  void wait_until(std::function<bool()> const& is_so) {
+    auto const since = std::chrono::steady_clock::now();
+    for (unsigned turn = 1; !is_so(); ++turn) {
+      refuse_after_failure();
+      if (is_told()) {
+        take_part(nullptr);
+        failed_->raise();
+      }
+      if (waiting_ == waiting::sleep && turn % hcomp::detail::turns_of_a_nap == 0)
+        hcomp::detail::nap(std::chrono::steady_clock::now() - since);
+      std::this_thread::yield();
+    }
   }
 
   /// Returns within half a minute, even if some rank never takes part.

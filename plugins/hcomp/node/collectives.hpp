@@ -32,6 +32,10 @@ namespace hcomp::node {
 /// slot.
 /// Cost of an all_reduce: per value one copy in, its share of the additions, and one copy out.
 class collectives {
+  struct ignore_piece {
+    void operator()(std::size_t, std::size_t) const {}
+  };
+
  public:
   /// Arguments and errors as of rounds::make. Collective.
   template <Transport T>
@@ -74,16 +78,21 @@ class collectives {
   /// none at the end of x.
   /// @param each  values per shard; the number of shards must not exceed the number of ranks
   /// @param part  may alias this rank's shard in x
-  template <class V>
-  void reduce_scatter(std::span<V const> x, std::size_t each, std::span<V> part,
-                      double divisor = 1) {
-    std::size_t const most = rounds_.slot_bytes() / sizeof(V) / static_cast<std::size_t>(size());
+  /// @param done  (first, count): called for every piece of `part` while it is in a cache
+  template <class V, class Done = ignore_piece>
+  void reduce_scatter(std::span<V const> x, std::size_t each, std::span<V> part, double divisor = 1,
+                      Done const& done = {}) {
+    // A slot has the pieces of all other ranks.
+    std::size_t const most =
+        rounds_.slot_bytes() / sizeof(V) / static_cast<std::size_t>(std::max(size() - 1, 1));
     for (std::size_t first = 0; first < each; first += most) {
       auto const piece = [&](int r) { return piece_of(x, r, each, first, most); };
-      auto const place = [&](int r) { return static_cast<std::size_t>(r) * most; };
       auto const round = rounds_.begin();
+      auto const place = [&](int from, int to) {
+        return rounds_.slot<V>(round, from) + static_cast<std::size_t>(to - (to > from)) * most;
+      };
       for (int r = 0; r < size(); ++r)
-        if (r != rank()) std::ranges::copy(piece(r), rounds_.slot<V>(round, rank()) + place(r));
+        if (r != rank()) std::ranges::copy(piece(r), place(rank(), r));
       rounds_.reach(stage::arrived, round);
       rounds_.wait(stage::arrived, round);
       auto const mine = piece(rank());
@@ -91,11 +100,11 @@ class collectives {
         std::ranges::copy(mine, part.data() + first);
         divide(part.subspan(first, mine.size()), divisor);
       } else if (!mine.empty()) {
-        add(size(), mine.size(), divisor, part.data() + first, [&](int r) {
-          return r == rank() ? mine.data() : rounds_.slot<V>(round, r) + place(rank());
-        });
+        add(size(), mine.size(), divisor, part.data() + first,
+            [&](int r) { return r == rank() ? mine.data() : place(r, rank()); });
       }
       pass(round);
+      done(first, mine.size());
     }
   }
 
@@ -123,6 +132,31 @@ class collectives {
     all_gather(all, mine.size());
   }
 
+  /// One round: puts a record and values of this rank into its slot, and calls use(record_of,
+  /// values_of) when those of all ranks have arrived. record_of(r) and values_of(r) return those of
+  /// rank r, valid within the call. `use` may throw on all ranks alike; the object stays usable.
+  /// @param values  at most most_for_all bytes
+  template <class Record, class V, class Use>
+  void exchange(Record const& mine, std::span<V const> values, Use const& use) {
+    constexpr std::size_t first = (sizeof(Record) + 63) / 64 * 64;
+    static_assert(first + most_for_all <= rounds::least_slot_bytes);
+    auto const round = rounds_.begin();
+    auto const slot = [&](int r) { return rounds_.slot<std::byte>(round, r); };
+    std::memcpy(slot(rank()), &mine, sizeof mine);
+    std::copy_n(values.data(), values.size(), reinterpret_cast<V*>(slot(rank()) + first));
+    rounds_.reach(stage::arrived, round);
+    rounds_.wait(stage::arrived, round);
+    struct passing {
+      collectives* of;
+      std::uint32_t round;
+      ~passing() { of->pass(round); }
+    } const at_end{this, round};
+    use([&](int r) -> Record const& { return *reinterpret_cast<Record const*>(slot(r)); },
+        [&](int r) { return reinterpret_cast<V const*>(slot(r) + first); });
+  }
+  /// Up to this size every rank adds all values, which saves one wait.
+  static constexpr std::size_t most_for_all = 8192;
+
   /// Broadcasts the bytes of rank `root`.
   void broadcast(std::span<std::byte> bytes, int root) {
     for (std::size_t first = 0; first < bytes.size(); first += rounds_.slot_bytes()) {
@@ -141,9 +175,6 @@ class collectives {
 
  private:
   using stage = rounds::stage;
-
-  /// Up to this size every rank adds all values, which saves one wait.
-  static constexpr std::size_t most_for_all = 8192;
 
   explicit collectives(rounds memory) : rounds_(std::move(memory)) {}
 

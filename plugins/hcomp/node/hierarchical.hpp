@@ -22,6 +22,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/node/node_ranks.hpp>
+#include <hcomp/node/shared_memory_plan.hpp>
 #include <hcomp/node/some_ranks.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -225,6 +226,7 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
       watch.add_to(adding);
       report stats;
       if (!plan_) stats.error = unknown_error;
+      if (ranks().nodes == 1 && ranks().ranks > 1) stats.messages = message_memory::shared;
       outcome mine;
       if (plan_)
         // Even without values this rank takes part, so that other nodes learn of the error.
@@ -336,9 +338,12 @@ template <class V, class Between = any_plan<V>> class hierarchical_plan {
   std::vector<V> sum_;  ///< of this rank's share
 };
 
-/// Creates a plan from the names of its codec and algorithm, as hcomp::make_plan does. If the
-/// algorithm is hierarchical, it is a hierarchical_plan, which must not outlive transport and
-/// executor.
+/// Creates a plan from the names of its codec and algorithm, as hcomp::make_plan does. Collective.
+/// The plan must not outlive transport and executor.
+///
+/// If the algorithm is hierarchical, it is a hierarchical_plan. If the codec is uncompressed
+/// (`identity`), the algorithm the default, and all ranks share a node, it is a shared_memory_plan;
+/// over a concurrent_transport pass it as `exclusive` of start_options.
 ///
 ///     auto plan = hcomp::node::make_plan<float>(
 ///         "thc:bits=4", gradient.size(), transport, executor,
@@ -350,8 +355,14 @@ template <class V, Transport T>
 any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
                       host_executor& executor, plan_options options,
                       std::vector<std::uint64_t> node_of = {}) {
-  if (!options.algorithm.hierarchical)
-    return hcomp::make_plan<V>(codec, values, transport, executor, options);
+  if (!options.algorithm.hierarchical) {
+    auto plan = hcomp::make_plan<V>(codec, values, transport, executor, options);
+    auto const& info = *codec_from(registered_codecs<V>(), codec).entry;
+    if (!uses_shared_memory(info, options)) return plan;
+    detail::kept_transport over(transport);
+    auto memory = make_shared_memory(*over, options.tag);
+    return in_shared_memory(std::move(plan), options, std::move(over), std::move(memory));
+  }
   options.algorithm = options.algorithm.between_nodes();
   detail::kept_transport over(transport);
   auto body = std::make_unique<detail::some_plan<hierarchical_plan<V>>>(

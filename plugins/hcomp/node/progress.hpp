@@ -31,12 +31,14 @@ class progress {
 
   /// Returns when the counter is at least `count`. Counters wrap around at 2^32: a value is greater
   /// if it is ahead by less than half of the range.
-  /// @param look  called from time to time while waiting; may throw
-  template <class Look> void wait_for(std::uint32_t count, Look const& look) {
-    // The awaited rank may need this core, so yield soon.
-    for (int turn = 0; turn < 100; ++turn) {
+  /// @param spins  how often to look before the core is given to other threads: few where the
+  ///               awaited rank may need this core
+  /// @param look   called from time to time while waiting; may throw
+  template <class Look> void wait_for(std::uint32_t count, int spins, Look const& look) {
+    if (spin(count, spins)) return;
+    for (int turn = 0; turn < 80; ++turn) {
       if (has(count)) return;
-      if (turn >= 20) ::sched_yield();
+      ::sched_yield();
     }
     while (!has(count)) {
       waiting_.fetch_add(1);
@@ -49,9 +51,11 @@ class progress {
     }
   }
 
-  /// The same; other collectives progress meanwhile.
+  /// The same; other collectives, or messages of the program, progress meanwhile.
   /// @param over  must have wait_until
-  template <class Look> void wait_for(std::uint32_t count, Look const& look, any_transport& over) {
+  template <class Look>
+  void wait_for(std::uint32_t count, int spins, Look const& look, any_transport& over) {
+    if (spin(count, spins)) return;
     using clock = std::chrono::steady_clock;
     std::optional<clock::time_point> looked;
     auto const has_arrived = [&] {
@@ -74,6 +78,15 @@ class progress {
     return static_cast<std::int32_t>(seen - count) >= 0;
   }
   bool has(std::uint32_t count) const { return is_reached(count_.load(), count); }
+  bool spin(std::uint32_t count, int spins) const {
+    for (int turn = 0; turn < spins; ++turn) {
+      if (has(count)) return true;
+#if defined(__x86_64__)
+      if (turn >= 20) __builtin_ia32_pause();
+#endif
+    }
+    return false;
+  }
 
   std::atomic<std::uint32_t> count_;
   std::atomic<std::uint32_t> waiting_;  ///< waiting ranks; too high after one of them was killed

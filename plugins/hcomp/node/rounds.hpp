@@ -16,6 +16,7 @@
 #include <hcomp/transport/transport.hpp>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -52,6 +53,7 @@ class rounds {
 
   int rank() const { return rank_; }
   int size() const { return layout_.ranks; }
+  static constexpr std::size_t least_slot_bytes = 64 << 10;
   std::size_t slot_bytes() const { return layout_.slot_bytes; }
 
   /// Begins a round and returns its number; waits until its slots are free.
@@ -89,9 +91,9 @@ class rounds {
     };
     auto& round_of_rank = of(rank)[index(until)];
     if (over_)
-      round_of_rank.wait_for(round, look, *over_);
+      round_of_rank.wait_for(round, spins_, look, *over_);
     else
-      round_of_rank.wait_for(round, look);
+      round_of_rank.wait_for(round, spins_, look);
   }
   /// Waits for all other ranks.
   void wait(stage until, std::uint32_t round) {
@@ -131,7 +133,7 @@ class rounds {
     explicit layout(int size) : ranks(size) {
       constexpr std::size_t together = std::size_t{4} << 20, page = 4096;
       auto const each = together / static_cast<std::size_t>(size) / page * page;
-      slot_bytes = std::clamp<std::size_t>(each, 64 << 10, 256 << 10);
+      slot_bytes = std::clamp<std::size_t>(each, least_slot_bytes, 256 << 10);
     }
     std::size_t slots() const { return static_cast<std::size_t>(ranks) + 1; }
     std::size_t first_slot() const {
@@ -146,7 +148,8 @@ class rounds {
         layout_(where),
         rank_(rank),
         timeout_(timeout),
-        names_(std::move(names)) {}
+        names_(std::move(names)),
+        spins_(where.ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? 2000 : 20) {}
 
   static constexpr std::size_t index(stage of) { return static_cast<std::size_t>(of); }
   ending& how_it_ended() const { return *reinterpret_cast<ending*>(segment_.bytes().data()); }
@@ -182,6 +185,7 @@ class rounds {
   int rank_;
   std::chrono::milliseconds timeout_;
   std::vector<int> names_;
+  int spins_;  ///< see progress; some ten microseconds if every rank may have a core
   any_transport* over_ = nullptr;
   std::uint32_t round_ = 0;
 };

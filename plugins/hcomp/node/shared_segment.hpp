@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/collective/agreement/agreement.hpp>
@@ -25,13 +26,18 @@ namespace hcomp::node {
 /// end.
 class shared_segment {
  public:
+  /// Largest number of segments of a process. Each takes a file descriptor, and often a process may
+  /// open 1024.
+  static constexpr int most = 256;
+
   /// Creates `bytes` zero bytes. Empty on all ranks alike if the ranks are not all in one place
-  /// (see place_of_this_process), or the memory is unavailable. Collective.
+  /// (see place_of_this_process), the memory is unavailable, or a process has `most` segments.
+  /// Collective.
   template <Transport T>
   static std::optional<shared_segment> make(T& transport, tag_t tag, std::size_t bytes) {
     introduction mine{place_of_this_process(), ::getpid(), -1};
     file made;
-    if (transport.rank() == 0) {
+    if (transport.rank() == 0 && count_ < most) {
       made = file(::memfd_create("hcomp", MFD_CLOEXEC));
       if (made.number < 0 || ::ftruncate(made.number, static_cast<off_t>(bytes)) != 0)
         mine.file = -1;
@@ -44,7 +50,7 @@ class shared_segment {
     for (auto const& one : all) together &= one.place == all.front().place;
     if (!together) return std::nullopt;  // on all ranks alike
 
-    if (transport.rank() != 0) made = file(opened(all.front()));
+    if (transport.rank() != 0 && count_ < most) made = file(opened(all.front()));
     shared_segment segment(std::move(made), bytes, transport.rank(), all);
     std::uint64_t has_failed = !segment.is_usable();
     unite_records(transport, tag, has_failed, [](auto& a, auto b) { a |= b; });
@@ -89,16 +95,19 @@ class shared_segment {
     int number = -1;
 
     file() = default;
-    explicit file(int opened) : number(opened) {}
+    explicit file(int opened) : number(opened) { count_ += number >= 0; }
     file(file&& other) noexcept : number(std::exchange(other.number, -1)) {}
     file& operator=(file&& other) noexcept {
       std::swap(number, other.number);
       return *this;
     }
     ~file() {
-      if (number >= 0) ::close(number);
+      if (number < 0) return;
+      ::close(number);
+      --count_;
     }
   };
+  static inline std::atomic<int> count_{0};  ///< of open files
 
   shared_segment(file opened, std::size_t bytes, int rank, std::vector<introduction> const& all)
       : file_(std::move(opened)), rank_(rank) {

@@ -11,8 +11,9 @@
 namespace hcomp {
 
 /// Where messages are: in host memory, in device memory that the transport reaches, or in device
-/// memory and staged through host memory by `host_staged`.
-enum class message_memory { host, device, host_staged };
+/// memory and staged through host memory by `host_staged`. shared: there are no messages; the
+/// values are in memory that the ranks of one node share.
+enum class message_memory { host, device, host_staged, shared };
 
 /// report::error of a codec that states no error.
 inline constexpr double unknown_error = std::numeric_limits<double>::quiet_NaN();
@@ -48,8 +49,8 @@ struct report {
   double seconds_decode = 0;
   /// Time of this plan's previous call after its seconds_agree, on the slowest rank. Equal on all
   /// ranks; needs no message of its own. 0 without a previous call, after a failed one, for
-  /// hierarchical all-reduces, for calls repeated after a rank failed, and without
-  /// plan_options::check.
+  /// hierarchical all-reduces, in shared memory, for calls repeated after a rank failed, and
+  /// without plan_options::check.
   double seconds_of_last = 0;
 
   /// The bound could not be kept, or the plan could not prove it: errors are up to `error`.

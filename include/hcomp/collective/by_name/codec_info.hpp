@@ -103,6 +103,7 @@ struct codec_info {
   std::string (*feedback_refusal)(codec_settings const&) = nullptr;
   /// Propagates NaN and infinity, and turns no other value into one of them.
   bool carries_nonfinite = false;
+  bool is_uncompressed = false;        ///< sends values unchanged
   std::vector<std::string> also = {};  ///< other names
 
   /// Whether any_plan::set_magnitude has an effect.

@@ -206,7 +206,8 @@ template <class V> std::vector<codec_entry<V>> rounding_entries() {
       make_codec_entry<identity<V>>({.name = "identity",
                                      .about = "uncompressed, the baseline",
                                      .promise = accuracy_class::rounded,
-                                     .carries_nonfinite = true},
+                                     .carries_nonfinite = true,
+                                     .is_uncompressed = true},
                                     [](codec_settings const&) { return identity<V>{}; }));
   entries.push_back(make_codec_entry<float_cast<float16, V>>(
       {.name = "fp16",
