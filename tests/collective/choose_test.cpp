@@ -132,6 +132,14 @@ TEST_CASE(
   CHECK(choose(costs, 13, 1 << 20, strategies).size() == 1);  // no nodes of three ranks
   costs.nodes->ranks = 1;
   CHECK(choose(costs, 12, 1 << 20, strategies).size() == 1);
+  costs.nodes->ranks = 12;  // one node: not even where the ring is predicted to be faster
+  costs.nodes->call = 1e3;
+  auto const alone = choose(costs, 12, 1 << 20, strategies);
+  REQUIRE(alone.size() == 1);
+  CHECK(alone.front().algorithm.name() == "hierarchical");
+  CHECK(!choose(costs, 12, 1 << 20, {{"identity"}, {algorithm::from("ring")}})
+             .front()
+             .algorithm.hierarchical);
   auto const on_one_node = predict_by_nodes({}, 3, 1000, costs.of("identity"), nodes);
   CHECK(on_one_node.seconds() == doctest::Approx(2e-5 + 1e-6));  // nothing is encoded
   CHECK_THROWS_WITH_AS(predict_by_nodes({}, 4, 1, costs.of("identity"), nodes),

@@ -9,12 +9,14 @@
 #include <hcomp/collective/automatic/automatic_options.hpp>
 #include <hcomp/collective/automatic/measure_cost.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
+#include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/node/hierarchical.hpp>
 #include <hcomp/node/measure.hpp>
+#include <hcomp/node/shared_memory_plan.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <memory>
@@ -53,6 +55,11 @@ template <class V> class hierarchical_strategies : public hierarchical_strategie
                                                     plan_options const& options) override {
     auto between = options;
     between.algorithm = options.algorithm.between_nodes();
+    if (uses_shared_memory(*codec_from(registered_codecs<V>(), codec).entry, between))
+      if (auto memory = make_shared_memory(transport, options.tag))
+        return std::make_unique<hcomp::detail::some_plan<shared_memory_plan<V>>>(
+            hcomp::make_plan<V>(codec, values, transport, executor, between), between, transport,
+            std::move(memory));
     return std::make_unique<hcomp::detail::some_plan<hierarchical_plan<V>>>(
         codec, values, transport, executor,
         hierarchical_options{.between = between, .node_of = node_of_});

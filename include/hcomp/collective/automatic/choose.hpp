@@ -76,8 +76,10 @@ inline std::string to_text(choice const& one) {
 
 /// All allowed strategies to reduce `values` values over `ranks` ranks, fastest first; equally fast
 /// ones in the order in which they are allowed. A torus without shape is one strategy per shape.
+///
 /// Left out are algorithms that the codec does not support, and hierarchical ones if costs.nodes is
-/// missing, does not divide the ranks, or has one rank per node.
+/// missing, does not divide the ranks, or has one rank per node. If all ranks are on one node, only
+/// the first hierarchical one is left, if any is allowed: it sends and encodes nothing.
 /// @param costs    of all allowed codecs, for example from measure_costs
 /// @param options  as for predict
 /// @throws std::invalid_argument  no strategy is allowed, costs of an allowed codec are missing, or
@@ -86,10 +88,14 @@ inline std::vector<choice> choose(cost_table const& costs, int ranks, std::size_
                                   allowed_strategies const& allowed = {},
                                   plan_options const& options = {}) {
   std::vector<choice> strategies;
+  bool const is_one_node = costs.nodes && ranks > 1 && costs.nodes->ranks == ranks &&
+                           std::any_of(allowed.algorithms.begin(), allowed.algorithms.end(),
+                                       [](algorithm const& how) { return how.hierarchical; });
   for (auto const& codec : allowed.codecs) {
     auto const& cost = costs.of(codec);
     for (auto const& how : allowed.algorithms) {
       if (!cost.algorithms.contains(how.kind)) continue;
+      if (is_one_node && (!how.hierarchical || !strategies.empty())) continue;
       int sharers = ranks;  // nodes, or ranks
       if (how.hierarchical) {
         if (!costs.nodes || costs.nodes->ranks < 2 || ranks % costs.nodes->ranks != 0) continue;
