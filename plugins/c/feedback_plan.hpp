@@ -20,6 +20,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/shared_memory_plan.hpp>
 #include <hcomp/node/some_ranks.hpp>
 #include <hcomp/op/encoded_layout.hpp>
 #include <hcomp/transport/any_transport.hpp>
@@ -83,6 +84,20 @@ template <class V, class Lost> sizes sizes_of(std::span<V const> x, Lost const& 
 
 }  // namespace detail
 
+inline plan_options options_of(codec_info const& codec, codec_spec const& how,
+                               std::size_t segment_bytes = plan_options{}.segment_bytes) {
+  plan_options options;
+  options.algorithm = how.algorithm.between_nodes();
+  options.segment_bytes = segment_bytes;
+  if (codec.carries_nonfinite) options.nonfinite = nonfinite_policy::ignore;
+  return options;
+}
+/// Whether a plan with this codec uses shared memory where it can; see node::uses_shared_memory.
+template <class V> bool uses_shared_memory(codec_spec const& how) {
+  auto const& codec = registered_codecs<V>().at(how.codec);
+  return !how.algorithm.hierarchical && node::uses_shared_memory(codec, options_of(codec, how));
+}
+
 /// Plan with any codec. It adapts the codec to the values before each call. Used inside any_plan.
 template <class V> class feedback_plan {
  public:
@@ -98,7 +113,7 @@ template <class V> class feedback_plan {
       : codec_(registered_codecs<V>().at(how.codec)),
         transport_(transport),
         plan_(make_plan<V>(how.entry_text(), values, *transport_, executor,
-                           options(codec_, how, segment_bytes))) {}
+                           options_of(codec_, how, segment_bytes))) {}
 
   /// All-reduces x in place. Errors: those of plan::all_reduce. Throws nonfinite_error for NaN and
   /// infinity if the codec cannot encode them. With sign codecs it also throws if a sign would
@@ -134,15 +149,6 @@ template <class V> class feedback_plan {
   std::string about_last_call() const { return plan_.about_last_call(); }
 
  private:
-  static plan_options options(codec_info const& codec, codec_spec const& how,
-                              std::size_t segment_bytes) {
-    plan_options options;
-    options.algorithm = how.algorithm.between_nodes();
-    options.segment_bytes = segment_bytes;
-    if (codec.carries_nonfinite) options.nonfinite = nonfinite_policy::ignore;
-    return options;
-  }
-
   /// Sets the magnitude of a sign from the values that all ranks are about to encode.
   /// @throws nonfinite_error  the magnitude exceeds 2^40 times the largest typical value of any
   ///                          rank, so a few large values would spoil all other values and their
@@ -178,13 +184,15 @@ template <class V> class feedback_plan {
 };
 
 /// A feedback_plan over all ranks. With a hierarchical algorithm it covers one rank per node and
-/// shard.
-/// @param nodes  () returns the node::node_ranks of the transport, which must outlive the plan;
-///               called only with a hierarchical algorithm, then on all ranks
+/// shard. Without compression it is a node::shared_memory_plan if there is memory.
+/// @param nodes   () returns the node::node_ranks of the transport, which must outlive the plan;
+///                called only with a hierarchical algorithm, then on all ranks
+/// @param memory  () returns shared memory of all ranks or null, as node::make_shared_memory;
+///                called only if uses_shared_memory, then on all ranks
 /// @throws as feedback_plan
-template <class V, class Nodes>
+template <class V, class Nodes, class Memory>
 any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_transport& transport,
-                               host_executor& executor, Nodes const& nodes,
+                               host_executor& executor, Nodes const& nodes, Memory const& memory,
                                std::size_t segment_bytes = plan_options{}.segment_bytes) {
   hcomp::detail::kept_transport over(transport);
   std::unique_ptr<hcomp::detail::plan_body<V>> body;
@@ -196,7 +204,11 @@ any_plan<V> make_feedback_plan(codec_spec const& how, std::size_t values, any_tr
   else
     body = std::make_unique<hcomp::detail::some_plan<feedback_plan<V>>>(how, values, transport,
                                                                         executor, segment_bytes);
-  return {how.entry_text(), std::move(over), std::move(body)};
+  any_plan<V> plan(how.entry_text(), std::move(over), std::move(body));
+  if (!uses_shared_memory<V>(how)) return plan;
+  return node::in_shared_memory(
+      std::move(plan), options_of(registered_codecs<V>().at(how.codec), how, segment_bytes),
+      hcomp::detail::kept_transport(transport), memory());
 }
 
 }  // namespace hcomp::drop_in

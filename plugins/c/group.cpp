@@ -357,6 +357,7 @@ hcomp_report reduce_uncompressed(hcomp_group& it, std::string const& call, int t
   hcomp_report made = {};
   made.bytes_sent = it.over->bytes_sent(started) - sent;
   made.weight = static_cast<std::uint64_t>(it.plans.ranks());
+  made.shared_memory = it.over->inside() != nullptr;
   made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return made;
 }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <hcomp/mpi/call.hpp>
+#include <hcomp/node/collectives.hpp>
+#include <hcomp/node/shared_memory_plan.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <mutex>
@@ -45,6 +47,9 @@ class over_communicator final : public hcomp::c_api::connection {
       : transport_(std::move(made.over)), handle_(made.handle) {}
   hcomp::any_transport& transport() override { return transport_; }
   std::uint64_t next_handle() override { return handle_; }
+  std::shared_ptr<hcomp::node::collectives> shared_memory() override {
+    return hcomp::node::make_shared_memory(transport_);
+  }
   std::unique_lock<std::mutex> enter() override {
     require_mpi();
     return {};

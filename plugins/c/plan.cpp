@@ -419,12 +419,14 @@ void connection::agree_on_plan(std::string const& text, std::string const& error
 any_plan<float> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
                                     host_executor& executor, std::type_identity<float>) {
   return drop_in::make_feedback_plan<float>(
-      how, values, transport(), executor, [&]() -> auto& { return nodes(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); },
+      [&] { return shared_memory(); });
 }
 any_plan<double> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
                                      host_executor& executor, std::type_identity<double>) {
   return drop_in::make_feedback_plan<double>(
-      how, values, transport(), executor, [&]() -> auto& { return nodes(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); },
+      [&] { return shared_memory(); });
 }
 
 node::node_ranks& connection::nodes() {
@@ -441,7 +443,7 @@ hcomp_report to_c(report const& made) {
   return {made.bytes_sent, made.weight,
           made.seconds(),  made.seconds_encode + made.seconds_merge + made.seconds_decode,
           made.error,      made.dominance,
-          made.residual};
+          made.residual,   made.messages == message_memory::shared};
 }
 
 hcomp_request* start(connection& over, char const* function, drop_in::request_queue::manner how,

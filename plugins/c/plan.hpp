@@ -49,6 +49,9 @@ struct connection {
   virtual any_transport& transport() = 0;
   /// The ranks by node. The first call is collective.
   virtual node::node_ranks& nodes();
+  /// Memory for the uncompressed all-reduces of one plan, or null; see node::make_shared_memory.
+  /// Collective. Null where calls may run concurrently: they would wait for each other.
+  virtual std::shared_ptr<node::collectives> shared_memory() { return nullptr; }
   /// Number of a new plan. Collective.
   virtual std::uint64_t next_handle() { return drop_in::next_handle_number(transport()); }
   /// Compares the create arguments of all ranks.

@@ -51,7 +51,7 @@ template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 report plan_cache::all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
                               void const* buffer, std::size_t segment_bytes, reduce_op result,
                               std::size_t place) {
-  auto const plan = plan_for(type, values, how, segment_bytes, place);
+  auto const plan = plan_for(type, values, how, segment_bytes, place, memory_for(type, how));
   return for_type(
       type, [&]<class V>(V*) { return all_reduce_by(*plan, static_cast<V*>(x), buffer, result); });
 }
@@ -65,13 +65,12 @@ report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int 
   });
 }
 
-std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::size_t values,
-                                                          codec_spec const& how,
-                                                          std::size_t segment_bytes,
-                                                          std::size_t place) {
+std::shared_ptr<plan_cache::planned> plan_cache::plan_for(
+    value_type type, std::size_t values, codec_spec const& how, std::size_t segment_bytes,
+    std::size_t place, std::shared_ptr<node::collectives> memory) {
   auto const found = std::ranges::find_if(plans_, [&](auto const& one) {
     return one->type == type && one->values == values && one->how == how &&
-           one->segment_bytes == segment_bytes && one->place == place;
+           one->segment_bytes == segment_bytes && one->place == place && one->memory == memory;
   });
   if (found != plans_.end()) {
     plans_.splice(plans_.begin(), plans_, found);
@@ -86,7 +85,8 @@ std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::
                                                      std::make_unique<host_executor>(threads),
                                                      {},
                                                      {},
-                                                     {}});
+                                                     {},
+                                                     memory});
   std::size_t together = one->bytes();
   for (auto old = plans_.begin(); old != plans_.end();) {
     together += (*old)->bytes();
@@ -96,11 +96,18 @@ std::shared_ptr<plan_cache::planned> plan_cache::plan_for(value_type type, std::
     std::get<plan_pointer<V>>(one->plan_of_type) =
         std::make_unique<any_plan<V>>(make_feedback_plan<V>(
             how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
-            segment_bytes));
+            [&] { return memory; }, segment_bytes));
   });
   plans_.push_front(one);
   ++plans_made_;
   return one;
+}
+
+std::shared_ptr<node::collectives> plan_cache::memory_for(value_type type, codec_spec const& how) {
+  if (!may_share_memory_ || step_ == 0) return nullptr;
+  bool const uses_memory = for_type(type, [&]<class V>(V*) { return uses_shared_memory<V>(how); });
+  if (uses_memory && !memory_) memory_ = node::make_shared_memory(transport_);
+  return uses_memory ? *memory_ : nullptr;
 }
 
 node::node_ranks& plan_cache::nodes() {

@@ -78,6 +78,10 @@ class plan_cache {
                         std::size_t segment_bytes = plan_options{}.segment_bytes,
                         reduce_op result = reduce_op::sum, std::size_t place = 0);
 
+  /// From the second call on, uncompressed all-reduces use memory that the ranks share, if they
+  /// share any: some programs call once per communicator. Only if no two calls are concurrent.
+  void share_memory() { may_share_memory_ = true; }
+
   int rank() const { return transport_.rank(); }
   int ranks() const { return transport_.size(); }
   std::size_t plans() const { return plans_.size(); }
@@ -96,9 +100,10 @@ class plan_cache {
     std::unique_ptr<host_executor> executor;
     std::tuple<plan_pointer<float>, plan_pointer<double>, plan_pointer<float16>,
                plan_pointer<bfloat16>, plan_pointer<std::int32_t>, plan_pointer<std::int64_t>>
-        plan_of_type;                  ///< exactly one is set
-    std::vector<std::uint64_t> parts;  ///< start of each rank's part, after first use
-    std::vector<std::byte> filled;     ///< padded values of reduce_scatter
+        plan_of_type;                           ///< exactly one is set
+    std::vector<std::uint64_t> parts;           ///< start of each rank's part, after first use
+    std::vector<std::byte> filled;              ///< padded values of reduce_scatter
+    std::shared_ptr<node::collectives> memory;  ///< of a shared_memory_plan
 
     template <class V> any_plan<V>& of() const { return *std::get<plan_pointer<V>>(plan_of_type); }
     std::size_t bytes() const { return values * size_of(type) + filled.size(); }
@@ -106,10 +111,13 @@ class plan_cache {
 
   /// A plan removed from the cache lives while it is in use.
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
-                                    std::size_t segment_bytes, std::size_t place = 0);
+                                    std::size_t segment_bytes, std::size_t place = 0,
+                                    std::shared_ptr<node::collectives> memory = nullptr);
   template <class V>
   report all_reduce_by(planned& plan, V* x, void const* buffer, reduce_op result);
   node::node_ranks& nodes();
+  /// For an all-reduce: memory that the ranks share, or null.
+  std::shared_ptr<node::collectives> memory_for(value_type type, codec_spec const& how);
   template <class V>
   report scatter(V const* x, std::span<int const> counts, V* mine, codec_spec const& how,
                  void const* buffer, std::size_t segment_bytes, reduce_op result,
@@ -121,6 +129,8 @@ class plan_cache {
                         int turns);
 
   any_transport transport_;
+  bool may_share_memory_ = false;
+  std::optional<std::shared_ptr<node::collectives>> memory_;
   std::optional<node::node_ranks> own_nodes_;
   node::node_ranks* nodes_;
   std::uint64_t number_;

@@ -91,6 +91,7 @@ plan_cache& communicator::plans() {
     auto shared = transport_over_shared_copy(comm_);
     sums_ = std::make_unique<plan_cache>(any_transport(std::move(shared.over)), number_,
                                          shared.handle, *residuals_);
+    sums_->share_memory();
     return *sums_;
   }
   make_copy();

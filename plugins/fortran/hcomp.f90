@@ -50,6 +50,7 @@ module hcomp
     real(c_double) :: error           !< bound on any value's error; NaN if the codec has none
     real(c_double) :: dominance       !< 1/16 to 1; near 1, one value turns the rest to noise; or 0
     real(c_double) :: residual        !< energy of error feedback's residual, relative to x; or 0
+    integer(c_int) :: shared_memory   !< 1: added in memory that a node's ranks share; 0: messages
   end type hcomp_report
 
   !> Creates a plan for vectors of `values` reals of single or double precision. Collective over

@@ -50,6 +50,8 @@ typedef struct hcomp_report {
                          ///< noise; 0: not measured
   double residual;       ///< energy of the residual of error feedback, relative to x; 0: none. It
                          ///< grows from call to call if error feedback diverges
+  int shared_memory;     ///< 1: the values were added in memory that the ranks of a node share;
+                         ///< 0: they were sent in messages
 } hcomp_report;
 
 /// All-reduce: sums x over all ranks, in place, with the same bits on all ranks. Collective.

@@ -8,6 +8,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/node/node_ranks.hpp>
@@ -67,6 +68,35 @@ TEST_CASE("plan_cache: lossless_sparse gives the bits of adding in rank order") 
     });
     for (auto const& one : found) CHECK(one == expected);
   }
+}
+
+TEST_CASE(
+    "plan_cache: from the second call on, uncompressed all-reduces use shared memory, where they "
+    "may") {
+  auto const x = vectors(5000);
+  auto expected = x[0];
+  for (std::size_t r = 1; r < x.size(); ++r)
+    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += x[r][i];
+  on_ranks(x, [&](in_process& transport, std::vector<float>& mine) {
+    residual_store residuals(1 << 20);
+    plan_cache all(any_transport(transport), 0, 0, residuals),
+        other(any_transport(transport), 1, 1, residuals);
+    all.share_memory();
+    auto const memory_of = [&](plan_cache& cache, std::string const& text) {
+      auto sums = mine;
+      auto const made = sum(cache, sums, text, mine.data());
+      if (made.messages == message_memory::shared) CHECK(sums == expected);
+      return made.messages;
+    };
+    CHECK(memory_of(all, "identity") == message_memory::host);
+    CHECK(memory_of(other, "identity") == message_memory::host);
+    CHECK(memory_of(all, "identity") == message_memory::shared);
+    CHECK(memory_of(all, "identity") == message_memory::shared);
+    CHECK(memory_of(all, "identity algorithm=direct") == message_memory::host);
+    CHECK(memory_of(all, "fp16") == message_memory::host);
+    CHECK(memory_of(other, "identity") == message_memory::host);
+    CHECK(all.plans_made() == 4);
+  });
 }
 
 TEST_CASE("plan_cache: sums and means of values of every type") {

@@ -52,8 +52,9 @@ contains
 
     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, n / 2, kind(x), "identity")
     x = 1
-    call hcomp_all_reduce(sum, x(2::2))
+    call hcomp_all_reduce(sum, x(2::2), report)
     call check(all(x(1::2) == 1 .and. x(2::2) == ranks), "every second value is not exact")
+    call check((report%shared_memory == 1) .eqv. (ranks > 1), "the report names no shared memory")
     call hcomp_plan_free(sum)
 
     call hcomp_plan_create(sum, MPI_COMM_WORLD%MPI_VAL, int(n, int64), kind(y), "identity")

@@ -52,6 +52,7 @@ class CReport(ctypes.Structure):
         ("error", ctypes.c_double),
         ("dominance", ctypes.c_double),
         ("residual", ctypes.c_double),
+        ("shared_memory", ctypes.c_int),
     ]
 
 
@@ -78,10 +79,13 @@ class Report:
     #: energy of the residual of error feedback, relative to x; grows from call to call if error
     #: feedback diverges. 0 without error feedback
     residual: float = 0.0
+    #: the values were added in memory that the ranks of a node share; False: sent in messages
+    shared_memory: bool = False
 
     @classmethod
     def of(cls, report: CReport) -> Report:
-        return cls(*(getattr(report, name) for name, _ in CReport._fields_))
+        *rest, shared_memory = (getattr(report, field[0]) for field in CReport._fields_)
+        return cls(*rest, bool(shared_memory))
 
 
 #: hcomp_exchange
