@@ -157,6 +157,31 @@ class collectives {
   /// Up to this size every rank adds all values, which saves one wait.
   static constexpr std::size_t most_for_all = 8192;
 
+  /// Whether every rank can read the memory of every rank. Collective.
+  bool can_read_others() {
+    constexpr std::uint64_t word = 0x68636f6d70;
+    std::uint64_t const mine = word + static_cast<std::uint64_t>(rank());
+    std::uint64_t has_failed = 0;
+    exchange(reinterpret_cast<std::uint64_t>(&mine), std::span<std::byte const>(),
+             [&](auto const& address_of, auto const&) {
+               for (int r = 0; r < size(); ++r) {
+                 std::uint64_t found = 0;
+                 bool const is_read =
+                     read(r, address_of(r), std::as_writable_bytes(std::span(&found, 1)));
+                 has_failed |= !is_read || found != word + static_cast<std::uint64_t>(r);
+               }
+             });
+    bool can = true;  // the ranks keep `mine` until all have read it
+    exchange(has_failed, std::span<std::byte const>(), [&](auto const& failed_on, auto const&) {
+      for (int r = 0; r < size(); ++r) can &= failed_on(r) == 0;
+    });
+    return can;
+  }
+  /// See shared_segment.
+  bool read(int rank, std::uint64_t address, std::span<std::byte> to) const {
+    return rounds_.read(rank, address, to);
+  }
+
   /// Broadcasts the bytes of rank `root`.
   void broadcast(std::span<std::byte> bytes, int root) {
     for (std::size_t first = 0; first < bytes.size(); first += rounds_.slot_bytes()) {

@@ -15,6 +15,7 @@
 #include <hcomp/transport/detail/deadline.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -55,6 +56,11 @@ class rounds {
   int size() const { return layout_.ranks; }
   static constexpr std::size_t least_slot_bytes = 64 << 10;
   std::size_t slot_bytes() const { return layout_.slot_bytes; }
+
+  /// See shared_segment.
+  bool read(int rank, std::uint64_t address, std::span<std::byte> to) const {
+    return segment_.read(rank, address, to);
+  }
 
   /// Begins a round and returns its number; waits until its slots are free.
   /// @throws transport_error, wire_error  after fail or revoke, also of this rank

@@ -15,7 +15,9 @@
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/bits.hpp>
+#include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/detail/float_environment.hpp>
+#include <hcomp/core/error.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -30,7 +32,6 @@
 #include <limits>
 #include <memory>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -57,7 +58,8 @@ inline bool uses_shared_memory(codec_info const& codec, plan_options const& opti
 
 /// A plan for uncompressed values whose ranks share a node. All-reduces pass through shared memory,
 /// without messages and headers: report::messages is message_memory::shared. Values are added in
-/// rank order; 16-bit floats are added in float.
+/// rank order; 16-bit floats are added in float. Where the kernel allows it (process_vm_readv),
+/// ranks read long vectors from each other's memory instead of copying them.
 ///
 /// Arguments, errors and promises are those of hcomp::plan, whose place it takes. A plan over the
 /// transport makes calls with weights or error feedback, reduce-scatters and all-gathers.
@@ -85,7 +87,12 @@ template <class V> class shared_memory_plan {
     terms_.value_bytes = sizeof(V);
     terms_.max_summands = std::numeric_limits<std::uint32_t>::max();
     terms_.is_lossless = true;
+    reads_others_ = values() * sizeof(V) > most_in_slots && memory_->can_read_others();
     if (options.nonfinite == nonfinite_policy::throw_error) sums_.resize(share_of_each());
+    if (reads_others_) {
+      others_.resize(piece() * static_cast<std::size_t>(memory_->size() - 1));
+      places_.resize(static_cast<std::size_t>(memory_->size()));
+    }
   }
 
   shared_memory_plan(shared_memory_plan const&) = delete;
@@ -94,7 +101,6 @@ template <class V> class shared_memory_plan {
   std::size_t values() const { return layout_.values; }
   value_range shard() const { return by_messages_.shard(); }
   std::size_t shard_alignment() const { return by_messages_.shard_alignment(); }
-  std::string about_last_call() const { return is_shared_ ? "values in shared memory" : ""; }
 
   report all_reduce(std::span<V> x, call_options const& call = {}) {
     return run(operation::all_reduce, x, no_feedback<V>(x.size()), call,
@@ -133,6 +139,20 @@ template <class V> class shared_memory_plan {
     std::uint64_t needs_messages;
   };
 
+  /// Addresses of a rank's vector and of its share of the result.
+  struct places {
+    std::uint64_t x = 0, result = 0;
+  };
+  /// Longer vectors are read from the memory of their ranks. Slots are faster while they fit into
+  /// the caches of both cores.
+  static constexpr std::size_t most_in_slots = 128 * 1024;
+  /// Values that are read at once from each rank.
+  std::size_t piece() const {
+    constexpr std::size_t least = 16 * 1024, most = 128 * 1024;
+    auto const others = static_cast<std::size_t>(memory_->size() - 1);
+    return std::max(least, most / others) / sizeof(V) / 64 * 64;
+  }
+
   /// @param by_messages  makes the call if memory does not
   template <class F, class Call>
   report run(operation what, std::span<V> x, F const& feedback, call_options const& call,
@@ -150,13 +170,14 @@ template <class V> class shared_memory_plan {
     double const divisor = call.op == reduce_op::mean ? transport_->size() : 1;
     report stats{.messages = message_memory::shared,
                  .weight = static_cast<std::uint64_t>(transport_->size())};
+    bool is_shared = false;
     memory_->exchange(mine, std::span<V const>(is_short ? x : std::span<V>()),
                       [&](auto const& record_of, auto const& values_of) {
-                        is_shared_ = agree(mine, record_of);
+                        is_shared = agree(mine, record_of);
                         watch.add_to(stats.seconds_agree);
-                        if (is_shared_ && is_short) add_at_once(what, x, divisor, values_of);
+                        if (is_shared && is_short) add_at_once(what, x, divisor, values_of);
                       });
-    if (!is_shared_) return by_messages();
+    if (!is_shared) return by_messages();
     if (!is_short) add_in_parts(what, x, divisor);
     stats.seconds_communicate = stats.seconds_agree;
     watch.add_to(stats.seconds_merge);
@@ -190,6 +211,7 @@ template <class V> class shared_memory_plan {
     std::copy_n(sums, x.size(), x.data());
   }
   void add_in_parts(operation what, std::span<V> x, double divisor) {
+    if (reads_others_ && add_by_reading(what, x, divisor)) return;
     if (options_.nonfinite != nonfinite_policy::throw_error) return memory_->all_reduce(x, divisor);
     // x must stay unchanged until all ranks know that the result is finite.
     std::size_t const each = share_of_each();
@@ -206,6 +228,75 @@ template <class V> class shared_memory_plan {
     });
     std::copy_n(sums_.data(), std::min(each, x.size() - mine), x.data() + mine);
     memory_->all_gather(x, each);
+  }
+
+  /// Every rank reads its share of all vectors, and then the other shares of the result, from the
+  /// memory of their ranks. Returns false on all ranks alike, with x unchanged, if a vector is in
+  /// memory that cannot be read.
+  bool add_by_reading(operation what, std::span<V> x, double divisor) {
+    bool const may_throw = options_.nonfinite == nonfinite_policy::throw_error;
+    int const rank = memory_->rank(), size = memory_->size();
+    auto const share = [&](int r) {
+      std::size_t const each = share_of_each();
+      std::size_t const first = std::min(x.size(), static_cast<std::size_t>(r) * each);
+      return x.subspan(first, std::min(each, x.size() - first));
+    };
+    auto const mine = share(rank);
+    auto const offset = static_cast<std::size_t>(mine.data() - x.data());
+    // Nobody else reads this share of x before it is the result.
+    V* const result = may_throw ? sums_.data() : mine.data();
+    all_meet(
+        places{reinterpret_cast<std::uint64_t>(x.data()), reinterpret_cast<std::uint64_t>(result)},
+        [&](int r, places const& its) { places_[static_cast<std::size_t>(r)] = its; });
+    auto const place_of = [&](int r) { return places_[static_cast<std::size_t>(r)]; };
+    std::uint64_t is_refused = 0;
+    V probe;
+    for (int r = 0; r < size; ++r)
+      for (std::size_t const i : {std::size_t{0}, x.size() - 1})
+        is_refused |= !read(r, place_of(r).x + i * sizeof(V), {&probe, 1});
+    bool is_possible = true;
+    all_meet(is_refused, [&](int, std::uint64_t its) { is_possible &= its == 0; });
+    if (!is_possible) return false;
+
+    findings found;
+    for (std::size_t first = 0; first < mine.size(); first += piece()) {
+      std::size_t const count = std::min(piece(), mine.size() - first);
+      auto const other = [&](int r) {
+        return std::span(others_).subspan(static_cast<std::size_t>(r - (r > rank)) * piece(),
+                                          count);
+      };
+      for (int r = 0; r < size; ++r)
+        if (r != rank) must_read(r, place_of(r).x + (offset + first) * sizeof(V), other(r));
+      add(size, count, divisor, result + first,
+          [&](int r) -> V const* { return r == rank ? mine.data() + first : other(r).data(); });
+      if (may_throw) found.merge(findings_in({result + first, count}, offset + first));
+    }
+    findings all;
+    all_meet(found, [&](int, findings const& its) { all.merge(its); });
+    require_finite(what, all);
+    for (int i = 1; i < size; ++i) {
+      int const r = (rank + i) % size;
+      must_read(r, place_of(r).result, share(r));
+    }
+    if (may_throw) std::copy_n(result, mine.size(), mine.data());
+    all_meet(std::uint64_t{0}, [](int, std::uint64_t) {});  // all have read this rank's memory
+    return true;
+  }
+  /// Calls use(rank, its record) for all ranks.
+  template <class Record, class Use> void all_meet(Record const& mine, Use const& use) {
+    memory_->exchange(mine, std::span<V const>(), [&](auto const& record_of, auto const&) {
+      for (int r = 0; r < memory_->size(); ++r) use(r, record_of(r));
+    });
+  }
+  bool read(int r, std::uint64_t from, std::span<V> to) const {
+    return memory_->read(r, from, std::as_writable_bytes(to));
+  }
+  /// @throws transport_error  on all ranks
+  void must_read(int r, std::uint64_t from, std::span<V> to) {
+    if (read(r, from, to)) return;
+    auto const text = hcomp::detail::error_text({"rank ", r, " failed: its memory is gone"});
+    memory_->fail(r, text);
+    throw transport_error(r, text);
   }
 
   /// Values per rank in an all-reduce, in whole cache lines.
@@ -256,8 +347,10 @@ template <class V> class shared_memory_plan {
   encoded_layout layout_;  ///< for error texts
   hcomp::detail::codec_terms terms_;
   std::vector<V> sums_;  ///< of this rank's share
+  bool reads_others_ = false;
+  std::vector<V> others_;  ///< of a piece
+  std::vector<places> places_;
   std::uint64_t calls_ = 0;
-  bool is_shared_ = true;
 };
 
 /// A shared_memory_plan in the place of `plan`; `plan` itself if `memory` is null.

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -76,6 +77,20 @@ class shared_segment {
 
   /// The same memory on all ranks, at different addresses.
   std::span<std::byte> bytes() const { return bytes_; }
+
+  /// Copies `to.size()` bytes at an address of a rank's process. False if the kernel refuses it.
+  bool read(int rank, std::uint64_t address, std::span<std::byte> to) const {
+    auto const process = static_cast<::pid_t>(processes_[static_cast<std::size_t>(rank)]);
+    while (!to.empty()) {
+      ::iovec const here{to.data(), to.size()};
+      ::iovec const there{reinterpret_cast<void*>(address), to.size()};
+      auto const came = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+      if (came <= 0) return false;
+      address += static_cast<std::uint64_t>(came);
+      to = to.subspan(static_cast<std::size_t>(came));
+    }
+    return true;
+  }
 
   /// Whether the process of a rank is alive and has mapped the segment, according to the kernel.
   bool lives(int rank) const {
