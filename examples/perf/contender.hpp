@@ -43,6 +43,10 @@ template <class T> class contender {
   /// contender in host memory copies nothing.
   virtual void bring(std::span<T const>) {}
   virtual void fetch(std::span<T>) {}
+  /// Sets `memory` for a plan in host memory.
+  void note_memory(hcomp::report const& stats) {
+    memory = stats.messages == hcomp::message_memory::shared ? "shared" : "host";
+  }
 
   strategy name;
   promise accuracy;
@@ -50,8 +54,9 @@ template <class T> class contender {
   double bytes_to_send = 0;
   /// Prediction of the cost model, if it has one.
   std::optional<double> predicted_seconds;
-  /// Memory of messages: "host", "device", or "host_staged" (device memory, copied through pinned
-  /// host memory).
+  /// Memory of messages: "host", "device", "host_staged" (device memory, copied through pinned host
+  /// memory), or "shared" (memory that the ranks of a node share, without messages). Known after
+  /// the first run.
   std::string memory = "host";
   /// Printed in a line of its own; empty: none.
   std::string remark;

@@ -49,9 +49,12 @@ int count_nodes() {
   return static_cast<int>(std::unique(all.begin(), all.end()) - all.begin());
 }
 
-/// Memory of the messages of a row, for vectors in device memory; empty for host memory.
+/// Memory of the messages of a row; empty for host memory.
 std::string about_messages(row const& one) {
   if (one.memory == "host") return "";
+  if (one.memory == "shared")
+    return fmt::format("{} by {}: in memory that the ranks share, without messages", one.name.codec,
+                       one.name.transport);
   return fmt::format(
       "by {}: messages {}", one.name.transport,
       one.memory == "device" ? "in the device's memory" : "staged through pinned host memory");

@@ -6,7 +6,10 @@
 #include <hcomp/extend.hpp>
 #include <hcomp/hcomp.hpp>
 #include <hcomp/model.hpp>
+#include <hcomp/node/automatic.hpp>
 #include <hcomp/node/hierarchical.hpp>
+#include <hcomp/node/shared_memory_plan.hpp>
+#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -62,6 +65,7 @@ template <class T> class plan_contender final : public contender<T> {
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     auto const stats = plan_.all_reduce(x, call);
+    this->note_memory(stats);
     this->bytes_to_send = static_cast<double>(stats.bytes_sent);
     this->remark = plan_.about_last_call();
     if (says_bits_)
@@ -93,6 +97,7 @@ template <class T> class automatic_contender final : public contender<T> {
   }
   hcomp::report run(std::span<T> x, hcomp::call_options const& call) override {
     auto const stats = plan_.all_reduce(x, call);
+    this->note_memory(stats);
     this->bytes_to_send = static_cast<double>(stats.bytes_sent);
     if (plan_.changes() > 0)
       this->remark = "automatic took " + hcomp::to_text(plan_.chosen()) + " expected, after " +
@@ -102,7 +107,7 @@ template <class T> class automatic_contender final : public contender<T> {
 
  private:
   hcomp::host_executor executor_;
-  hcomp::automatic_plan<T> plan_;
+  hcomp::node::automatic_plan<T> plan_;
 };
 
 template <class T>
@@ -118,8 +123,13 @@ void add_plans(contender_list<T>& list, job const& it, std::string const& name,
     if (!codec.entry->measure) continue;
     auto const& cost = it.by.costs.codec(codec, it.values, transport);
     if (!cost.algorithms.contains(how.kind)) continue;
-    if (how.hierarchical) {
-      if (auto const& nodes = it.by.costs.nodes<T>(transport_name, transport))
+    bool const may_share_memory =
+        hcomp::node::uses_shared_memory(*codec.entry, {.algorithm = how}) && transport.size() > 1;
+    std::optional<hcomp::node_cost> nodes;
+    if (how.hierarchical || may_share_memory)
+      nodes = it.by.costs.nodes<T>(transport_name, transport);
+    if (how.hierarchical || (nodes && nodes->ranks == transport.size())) {
+      if (nodes)
         list.back()->predicted_seconds =
             hcomp::predict_by_nodes(how, transport.size(), it.values, cost, *nodes).seconds();
     } else {
