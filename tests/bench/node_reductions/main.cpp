@@ -1,5 +1,6 @@
 /// @file
-/// Exact all-reduces of ranks on one node, through shared memory, compared with the MPI library.
+/// Exact all-reduces of ranks on one node, compared with the MPI library: in shared memory, by the
+/// plan that node::make_plan makes for identity, and by the same plan with messages.
 /// Or, on several nodes, hierarchical all-reduces compared with a ring of all ranks. Started by
 /// mpirun.
 
@@ -12,6 +13,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
@@ -26,10 +28,14 @@
 namespace {
 
 /// Returns for each function the median over all turns of the slowest rank's milliseconds.
-std::vector<double> medians(std::vector<std::function<void()>> const& calls, int turns) {
+/// @param prepare  called before each call, not timed
+std::vector<double> medians(
+    std::vector<std::function<void()>> const& calls, int turns,
+    std::function<void()> const& prepare = [] {}) {
   std::vector<std::vector<double>> all(calls.size());
   for (int turn = 0; turn < turns; ++turn)
     for (std::size_t i = 0; i < calls.size(); ++i) {
+      prepare();
       MPI_Barrier(MPI_COMM_WORLD);
       auto const begin = std::chrono::steady_clock::now();
       calls[i]();
@@ -51,24 +57,37 @@ void measure(int turns, std::size_t most_bytes) {
   hcomp::mpi::transport transport(MPI_COMM_WORLD);
   auto inside = hcomp::node::collectives::make(transport, 0, std::chrono::seconds(30));
   if (!inside) throw std::runtime_error("the ranks share no memory");
-  std::vector<float> x(most_bytes / sizeof(float), 1.0f), y(x.size(), 1.0f);
+  hcomp::host_executor executor;
+  std::vector<float> x(most_bytes / sizeof(float));
   if (transport.rank() == 0)
-    std::printf("%d ranks, float, medians of %d turns\n%10s %12s %12s %8s\n", transport.size(),
-                turns, "bytes", "hcomp, ms", "MPI, ms", "MPI / hcomp");
+    std::printf(
+        "%d ranks, float, medians of %d turns, ms; beside each: MPI / hcomp\n"
+        "%10s %10s %16s %16s %16s %16s\n",
+        transport.size(), turns, "bytes", "MPI", "collectives", "plan", "plan, propagate",
+        "plan, messages");
   for (std::size_t bytes = 64; bytes <= most_bytes; bytes *= 4) {
     auto const n = bytes / sizeof(float);
-    bool const is_short = bytes < 1 << 20;
+    auto const values = std::span(x).first(n);
+    auto const plan_with = [&](hcomp::nonfinite_policy policy) {
+      return hcomp::node::make_plan<float>("identity", n, transport, executor,
+                                           {.nonfinite = policy});
+    };
+    auto plan = plan_with(hcomp::nonfinite_policy::throw_error);
+    auto propagating = plan_with(hcomp::nonfinite_policy::propagate);
+    auto by_messages = hcomp::make_plan<float>("identity", n, transport, executor);
     auto const times =
-        medians({[&] { inside->all_reduce(std::span(x).first(n), transport.size()); },
-                 [&] {
-                   MPI_Allreduce(MPI_IN_PLACE, y.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM,
+        medians({[&] {
+                   MPI_Allreduce(MPI_IN_PLACE, x.data(), static_cast<int>(n), MPI_FLOAT, MPI_SUM,
                                  MPI_COMM_WORLD);
-                   std::fill_n(y.data(), is_short ? n : 0, 1.0f);
-                 }},
-                is_short ? 20 * turns : turns);
-    std::ranges::fill(y, 1.0f);
-    if (transport.rank() == 0)
-      std::printf("%10zu %12.4f %12.4f %8.2f\n", bytes, times[0], times[1], times[1] / times[0]);
+                 },
+                 [&] { inside->all_reduce(values); }, [&] { plan.all_reduce(values); },
+                 [&] { propagating.all_reduce(values); }, [&] { by_messages.all_reduce(values); }},
+                bytes < 1 << 20 ? 20 * turns : turns, [&] { std::ranges::fill(values, 1.0f); });
+    if (transport.rank() != 0) continue;
+    std::printf("%10zu %10.4f", bytes, times[0]);
+    for (std::size_t i = 1; i < times.size(); ++i)
+      std::printf(" %10.4f %5.2f", times[i], times[0] / times[i]);
+    std::printf("\n");
   }
 }
 
