@@ -236,9 +236,9 @@ template <class C> void refusals() {
                        std::invalid_argument);
   std::size_t const least = C::capacity(100);
   auto const text = "variable_rate_coder::encode: " + std::to_string(least - 1) +
-                    " bytes for 100 values; it takes " + std::to_string(least) + ",";
+                    " bytes for 100 values; it takes " + std::to_string(least);
   CHECK_THROWS_WITH_AS(coder.encode(codec, x.span().first(100), out.span().first(least - 1)),
-                       doctest::Contains(text.c_str()), std::invalid_argument);
+                       text.c_str(), std::invalid_argument);
   CHECK_THROWS_AS(coder.encode(codec, x.span().first(10), out.span().subspan(2)),
                   std::invalid_argument);
   CHECK_THROWS_AS(coder.decode(codec, out.span().subspan(1), x.span()), std::invalid_argument);
