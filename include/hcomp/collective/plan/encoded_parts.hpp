@@ -40,7 +40,7 @@ template <HomomorphicSum C> struct merge_parts {
   std::size_t part_bytes;
   std::uint32_t count;
   std::byte* acc;
-  std::byte* wide;  ///< sums of DefersRounding codecs, `wide_bytes` per block
+  std::byte* wide;  ///< of a DefersRounding codec: `wide_bytes` per block
   std::size_t wide_bytes;
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
@@ -76,20 +76,19 @@ template <HomomorphicSum C> struct merge_parts {
 ///     parts.decode(all, x, key);
 ///     parts.check();                         // when errors should be known
 ///
-/// All functions but `check` and the constructor enqueue work on the executor's stream: they neither
-/// wait nor allocate, and a CUDA graph can capture them. Pointers are in the executor's memory. The
-/// sum has the bits of a plan with algorithm aggregator, which adds in rank order.
+/// All functions but `check` and the constructor enqueue work on the executor's stream. They do not
+/// wait and allocate nothing, and a CUDA graph can capture them. Pointers are in the executor's
+/// memory. The result has the bits of a plan with algorithm aggregator, which adds in rank order.
 ///
-/// A part has the same number of blocks on every rank; the last parts may be shorter or empty, and
+/// A part has the same number of blocks on every rank. The last parts may be shorter or empty, and
 /// are padded with zeros. Blocks of Narrowable codecs are narrow in all parts.
 ///
-/// Findings stay on the device. If blocks are damaged or contradict each other, or the policy is
-/// throw_error and there is NaN, infinity or overflow, `decode` and `commit` have no effect, and
-/// nor have later ones until `check`. All ranks decode the same bytes, so all have the same
-/// findings.
+/// Findings stay on the device. `decode` and `commit` have no effect after damaged or contradicting
+/// blocks, and with the policy throw_error after NaN, infinity or overflow; nor have later calls
+/// until `check`. All ranks decode the same bytes, so all have the same findings.
 ///
-/// Memory: the encoded vector; two parts for every rank if blocks are narrow; the wide sums of a
-/// part. The executor is used, not owned, and must outlive this.
+/// Memory: the encoded vector, with narrow blocks one more vector, and the wide sums of a part. The
+/// executor is used, not owned, and must outlive this.
 template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
  public:
   using value_type = typename C::value_type;
