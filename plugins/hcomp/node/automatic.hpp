@@ -55,7 +55,7 @@ template <class V> class hierarchical_strategies : public hierarchical_strategie
                                                     plan_options const& options) override {
     auto between = options;
     between.algorithm = options.algorithm.between_nodes();
-    if (uses_shared_memory(*codec_from(registered_codecs<V>(), codec).entry, between))
+    if (uses_shared_memory(*codec_from(registered_codecs<V>(), codec).entry, between, node_of_))
       if (auto memory = make_shared_memory(transport, options.tag))
         return std::make_unique<hcomp::detail::some_plan<shared_memory_plan<V>>>(
             hcomp::make_plan<V>(codec, values, transport, executor, between), between, transport,

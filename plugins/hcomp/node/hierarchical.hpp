@@ -358,7 +358,7 @@ any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
   if (!options.algorithm.hierarchical) {
     auto plan = hcomp::make_plan<V>(codec, values, transport, executor, options);
     auto const& info = *codec_from(registered_codecs<V>(), codec).entry;
-    if (!uses_shared_memory(info, options)) return plan;
+    if (!uses_shared_memory(info, options, node_of)) return plan;
     detail::kept_transport over(transport);
     auto memory = make_shared_memory(*over, options.tag);
     return in_shared_memory(std::move(plan), options, std::move(over), std::move(memory));

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/collective/agreement/detail/call_check.hpp>
 #include <hcomp/collective/agreement/detail/codec_terms.hpp>
@@ -52,8 +53,13 @@ inline std::shared_ptr<collectives> make_shared_memory(any_transport& transport,
 
 /// Whether plans of this codec use a shared_memory_plan where they can: for uncompressed values, if
 /// no other algorithm than the default and no checksums are requested.
-inline bool uses_shared_memory(codec_info const& codec, plan_options const& options) {
-  return codec.is_uncompressed && options.algorithm == algorithm{} && !options.checksum;
+/// @param node_of  the nodes on which the caller places the ranks; empty: those that they run on
+inline bool uses_shared_memory(codec_info const& codec, plan_options const& options,
+                               std::vector<std::uint64_t> const& node_of = {}) {
+  bool const are_several_nodes =
+      std::adjacent_find(node_of.begin(), node_of.end(), std::not_equal_to<>()) != node_of.end();
+  return codec.is_uncompressed && options.algorithm == algorithm{} && !options.checksum &&
+         !are_several_nodes;
 }
 
 /// A plan for uncompressed values whose ranks share a node. All-reduces pass through shared memory,
