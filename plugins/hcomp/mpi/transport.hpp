@@ -33,7 +33,7 @@ namespace hcomp::mpi {
 
 /// How a rank waits for a message.
 enum class waiting {
-  yield,  ///< polls MPI, then polls it and yields the core in turns: ranks may share cores
+  yield,  ///< polls MPI and yields the core in turns: ranks may share cores
   sleep,  ///< polls MPI and sleeps in turns, for 20 us to 1 ms: for threads that share cores with
           ///< computation
   block   ///< calls MPI_Wait: for MPIs that sleep in it or simulate time, for example SMPI
@@ -157,7 +157,7 @@ class transport {
       }
       if (waiting_ == waiting::sleep && turn % hcomp::detail::turns_of_a_nap == 0)
         hcomp::detail::nap(std::chrono::steady_clock::now() - since);
-      if (turn > polls_before_yield_) std::this_thread::yield();
+      std::this_thread::yield();
     }
   }
 
@@ -179,8 +179,6 @@ class transport {
         waiting_(how),
         rank_(rank_of(comm)),
         size_(size_of(comm)),
-        polls_before_yield_(
-            static_cast<unsigned>(size_) <= std::thread::hardware_concurrency() ? 8192 : 64),
         group_(group_of(comm)),
         messages_(size_) {}
 
@@ -268,7 +266,7 @@ class transport {
   int poll(pending_message& one, MPI_Status& status) {
     int code = MPI_SUCCESS, done = 0;
     while (code == MPI_SUCCESS && !done) {
-      if (one.asked > polls_before_yield_ && waiting_ == waiting::yield) std::this_thread::yield();
+      if (one.asked > 64 && waiting_ == waiting::yield) std::this_thread::yield();
       constexpr auto turns = hcomp::detail::turns_of_a_nap;
       if (waiting_ == waiting::sleep && one.asked % turns == turns - 1)
         hcomp::detail::nap(std::chrono::steady_clock::now() - one.since);
@@ -313,9 +311,6 @@ class transport {
   waiting waiting_;
   std::chrono::nanoseconds time_limit_{};  ///< 0: none
   int rank_, size_;
-  /// About a millisecond if every rank may have a core: another program that got the core would
-  /// keep it for longer.
-  unsigned polls_before_yield_;
   std::uint64_t group_;
   pending_messages messages_;
   std::optional<notice> failed_;        ///< the error of every later call
