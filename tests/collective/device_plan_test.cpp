@@ -101,8 +101,7 @@ std::vector<std::vector<float>> reduced_on_nodes(C const& codec,
 }
 
 std::vector<std::vector<float>> vectors(std::size_t values, int ranks) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
+  auto x = uniform_vectors(ranks, values, 8);
   return x;
 }
 

@@ -135,6 +135,14 @@ std::vector<V> uniform_values(std::size_t values, std::uint64_t seed, int rank) 
   return x;
 }
 
+/// Those of ranks 0 to `ranks` - 1.
+inline std::vector<std::vector<float>> uniform_vectors(int ranks, std::size_t values,
+                                                       std::uint64_t seed) {
+  std::vector<std::vector<float>> x;
+  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, seed, rank));
+  return x;
+}
+
 /// `values` integers in [-8, 8] for one rank: a sum over fewer than 30 ranks is exact in every
 /// float type.
 template <class V = float>

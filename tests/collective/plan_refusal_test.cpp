@@ -32,8 +32,7 @@ struct refusal {
 
 /// Runs `call(transport, executor, x)` on all ranks with random x.
 template <class F> refusal refused(F const& call, std::size_t values = 1000) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 1, rank));
+  auto x = uniform_vectors(ranks, values, 1);
   auto const before = x;
   refusal result;
   result.outcomes = outcomes_on(ranks, [&](in_process& transport) {

@@ -63,8 +63,7 @@ std::vector<std::vector<float>> reduced_on_nodes(std::vector<std::vector<float>>
 
 template <class T = in_process&, class Make>
 void compare(std::size_t values, int ranks, Make const& make) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
+  auto const x = uniform_vectors(ranks, values, 8);
   auto const found = reduced_on_gpu<T>(x, make);
   auto const wanted = reduced_on_nodes(x, make);
   for (std::size_t rank = 0; rank < x.size(); ++rank)
