@@ -43,7 +43,7 @@ template <class C> struct all_parts {
             nonfinite_policy policy = nonfinite_policy::throw_error)
       : of(made(codec, values, executor, policy)),
         ranks(values.size()),
-        words(of[0]->words()),
+        words(of[0]->statistics_words()),
         sent(of[0]->part_bytes()),
         reduced(of[0]->reduced_bytes()),
         all(ranks * reduced) {
@@ -108,12 +108,6 @@ template <class C> struct all_parts {
   }
 };
 
-std::vector<std::vector<float>> values_of(int ranks, std::size_t values) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 5, rank));
-  return x;
-}
-
 template <class C> constexpr bool takes_feedback(C const& codec) {
   if constexpr (RefusesFeedback<C>) return codec.feedback_refusal().empty();
   return true;
@@ -130,7 +124,7 @@ TEST_CASE("encoded_parts: all-reduces have the bits of plans with aggregator, re
         CAPTURE(values);
         auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
         REQUIRE(takes_feedback(codec));
-        auto const x = values_of(ranks, values);
+        auto const x = uniform_vectors(ranks, values, 5);
         std::vector<std::vector<std::byte>> states(x.size());
         auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
           host_executor executor;
@@ -168,7 +162,7 @@ TEST_CASE("encoded_parts: the parts cover the vector, in order") {
 TEST_CASE("encoded_parts: NaN and damage change nothing until check() throws their error") {
   for (bool const is_damage : {false, true}) {
     CAPTURE(is_damage);
-    auto x = values_of(3, 9'001);
+    auto x = uniform_vectors(3, 9'001, 5);
     if (!is_damage) x[1][4321] = std::numeric_limits<float>::quiet_NaN();
     all_parts<sign<>> parts(sign<>{}, x);
     auto const state = parts.feedback[0]->save();

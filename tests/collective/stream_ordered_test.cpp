@@ -17,6 +17,7 @@
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
+#include <hcomp/op/detail/call_verdict.hpp>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -43,12 +44,6 @@ void call(Plan& plan, collective what, std::span<float> x, call_options const& o
     case collective::reduce_scatter: plan.reduce_scatter(x, options); break;
     case collective::all_gather: plan.all_gather(x, options); break;
   }
-}
-
-std::vector<std::vector<float>> values_of(int ranks, std::size_t values) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 5, rank));
-  return x;
 }
 
 /// Calls body(plan, x in device memory, rank) on all ranks. Returns the outcomes; `x` is each
@@ -84,7 +79,7 @@ bool all_returned(std::vector<outcome> const& outcomes) {
 template <class C>
 void compare_with_host(C const& codec, plan_options const& options, int ranks, std::size_t values,
                        collective what, call_options const& given) {
-  auto x = values_of(ranks, values);
+  auto x = uniform_vectors(ranks, values, 5);
   auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
     plan sum(mine.size(), codec, transport, executor, options);
@@ -146,7 +141,7 @@ TEST_CASE("stream-ordered: so do reduce_scatter, all_gather, means, weights and 
 template <class OnHost, class OnDevice, class C> void compare_feedback(C const& codec) {
   constexpr int ranks = 3;
   constexpr std::size_t values = 9'001;
-  auto x = values_of(ranks, values);
+  auto x = uniform_vectors(ranks, values, 5);
   std::vector<std::vector<std::byte>> wanted_state(ranks), state(ranks);
   auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
     host_executor executor;
@@ -210,7 +205,7 @@ endings failed_calls(C const& codec, std::vector<std::vector<float>>& x,
 }
 
 TEST_CASE("stream-ordered: check() throws the errors of NaN and overflow, and x is unchanged") {
-  auto x = values_of(3, 9'001);
+  auto x = uniform_vectors(3, 9'001, 5);
   x[1][4321] = not_a_number;
   auto const of_sum = failed_calls(sign<>{}, x, {}, [](auto& sum, auto mine, int) {
     error_feedback<float, guarded_array> feedback(mine.size());
@@ -228,7 +223,7 @@ TEST_CASE("stream-ordered: check() throws the errors of NaN and overflow, and x 
   CAPTURE(to_text(of_shard.checked));
   for (auto const& one : of_shard.checked) CHECK(one.what == "nonfinite_error");
 
-  auto large = values_of(3, 9'001);
+  auto large = uniform_vectors(3, 9'001, 5);
   for (auto& one : large) one[17] = 40'000;
   auto const of_overflow = failed_calls(float_cast<float16>{}, large, {},
                                         [](auto& sum, auto mine, int) { sum.all_reduce(mine); });
@@ -238,7 +233,7 @@ TEST_CASE("stream-ordered: check() throws the errors of NaN and overflow, and x 
 
 TEST_CASE("stream-ordered: with other policies NaN is part of the result, as on hosts") {
   for (auto const policy : {nonfinite_policy::propagate, nonfinite_policy::ignore}) {
-    auto x = values_of(3, 9'001);
+    auto x = uniform_vectors(3, 9'001, 5);
     x[1][4321] = not_a_number;
     plan_options const options{.algorithm = {}, .nonfinite = policy};
     auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
@@ -256,7 +251,7 @@ TEST_CASE("stream-ordered: with other policies NaN is part of the result, as on 
 }
 
 TEST_CASE("stream-ordered: ranks with different arguments get one error, without waiting") {
-  auto x = values_of(3, 9'001);
+  auto x = uniform_vectors(3, 9'001, 5);
   auto const of_step = failed_calls(sign<>{}, x, {}, [](auto& sum, auto mine, int rank) {
     sum.all_reduce(mine, {.step = rank == 1 ? 7u : 3u});
   });
@@ -272,7 +267,7 @@ TEST_CASE("stream-ordered: ranks with different arguments get one error, without
 }
 
 TEST_CASE("stream-ordered: a rank that refuses its arguments keeps no other rank waiting") {
-  auto x = values_of(3, 9'001);
+  auto x = uniform_vectors(3, 9'001, 5);
   for (auto const& codec : {fit(thc<float>{}, 3)}) {
     auto const found = failed_calls(codec, x, {}, [](auto& sum, auto mine, int rank) {
       auto const one =
@@ -297,7 +292,7 @@ TEST_CASE("stream-ordered: damage is an error on all ranks, with checksums where
       if (!checksum && damaged > 1) continue;  // the gather: only its receivers see the damage
       CAPTURE(checksum);
       CAPTURE(damaged);
-      auto x = values_of(3, 3 * 4096);
+      auto x = uniform_vectors(3, 3 * 4096, 5);
       auto const before = x;
       std::vector<outcome> checked(3);
       auto const outcomes = enqueued(
@@ -316,6 +311,51 @@ TEST_CASE("stream-ordered: damage is an error on all ranks, with checksums where
       CAPTURE(to_text(checked));
       CHECK(all_returned(outcomes));
       for (auto const& one : checked) CHECK(one.what == "wire_error");
+      for (std::size_t rank = 0; rank < x.size(); ++rank)
+        CHECK(first_difference(x[rank], before[rank]) == nowhere);
+    }
+}
+
+/// Whether a message is a sealed_number: the trouble of a rank, and then whether one was lost.
+bool is_of_findings(std::span<std::byte> message) {
+  return message.size() == sizeof(hcomp::detail::sealed_number);
+}
+
+TEST_CASE("stream-ordered: damaged findings end all ranks alike, and hide no finding") {
+  for (bool const is_damaged_by_nan : {false, true})
+    for (int const damaged : {0, 1, 2, 3}) {  // of rank 1's messages: two in each of two rounds
+      CAPTURE(is_damaged_by_nan);
+      CAPTURE(damaged);
+      auto x = uniform_vectors(3, 3 * 4096, 5);
+      if (is_damaged_by_nan) x[1][4321] = not_a_number;
+      auto const before = x;
+      std::vector<outcome> checked(3);
+      auto const outcomes = enqueued(
+          sign<>{}, x, {},
+          [&](auto& sum, auto mine, int rank) {
+            sum.reduce_scatter(mine);
+            checked[static_cast<std::size_t>(rank)] = outcome_of([&] { sum.check(); });
+          },
+          [&](stream_ordered_transport& transport) {
+            if (transport.rank() != 1) return;
+            transport.change = [seen = 0, damaged](std::span<std::byte> message) mutable {
+              // NaN's number becomes 0
+              if (is_of_findings(message) && seen++ == damaged) message[0] ^= std::byte{2};
+            };
+          });
+      CAPTURE(to_text(outcomes));
+      CAPTURE(to_text(checked));
+      CHECK(all_returned(outcomes));
+      // damage in the second round shows that the first was intact
+      auto const expected = damaged < 2         ? "wire_error"
+                            : is_damaged_by_nan ? "nonfinite_error"
+                                                : "returned";
+      for (auto const& one : checked) {
+        // a rank with findings of its own reports these
+        CHECK((one.what == expected || (is_damaged_by_nan && one.what == "nonfinite_error")));
+        CHECK((one.what == "returned") == (std::string(expected) == "returned"));
+      }
+      if (std::string(expected) == "returned") continue;
       for (std::size_t rank = 0; rank < x.size(); ++rank)
         CHECK(first_difference(x[rank], before[rank]) == nowhere);
     }

@@ -16,13 +16,16 @@
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
+#include <hcomp/collective/plan/encoded_parts.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/error_feedback.hpp>
 #include <hcomp/gpu/in_process_stream.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
+#include <hcomp/op/block_work.hpp>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <support/all_or_few.hpp>
@@ -108,12 +111,6 @@ struct counted_calls {
   }
 };
 
-std::vector<std::vector<float>> values_of(int ranks, std::size_t values) {
-  std::vector<std::vector<float>> x;
-  for (int rank = 0; rank < ranks; ++rank) x.push_back(uniform_values(values, 8, rank));
-  return x;
-}
-
 template <class C>
 std::vector<std::vector<float>> summed_on_host(C const& codec,
                                                std::vector<std::vector<float>> const& x,
@@ -148,7 +145,7 @@ TEST_CASE(
         CAPTURE(ranks);
         CAPTURE(name);
         plan_options const options{.algorithm = algorithm::from(name)};
-        auto x = values_of(ranks, values);
+        auto x = uniform_vectors(ranks, values, 8);
         auto const wanted = summed_on_host(codec, x, options);
         std::barrier all(ranks);
         x = on_ranks(x, [&](in_process& transport, auto& mine) {
@@ -196,7 +193,7 @@ TEST_CASE("gpu: a CUDA graph of a stream-ordered call, replayed, gives the bytes
   std::size_t const values = all_or_few(100'001, 9'001);
   for_each_codec(ranks, [&]<class C>(C const& codec) {
     CAPTURE(std::string(C::name));
-    auto const x = values_of(ranks, values);
+    auto const x = uniform_vectors(ranks, values, 8);
     std::barrier all(ranks);
     std::vector<cudaStream_t> streams(ranks);
     cudaGraphExec_t graph = nullptr;
@@ -253,9 +250,72 @@ TEST_CASE("gpu: a CUDA graph of a stream-ordered call, replayed, gives the bytes
   });
 }
 
+TEST_CASE("gpu: encoded_parts give the bits of plans, and their steps neither wait nor allocate") {
+  constexpr int ranks = 3;
+  std::size_t const values = all_or_few(100'001, 9'001);
+  for_each_codec(ranks, [&]<class C>(C const& codec) {
+    CAPTURE(std::string(C::name));
+    auto const x = uniform_vectors(ranks, values, 8);
+    auto const wanted = on_ranks(x, [&](in_process& transport, auto& mine) {
+      reference_executor executor;
+      plan(values, codec, transport, executor, {.algorithm = {algorithm_kind::aggregator}})
+          .all_reduce(std::span(mine), {.step = 3, .op = reduce_op::mean});
+    });
+    std::barrier all(1);
+    in_process_world world(1);
+    in_process alone(world, 0);
+    device_rank device(alone, ranks * values);
+    std::vector<float> together;
+    for (auto const& one : x) together.insert(together.end(), one.begin(), one.end());
+    device.set(together);
+    auto const x_of = [&](int rank) {
+      return device.x().subspan(static_cast<std::size_t>(rank) * values, values);
+    };
+    using parts = encoded_parts<C, gpu::stream_executor>;
+    std::vector<std::unique_ptr<parts>> of;
+    for (int rank = 0; rank < ranks; ++rank)
+      of.push_back(std::make_unique<parts>(values, ranks, rank, codec, device.executor));
+    std::size_t const sent = of[0]->part_bytes(), reduced = of[0]->reduced_bytes(),
+                      words = of[0]->statistics_words();
+    gpu::device_buffer const out(ranks * ranks * sent), in(ranks * sent), sums(ranks * reduced),
+        statistics(ranks * words * sizeof(std::uint32_t));
+    auto* const first = reinterpret_cast<std::uint32_t*>(statistics.data());
+    auto const copy = [&](std::byte* to, std::byte const* from, std::size_t bytes) {
+      HCOMP_CUDA_TRY(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, device.stream));
+    };
+    draw_key const key{.step = 3};
+    counted_calls const counted(all);
+    for (int r = 0; r < ranks; ++r)
+      of[static_cast<std::size_t>(r)]->measure(x_of(r),
+                                               first + static_cast<std::size_t>(r) * words);
+    for (std::size_t r = 1; r < ranks; ++r)
+      device.executor.for_each_block((words + unite_statistics::run - 1) / unite_statistics::run,
+                                     unite_statistics{first, first + r * words, words});
+    for (std::size_t r = 0; r < ranks; ++r)
+      of[r]->encode(x_of(static_cast<int>(r)), key, first, out.data() + r * ranks * sent);
+    for (std::size_t r = 0; r < ranks; ++r) {
+      for (std::size_t s = 0; s < ranks; ++s)
+        copy(in.data() + s * sent, out.data() + (s * ranks + r) * sent, sent);
+      of[r]->merge(in.data(), sums.data() + r * reduced);
+    }
+    for (std::size_t r = 0; r < ranks; ++r)
+      of[r]->decode(sums.data(), x_of(static_cast<int>(r)), key, reduce_op::mean);
+    auto const calls = counted.end();
+    CHECK(calls.waits == 0);
+    CHECK(calls.allocations == 0);
+    for (auto const& one : of) one->check();
+    auto const found = device.get();
+    for (std::size_t r = 0; r < ranks; ++r)
+      CHECK(first_difference(
+                std::vector<float>(found.begin() + static_cast<std::ptrdiff_t>(r * values),
+                                   found.begin() + static_cast<std::ptrdiff_t>((r + 1) * values)),
+                wanted[r]) == nowhere);
+  });
+}
+
 TEST_CASE("gpu: check() throws NaN's error on all ranks alike, and x and feedback are unchanged") {
   std::size_t const values = 9'001;
-  auto x = values_of(2, values);
+  auto x = uniform_vectors(2, values, 8);
   x[1][5000] = std::numeric_limits<float>::quiet_NaN();
   auto const before = x;
   std::vector<outcome> checked(2);

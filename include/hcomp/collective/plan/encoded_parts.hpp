@@ -68,8 +68,9 @@ template <HomomorphicSum C> struct merge_parts {
 /// group on uint8 tensors:
 ///
 ///     hcomp::encoded_parts parts(n, ranks, rank, codec, executor);
-///     parts.measure(x, words);               // then a maximum over all ranks; words may be empty
-///     parts.encode(x, key, words, out);      // ranks() * part_bytes() bytes
+///     parts.measure(x, statistics);          // if statistics_words() > 0
+///     // all-reduce: maxima of the statistics
+///     parts.encode(x, key, statistics, out); // ranks() * part_bytes() bytes
 ///     // all-to-all: part r of `out` to rank r, `in` from all ranks
 ///     parts.merge(in, reduced);              // reduced_bytes() bytes
 ///     // all-gather: `all` from all ranks
@@ -85,7 +86,8 @@ template <HomomorphicSum C> struct merge_parts {
 ///
 /// Findings stay on the device. `decode` and `commit` have no effect after damaged or contradicting
 /// blocks, and with the policy throw_error after NaN, infinity or overflow; nor have later calls
-/// until `check`. All ranks decode the same bytes, so all have the same findings.
+/// until `check`. All ranks decode the same bytes, so all have the same findings. Wrong arguments
+/// are errors on this rank only: it has enqueued nothing, and its caller must tell other ranks.
 ///
 /// Memory: the encoded vector, with narrow blocks one more vector, and the wide sums of a part. The
 /// executor is used, not owned, and must outlive this.
@@ -104,10 +106,10 @@ template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
         work_(codec, values, ranks, executor, {}),
         blocks_of_part_((layout().blocks() + ranks_ - 1) / ranks_),
         wide_bytes_(work_.settings().wide_bytes),
-        encoded_(ranks_ * blocks_of_part_ * layout().block_bytes),
-        incoming_(is_narrow() ? ranks_ * blocks_of_part_ * layout().block_bytes : 0),
+        encoded_(is_narrow() ? ranks_ * blocks_of_part_ * layout().block_bytes : 0),
+        incoming_(encoded_.size()),
         sums_(blocks_of_part_ * wide_bytes_),
-        trouble_((agreement::count + 1) * sizeof(std::uint32_t)) {
+        trouble_((agreement::count + 2) * sizeof(std::uint32_t)) {
     work_.prepare_verdict();
     work_.put({0, rank, false}, agreed(), 0);
   }
@@ -126,44 +128,44 @@ template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
   std::size_t reduced_bytes() const { return bytes_with(static_cast<std::uint32_t>(ranks_)); }
   /// Number of statistics that all ranks must agree on before `encode`; 0 if the codec is not
   /// Calibrated.
-  std::size_t words() const { return statistics_words(work_.codec(), layout()); }
+  std::size_t statistics_words() const { return hcomp::statistics_words(work_.codec(), layout()); }
 
-  /// Writes the statistics of x. Elementwise maxima over all ranks are those of the sum; their bits
-  /// compare like unsigned or signed integers and, as floats, like values.
-  /// @param words  words() words
+  /// Writes the statistics of x, plus what `feedback` adds to it. All ranks must encode with the
+  /// elementwise maxima over all ranks, of uint32_t.
+  /// @param statistics  statistics_words() words
   /// @throws std::invalid_argument, memory_error  as `encode`
   template <Feedback<value_type> F>
-  void measure(std::span<value_type const> x, F& feedback, std::uint32_t* words) {
+  void measure(std::span<value_type const> x, F& feedback, std::uint32_t* statistics) {
     require("measure", x);
-    values_of<F>(x, feedback).measure(words);
+    values_of<F>(x, feedback).measure(statistics);
   }
-  void measure(std::span<value_type const> x, std::uint32_t* words) {
+  void measure(std::span<value_type const> x, std::uint32_t* statistics) {
     no_feedback<value_type> nothing(x.size());
-    measure(x, nothing, words);
+    measure(x, nothing, statistics);
   }
 
   /// Encodes x, plus what `feedback` adds to it, in ranks() parts.
-  /// @param key    equal on all ranks, different for every all-reduce
-  /// @param words  the statistics of all ranks
-  /// @param out    ranks() * part_bytes() bytes
+  /// @param key         equal on all ranks, different for every all-reduce
+  /// @param statistics  of all ranks; not read if the codec is not Calibrated
+  /// @param out         ranks() * part_bytes() bytes
   /// @throws std::invalid_argument  wrong number of values
   /// @throws memory_error           x is not in memory that the executor can work on
   template <Feedback<value_type> F>
   void encode(std::span<value_type const> x, F& feedback, draw_key const& key,
-              std::uint32_t const* words, std::byte* out) {
+              std::uint32_t const* statistics, std::byte* out) {
     require("encode", x);
     auto* const encoded = is_narrow() ? encoded_.data() : out;
     values_of<F>(x, feedback)
         .encode(layout().all(), encoded,
                 {philox_key(key), static_cast<std::uint32_t>(rank_), 1, 0,
-                 this->words() > 0 ? words : nullptr, false});
+                 statistics_words() > 0 ? statistics : nullptr, false});
     if (is_narrow()) work_.narrow(layout().all(), encoded, out, 1);
     pad(out, part_bytes(), 1);
   }
-  void encode(std::span<value_type const> x, draw_key const& key, std::uint32_t const* words,
+  void encode(std::span<value_type const> x, draw_key const& key, std::uint32_t const* statistics,
               std::byte* out) {
     no_feedback<value_type> nothing(x.size());
-    encode(x, nothing, key, words, out);
+    encode(x, nothing, key, statistics, out);
   }
 
   /// Adds all ranks' encodings of this rank's part, in rank order.
@@ -190,9 +192,7 @@ template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
       work_.round(mine, sum);
       work_.narrow(mine, sum, out, static_cast<std::uint32_t>(ranks_));
     }
-    std::size_t const used = is_narrow()
-                                 ? work_.narrow_bytes(mine, static_cast<std::uint32_t>(ranks_))
-                                 : layout().bytes(mine);
+    std::size_t const used = work_.narrow_bytes(mine, static_cast<std::uint32_t>(ranks_));
     clear(out + used, reduced_bytes() - used);
   }
 

@@ -10,6 +10,7 @@
 #include <hcomp/codec/compressor.hpp>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/group.hpp>
+#include <hcomp/core/hash.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encoded_layout.hpp>
@@ -139,12 +140,52 @@ struct put_agreement {
   }
 };
 
-/// Writes this rank's trouble, from its findings and the agreed words.
+/// A number with a checksum, as a message.
+struct sealed_number {
+  std::uint32_t number, seal;
+
+  /// @param call  of the call, its sender and its receiver
+  HCOMP_HD static std::uint32_t seal_of(std::uint32_t number, std::uint64_t call) {
+    auto const h = mix(call ^ number);
+    return static_cast<std::uint32_t>(h ^ h >> 32);
+  }
+};
+
+/// out = number, sealed
+struct seal_number {
+  std::uint32_t const* number;
+  sealed_number* out;
+  std::uint64_t call;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.worker() == 0) *out = {*number, sealed_number::seal_of(*number, call)};
+  }
+};
+
+/// number = max(number, in), unless `in` is damaged: then lost = 1.
+struct unite_sealed_number {
+  std::uint32_t* number;
+  sealed_number const* in;
+  std::uint64_t call;
+  std::uint32_t* lost;  ///< null: damage is ignored
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.worker() != 0) return;
+    auto const other = *in;
+    if (other.seal == sealed_number::seal_of(other.number, call)) {
+      if (*number < other.number) *number = other.number;
+    } else if (lost) {
+      *lost = 1;
+    }
+  }
+};
+
+/// Writes this rank's trouble, from its findings and the agreed words, and that none was lost.
 struct note_trouble {
   call_verdict* verdict;
   std::uint32_t const* agreed;
   bool refuses_nonfinite;
-  std::uint32_t* out;
+  std::uint32_t* out;  ///< the trouble, and 0
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     if (group.worker() != 0) return;
@@ -158,7 +199,8 @@ struct note_trouble {
       why = trouble::refused;
       if (found.failed == 0) verdict->refusing_rank = agreed[4] - 1;
     }
-    *out = static_cast<std::uint32_t>(why);
+    out[0] = static_cast<std::uint32_t>(why);
+    out[1] = 0;
   }
 };
 
@@ -166,13 +208,14 @@ struct note_trouble {
 struct judge_call {
   call_verdict* verdict;
   call_verdict* on_host;          ///< gets a copy if the call failed; may be `verdict`
-  std::uint32_t const* troubles;  ///< the largest of all ranks
+  std::uint32_t const* troubles;  ///< the largest of all ranks, and whether one was lost
   std::uint64_t number;           ///< of the call
   std::uint32_t what;             ///< its operation
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     if (group.worker() != 0 || verdict->failed != 0) return;
-    auto const why = static_cast<trouble>(*troubles);
+    auto why = static_cast<trouble>(troubles[0]);
+    if (troubles[1] != 0 && why < trouble::damaged) why = trouble::damaged;
     if (why == trouble::none) {
       *verdict = call_verdict{};
     } else {

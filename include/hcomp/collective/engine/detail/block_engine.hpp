@@ -132,10 +132,10 @@ class block_engine final : public collective_engine<value_work> {
 
   // ---- memory layout ------------------------------------------------------------------------
   static std::size_t rounded(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-  /// Words that ranks agree on: the statistics; of enqueued calls also the agreement_words and the
-  /// trouble.
+  /// Words that ranks agree on: the statistics; of enqueued calls also the agreement_words, the
+  /// trouble, and whether one was lost.
   std::size_t most_words() const {
-    return statistics_words_ + (enqueues() ? agreement_words::count + 1 : 0);
+    return statistics_words_ + (enqueues() ? agreement_words::count + 2 : 0);
   }
   std::uint32_t* words() const { return reinterpret_cast<std::uint32_t*>(words_.data()); }
   std::uint32_t* agreed_words() const { return words() + statistics_words_; }
@@ -395,23 +395,35 @@ class block_engine final : public collective_engine<value_work> {
   void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
 
   // ---- agreement between ranks --------------------------------------------------------------
-  /// The maxima of all ranks' `count` words from `first` on, on every rank, in ceil(log2 P) steps.
-  /// Maxima tolerate repetition.
-  void unite(std::uint32_t* first, std::size_t count) {
+  /// Sends `mine` to a rank and receives `other`, ceil(log2 P) times: what ranks know of others
+  /// reaches all of them.
+  /// @param before  (to): makes `mine`
+  /// @param after   (from): uses `other`
+  template <class Before, class After>
+  void disseminate(std::span<std::byte const> mine, std::span<std::byte> other,
+                   Before const& before, After const& after) {
     int const rank = transport().rank(), size = transport().size();
-    std::size_t const bytes = count * sizeof(std::uint32_t);
-    auto* const other = words() + most_words();
     for (int distance = 1; distance < size; distance *= 2) {
-      int const from = (rank + size - distance) % size;
-      auto in =
-          transport().irecv(from, options().tag, std::as_writable_bytes(std::span(other, count)));
-      auto out = transport().isend((rank + distance) % size, options().tag,
-                                   std::as_bytes(std::span(first, count)));
-      require_records(transport(), from, transport().wait(in), bytes);
+      int const from = (rank + size - distance) % size, to = (rank + distance) % size;
+      before(to);
+      auto in = transport().irecv(from, options().tag, other);
+      auto out = transport().isend(to, options().tag, mine);
+      require_records(transport(), from, transport().wait(in), other.size());
       transport().wait(out);
-      work_->unite(first, other, count);
-      ready_to_move();
+      after(from);
     }
+  }
+  /// The maxima of all ranks' `count` words from `first` on, on every rank. Maxima tolerate
+  /// repetition.
+  void unite(std::uint32_t* first, std::size_t count) {
+    auto* const other = words() + most_words();
+    disseminate(
+        std::as_bytes(std::span(first, count)), std::as_writable_bytes(std::span(other, count)),
+        [](int) {},
+        [&](int) {
+          work_->unite(first, other, count);
+          ready_to_move();
+        });
   }
   void agree_on_statistics(value_work& values, report& stats) {
     if (statistics_words_ == 0) return;
@@ -444,12 +456,29 @@ class block_engine final : public collective_engine<value_work> {
     work_->verify(range, encoded(), session_.key(), stats.weight, options().checksum, call.op);
     work_->note(agreed_words(), options().nonfinite == nonfinite_policy::throw_error,
                 trouble_word());
-    if (is_scattered || options().checksum) unite(trouble_word(), 1);
+    if (is_scattered || options().checksum) unite_troubles();
     work_->judge(trouble_word(), session_.earlier_calls(), static_cast<std::uint32_t>(what));
     if (refused) std::rethrow_exception(refused);
     decode(range, it);
     if (work_->has_failed()) session_.raise(work_->fetch_verdict(), layout_);
     return session_.done(stats);
+  }
+  /// The largest trouble of all ranks. In a second round ranks learn whether one was damaged on its
+  /// way to any rank, as in call_session::unite_findings.
+  void unite_troubles() {
+    auto* const lost = trouble_word() + 1;
+    unite_sealed(trouble_word(), lost);
+    unite_sealed(lost, nullptr);
+  }
+  void unite_sealed(std::uint32_t* number, std::uint32_t* lost) {
+    auto* const mine = reinterpret_cast<sealed_number*>(words() + most_words());
+    auto* const other = mine + 1;
+    int const rank = transport().rank();
+    auto const call = session_.next_seal();
+    disseminate(
+        std::as_bytes(std::span(mine, 1)), std::as_writable_bytes(std::span(other, 1)),
+        [&](int to) { work_->seal(number, mine, sealed_call(call, rank, to)); },
+        [&](int from) { work_->unite(number, other, sealed_call(call, from, rank), lost); });
   }
   /// Agrees on the arguments and on the statistics of the values.
   void agree(one_call const& it, agreement_words const& mine, bool is_reduced) {

@@ -122,7 +122,7 @@ class call_session {
     auto const text =
         error_text({what, ": codec '", codec_.name, "', call ", number, " of the plan: "});
     if (verdict.why == trouble::damaged)
-      throw wire_error(text + "another rank found a damaged block");
+      throw wire_error(text + "another rank received a damaged message");
     throw nonfinite_error(text +
                           (verdict.why == trouble::overflow
                                ? "another rank found a sum of finite values that overflows"
@@ -188,6 +188,8 @@ class call_session {
     return stats;
   }
 
+  /// A new seal for every agreement of every call, equal on all ranks.
+  std::uint64_t next_seal() { return seal_ = mix(seal_ + 1); }
   codec_terms const& codec() const { return codec_; }
   any_transport& transport() const { return *transport_; }
   plan_options const& options() const { return options_; }
@@ -235,9 +237,6 @@ class call_session {
     stats.messages = messages();
     return {describe(what, given, values_, codec_, options_, call, key), stats};
   }
-
-  /// A new seal for every agreement of every call, equal on all ranks.
-  std::uint64_t next_seal() { return seal_ = mix(seal_ + 1); }
 
   message_memory messages() const {
     if (space_ == memory_space::host) return message_memory::host;

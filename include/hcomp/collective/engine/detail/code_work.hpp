@@ -112,12 +112,17 @@ class code_work {
   /// Like `inspect`; keeps the findings.
   virtual void verify(block_range blocks, std::byte const* encoded, std::uint64_t key,
                       std::uint64_t weight, bool checksum, reduce_op op) = 0;
-  /// Writes this rank's trouble to `out`.
+  /// Writes this rank's trouble to out[0], and 0 to out[1]: no trouble was lost in transfer.
   /// @param agreed             agreement_words of all ranks
   /// @param refuses_nonfinite  NaN, infinity and overflow are trouble
   virtual void note(std::uint32_t const* agreed, bool refuses_nonfinite, std::uint32_t* out) = 0;
+  /// out = number, sealed
+  virtual void seal(std::uint32_t const* number, sealed_number* out, std::uint64_t call) = 0;
+  /// number = max(number, in). If `in` is damaged, *lost = 1 instead, unless `lost` is null.
+  virtual void unite(std::uint32_t* number, sealed_number const* in, std::uint64_t call,
+                     std::uint32_t* lost) = 0;
   /// Closes the call: if any rank has trouble, this call and later ones write no result.
-  /// @param troubles  the largest of all ranks
+  /// @param troubles  the largest of all ranks, and whether one was lost
   virtual void judge(std::uint32_t const* troubles, std::uint64_t number, std::uint32_t what) = 0;
   /// Whether a call has failed, as far as the host knows without waiting.
   virtual bool has_failed() const = 0;

@@ -62,6 +62,13 @@ template <Executor E> class executor_work : public code_work {
   void note(std::uint32_t const* agreed, bool refuses_nonfinite, std::uint32_t* out) final {
     enqueue(1, note_trouble{verdict(), agreed, refuses_nonfinite, out});
   }
+  void seal(std::uint32_t const* number, sealed_number* out, std::uint64_t call) final {
+    enqueue(1, seal_number{number, out, call});
+  }
+  void unite(std::uint32_t* number, sealed_number const* in, std::uint64_t call,
+             std::uint32_t* lost) final {
+    enqueue(1, unite_sealed_number{number, in, call, lost});
+  }
   void judge(std::uint32_t const* troubles, std::uint64_t number, std::uint32_t what) final {
     enqueue(1, judge_call{verdict(), verdict_->for_host(), troubles, number, what});
   }
