@@ -63,8 +63,8 @@ class in_process_stream {
     one.is_receive = false;
     one.sent = {bytes.data(), bytes.size(), &one.ready, &one.taken};
     one.ready.record(stream_);
-    one.second = ranks_->irecv(peer, answers(tag), {});
-    one.first = ranks_->isend(peer, tag, std::as_bytes(std::span(&one.sent, 1)));
+    one.answer = ranks_->irecv(peer, answers(tag), {});
+    one.message = ranks_->isend(peer, tag, std::as_bytes(std::span(&one.sent, 1)));
     bytes_sent_ += bytes.size();
     return r;
   }
@@ -74,40 +74,41 @@ class in_process_stream {
     one.is_receive = true;
     one.to = bytes;
     one.tag = tag;
-    one.first = ranks_->irecv(peer, tag, std::as_writable_bytes(std::span(&one.sent, 1)));
+    one.message = ranks_->irecv(peer, tag, std::as_writable_bytes(std::span(&one.sent, 1)));
     return r;
   }
   std::size_t wait(request& r) {
     auto& one = slots_[r.slot];
-    ranks_->wait(one.first);
-    if (one.is_receive)
+    ranks_->wait(one.message);
+    if (one.is_receive) {
       take(one);
-    else
-      ranks_->wait(one.second);
-    std::size_t const bytes = one.sent.bytes;
-    if (!one.is_receive && bytes > 0) one.taken.hold(stream_);
+    } else {
+      ranks_->wait(one.answer);
+      if (one.sent.bytes > 0) one.taken.hold(stream_);
+    }
     free_.push_back(r.slot);
-    return bytes;
+    return one.sent.bytes;
   }
   /// @throws wire_error  always, and on all ranks
   [[noreturn]] void revoke(std::string const& why) { ranks_->revoke(why); }
 
  private:
-  /// Where a message is, in the sender's words.
-  struct message {
+  /// What a sender tells the receiver of a message.
+  struct sent_bytes {
     std::byte const* at = nullptr;
     std::size_t bytes = 0;
     detail::event* ready = nullptr;  ///< the sender's work before the message
     detail::event* taken = nullptr;  ///< the receiver records it after its copy
   };
   struct slot {
-    message sent;
+    sent_bytes sent;
     std::span<std::byte> to;
     int peer = 0;
     tag_t tag = 0;
     bool is_receive = false;
-    in_process::request first, second;  ///< the message; of a send, the receiver's answer
-    detail::event ready, taken;
+    in_process::request message;  ///< has `sent`
+    in_process::request answer;   ///< of a send: the receiver has enqueued its copy
+    detail::event ready, taken;   ///< of a send; see sent_bytes
   };
 
   /// Answers travel with a tag of their own.
