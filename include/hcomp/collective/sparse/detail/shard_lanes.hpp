@@ -75,9 +75,12 @@ template <class Lane, Executor E> class shard_lanes {
     auto const s = layout_.of(owner);
     auto const values = all ? x.subspan(s.first, s.count) : own_[owner].values();
     std::byte* const to = begin();
-    if constexpr (lanes_are_floats) return read(values.data(), values.size(), to);
-    for (std::size_t i = 0; i < values.size(); ++i) store(to, i, numbers.lane(values[i]));
-    return {};
+    if constexpr (lanes_are_floats) {
+      return read(values.data(), values.size(), to);
+    } else {
+      for (std::size_t i = 0; i < values.size(); ++i) store(to, i, numbers.lane(values[i]));
+      return {};
+    }
   }
   void wait(copy_mark const&) {}
 
