@@ -132,8 +132,9 @@ template <VariableRate C, class E> struct plan_parts<C, E> {
 /// - Errors other than transport_error appear later: `check` throws them. A failed call, and all
 ///   calls from then to `check`, change neither x nor feedback. Such a call may throw the error as
 ///   well, after it has enqueued its messages.
-/// - A rank that refuses its own arguments throws at once; other ranks get a disagreement_error.
-///   Weights must be equal. Different message sizes, for example of different codecs, are a
+/// - A rank that refuses its own arguments throws at once. Other ranks get a disagreement_error, or
+///   without options.check a wire_error.
+/// - Weights must be equal. Different message sizes, for example of different codecs, are a
 ///   wire_error if the transport compares sizes, and undefined otherwise, as in NCCL.
 /// - A CUDA graph can capture calls. Every replay has the seed, step and tensor of the capture, so
 ///   its random draws repeat.
