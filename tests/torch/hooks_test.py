@@ -3,6 +3,7 @@
 import copy
 import math
 import signal
+import threading
 import time
 
 import torch
@@ -554,6 +555,26 @@ def test_a_signal_interrupts_the_wait_for_a_work():
         assert queue.call(lambda: 7) == 7  # later ones run
     signal.signal(signal.SIGALRM, before)
     queue.close()
+
+
+def test_a_queue_closes_while_it_adds_a_thread():
+    """The thread of a long operation adds one for the next, whose start takes time."""
+    queue = WorkQueue("test")
+    start, wants_thread = threading.Thread.start, threading.Event()
+
+    def slow_start(thread):
+        wants_thread.set()
+        time.sleep(0.3)
+        start(thread)
+
+    threading.Thread.start = slow_start
+    try:
+        queue.put(lambda: None)
+        assert wants_thread.wait(5)
+        queue.close()
+    finally:
+        threading.Thread.start = start
+    assert not [one for one in threading.enumerate() if one.name == "test"]
 
 
 def test_what_is_wrong_is_said():

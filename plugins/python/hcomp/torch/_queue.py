@@ -65,8 +65,11 @@ class WorkQueue:
             return
         end = None if timeout is None else time.monotonic() + timeout
         self._works.put(None)
-        while self._threads:
-            thread = self._threads.pop()
+        while True:
+            with self._lock:  # _hand_over adds threads, which can be joined once they have started
+                if not self._threads:
+                    return
+                thread = self._threads.pop()
             if thread is not threading.current_thread():  # a callback may close the queue
                 thread.join(None if end is None else max(0.0, end - time.monotonic()))
 
