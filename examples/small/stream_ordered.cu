@@ -1,4 +1,4 @@
-// Stream-ordered all-reduce between two ranks that are threads of one process and share a GPU: calls
+// Stream-ordered all-reduce of two ranks that are threads of one process and share a GPU: calls
 // enqueue their work and return, and check() waits for it and throws its errors.
 //
 //   cmake --preset release && cmake --build build --target example_stream_ordered

@@ -395,8 +395,8 @@ class block_engine final : public collective_engine<value_work> {
   void forget_narrow_messages() { narrow_messages_.assign(narrow_messages_.size(), {}); }
 
   // ---- agreement between ranks --------------------------------------------------------------
-  /// Sends `mine` to a rank and receives `other`, ceil(log2 P) times: what ranks know of others
-  /// reaches all of them.
+  /// Sends `mine` to a rank and receives `other`, ceil(log2 P) times: what one rank knows reaches
+  /// all ranks.
   /// @param before  (to): makes `mine`
   /// @param after   (from): uses `other`
   template <class Before, class After>
