@@ -263,6 +263,9 @@ function(hcomp_add_test_folder folder)
       COMMAND ${program} --source-file=*${path})
     set(cases ${name})
     hcomp_read_directive(levels ${file} max_simd "")
+    if(HCOMP_TEST_FEW_CASES)
+      list(REMOVE_ITEM levels baseline)
+    endif()
     foreach(level IN LISTS levels)
       hcomp_add_test(${name}.${level}
         ENVIRONMENT ${HCOMP_ENVIRONMENT_WITHOUT_MPI} HCOMP_MAX_SIMD=${level}

@@ -96,7 +96,8 @@ TEST_CASE("plan with checksum: any single flipped bit of a block is a wire_error
 }
 
 TEST_CASE("plan with checksum: a flipped bit is detected at every hop of every algorithm") {
-  for (std::string const how : {"ring", "torus:2x2", "torus:1x4", "direct"})
+  for (std::string const how : few_cases ? std::vector{"torus:2x2", "direct"}
+                                         : std::vector{"ring", "torus:2x2", "torus:1x4", "direct"})
     builtin_codecs<float>::for_each([&]<class C>() {
       plan_options const options{
           .algorithm = algorithm::from(how), .checksum = true, .segment_bytes = 1};

@@ -42,7 +42,7 @@ auto with_plans(C const& codec, std::vector<std::vector<float>> const& x, algori
 }  // namespace
 
 TEST_CASE("reduce_scatter: shards partition the vector, hold all_reduce's bits, rest unchanged") {
-  for (int const ranks : few_cases ? std::vector{1, 3, 6} : std::vector{1, 2, 3, 4, 6, 8})
+  for (int const ranks : few_cases ? std::vector{3, 6} : std::vector{1, 2, 3, 4, 6, 8})
     for (std::string const name : {"ring", "torus", "direct", "recursive_doubling", "aggregator"})
       builtin_codecs<float>::for_each([&]<class C>() {
         constexpr std::size_t block = C::block_values;

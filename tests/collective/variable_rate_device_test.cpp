@@ -24,6 +24,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <support/few_cases.hpp>
 #include <support/guarded_executor.hpp>
 #include <utility>
 #include <vector>
@@ -281,7 +282,7 @@ TEST_CASE(
     auto const x = values_of(3, 9001);
     int complaints = 0;
     for (std::string const how : strategies)
-      for (int const message : {0, 3, 5, 8, 11})
+      for (int const message : few_cases ? std::vector{0, 8} : std::vector{0, 3, 5, 8, 11})
         for (std::size_t const byte : {34, 64, 72, 90}) {
           CAPTURE(how);
           CAPTURE(message);
@@ -331,8 +332,9 @@ TEST_CASE(
         }
     return complaints;
   };
-  CHECK(check(inceptionn()) > 40);
-  CHECK(check(bounded) > 40);
+  int const most = few_cases ? 16 : 40;
+  CHECK(check(inceptionn()) > most);
+  CHECK(check(bounded) > most);
 }
 
 TEST_CASE("variable rate on devices: impossible sums are reported as on CPUs, on all ranks") {
