@@ -14,12 +14,15 @@
 #include <hcomp/core/bits.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/gpu/buffer.hpp>
+#include <hcomp/gpu/detail/device_array.hpp>
 #include <hcomp/gpu/error_feedback.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <hcomp/op/detail/block_order.hpp>
 #include <memory>
 #include <numeric>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <support/all_or_few.hpp>
 #include <support/data.hpp>
@@ -392,6 +395,40 @@ TEST_CASE("gpu: buffers can be moved, and a failed allocation names its size") {
   CHECK(text.find("device_buffer: 1125899906842624 bytes asked for: ") == 0);
 }
 
+TEST_CASE("gpu: a buffer is released by the device_allocator that made it") {
+  struct counts {
+    std::size_t made = 0, released = 0;
+  } of;
+  gpu::device_allocator const counting{[](void** bytes, std::size_t size, void* context) {
+                                         static_cast<counts*>(context)->made += size;
+                                         return size > 1000 ? cudaErrorMemoryAllocation
+                                                            : cudaMalloc(bytes, size);
+                                       },
+                                       [](void* bytes, std::size_t size, void* context) {
+                                         static_cast<counts*>(context)->released += size;
+                                         cudaFree(bytes);
+                                       },
+                                       &of};
+  gpu::device_buffer before(100);
+  auto const usual = gpu::set_device_allocator(counting);
+  gpu::device_buffer made(10), moved(20), empty(0);
+  std::string text;
+  try {
+    gpu::device_buffer too_much(1001);
+  } catch (gpu::cuda_error const& error) {
+    text = error.what();
+  }
+  CHECK(text.find("device_buffer: 1001 bytes asked for: ") == 0);
+  CHECK(gpu::set_device_allocator(usual).context == &of);
+  moved = gpu::device_buffer(300);
+  CHECK(of.made == 10 + 20 + 1001);
+  CHECK(of.released == 20);
+  std::swap(made, before);
+  before = {};
+  made = {};
+  CHECK(of.released == 20 + 10);
+}
+
 TEST_CASE("gpu: a launch does not report the error of an earlier call") {
   gpu::stream_executor device;
   REQUIRE(cudaMemcpy(nullptr, nullptr, 1, cudaMemcpyDeviceToHost) != cudaSuccess);
@@ -403,7 +440,9 @@ TEST_CASE("gpu: a launch does not report the error of an earlier call") {
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 
-TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's bits and state") {
+TEST_CASE(
+    "gpu: all-reduce with error feedback in own or borrowed memory gives the host's bits and "
+    "state") {
   constexpr int ranks = 3;
   constexpr std::uint64_t steps = 3;
   sign<> const codec{0.25f};
@@ -428,7 +467,14 @@ TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's
       gpu::stream_executor device(stream);
       host_staged over(transport, device);
       plan sum(values, codec, over, device);
-      gpu::error_feedback<float> feedback(values);
+      using array = gpu::detail::device_array<float>;
+      array const residual(values), pending(values);
+      gpu::detail::device_array<std::uint64_t> const withheld(1);
+      auto feedback =
+          transport.rank() == 1
+              ? gpu::error_feedback<float>({residual.data(), values}, {pending.data(), values},
+                                           std::span<std::uint64_t, 1>(withheld.data(), 1))
+              : gpu::error_feedback<float>(values);
       gpu::device_buffer memory(values * sizeof(float));
       std::span<float> const x(reinterpret_cast<float*>(memory.data()), values);
       for (std::uint64_t step = 0; step < steps; ++step) {
@@ -444,4 +490,10 @@ TEST_CASE("gpu: all-reduce of device memory with error feedback gives the host's
       CHECK(state[rank] == wanted_state[rank]);
     }
   }
+  gpu::detail::device_array<float> const memory(3);
+  gpu::detail::device_array<std::uint64_t> const withheld(1);
+  CHECK_THROWS_WITH_AS(gpu::error_feedback<float>({memory.data(), 2}, {memory.data(), 3},
+                                                  std::span<std::uint64_t, 1>(withheld.data(), 1)),
+                       "error_feedback: a residual of 2 values, pending has 3",
+                       std::invalid_argument);
 }

@@ -21,6 +21,7 @@
 #include <limits>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,21 @@ template <class T = float, template <class> class Array = detail::host_array> cl
   static constexpr bool is_of_own_encoding = true;
 
   explicit error_feedback(std::size_t values) : residual_(values), pending_(values), withheld_(1) {}
+  /// State in memory of the caller, such as tensors of a training framework, which must outlive
+  /// this. Nothing is allocated or cleared. For device memory.
+  /// @param residual  initial residual. After `commit()` the new one is in `pending`, and so on;
+  ///                  `residual()` is the current one. `commit(executor, failed)` leaves it here
+  /// @param withheld  initial number of withheld values
+  /// @throws std::invalid_argument  residual and pending have different sizes
+  error_feedback(std::span<residual_type> residual, std::span<residual_type> pending,
+                 std::span<std::uint64_t, 1> withheld) requires
+      std::is_constructible_v<Array<residual_type>, std::span<residual_type>>
+      : residual_(residual), pending_(pending), withheld_(std::span<std::uint64_t>(withheld)) {
+    if (residual.size() != pending.size())
+      throw std::invalid_argument(
+          detail::error_text({"error_feedback: a residual of ", residual.size(),
+                              " values, pending has ", pending.size()}));
+  }
 
   std::size_t values() const { return residual_.size(); }
   void const* data() const { return residual_.data(); }
