@@ -447,7 +447,8 @@ TEST_CASE_TEMPLATE("error_feedback: pieces of a block leave the same state as th
                    T, float, double, float16) {
   bool is_wide = false, has_infinity = false;
   // With truncation 1/32 the rotated coordinates of a single value lie between two levels.
-  for (int const transform : few_cases ? std::vector{64, 8192} : std::vector{thc_options{}.transform, 64, 512, 8192}) {
+  for (int const transform :
+       few_cases ? std::vector{64, 8192} : std::vector{thc_options{}.transform, 64, 512, 8192}) {
     CAPTURE(transform);
     thc_options options{.transform = transform};
     options.truncation = 1. / 32;
