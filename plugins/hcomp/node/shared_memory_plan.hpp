@@ -151,7 +151,7 @@ template <class V> class shared_memory_plan {
   };
   /// Longer vectors are read from the memory of their ranks. Slots are faster while they fit into
   /// the caches of both cores.
-  static constexpr std::size_t most_in_slots = 128 * 1024;
+  static constexpr std::size_t most_in_slots = 1024 * 1024;
   /// Values that are read at once from each rank.
   std::size_t piece() const {
     constexpr std::size_t least = 16 * 1024, most = 128 * 1024;
