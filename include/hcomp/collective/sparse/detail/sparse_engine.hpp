@@ -126,9 +126,10 @@ class sparse_engine final : public sparse_collective_engine {
   }
 
   /// Unites the index. A rank that has received damage, or has another index than the other ranks,
-  /// must not continue without them, nor they without it.
+  /// must not continue without them, nor they without it: also without options.check, because the
+  /// messages of the second phase depend on the index.
   void unite(std::span<float const> x, reduce_op op, call_options const& call, report& stats) {
-    bool const compares = options().check && transport().size() > 1;
+    bool const compares = transport().size() > 1;
     std::uint64_t print = 0;
     std::string damage;
     try {
@@ -146,9 +147,7 @@ class sparse_engine final : public sparse_collective_engine {
                  std::to_string(layout_.values) + " values was damaged on its way to some rank";
     }
     watch.add_to(stats.seconds_communicate);
-    if (damage.empty()) return;
-    if (compares) throw wire_error(damage);
-    revoke(transport(), damage);
+    if (!damage.empty()) throw wire_error(damage);
   }
 
   sparse_work* work_;
