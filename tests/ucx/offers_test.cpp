@@ -128,6 +128,16 @@ TEST_CASE("offers: without a common network each rank uses its default route") {
   CHECK(chosen_offers({{offer{}}, node(2)}) == numbers{0, 1});  // rank 0: devices without addresses
 }
 
+TEST_CASE("offers: ranks are on one node if all their interfaces are") {
+  auto const one = each({interface_of("eth0", "10.0.0.1", 24, 1), interface_of("lo", "::1", 8, 1)});
+  auto const other = each({interface_of("eth0", "10.0.0.2", 24, 2)});
+  CHECK(are_on_one_node({one}));
+  CHECK(are_on_one_node({one, one}));
+  CHECK_FALSE(are_on_one_node({one, one, other}));
+  CHECK_FALSE(are_on_one_node({one, {offer{}}}));  // devices without addresses
+  CHECK_FALSE(are_on_one_node({}));
+}
+
 TEST_CASE("offers: other ranks read what was packed; damage is an error") {
   auto offers =
       each({interface_of("eth0", "10.0.0.1", 24, 1), interface_of("ib0", "fd00::1", 64, 1)});

@@ -148,6 +148,21 @@ TEST_CASE("ucx settings: TCP is allowed as in UCX's own reading of its transport
     CHECK_FALSE(allows_only_tcp(no));
 }
 
+TEST_CASE("ucx settings: messages in device memory need RDMA or CUDA IPC") {
+  std::vector<std::string> const none, ports{"mlx5_0:1"};
+  for (char const* transports : {static_cast<char const*>(nullptr), "all", "rc,cuda_copy", "^sm"}) {
+    CHECK(uses_rdma(transports, ports));
+    CHECK_FALSE(uses_rdma(transports, none));
+  }
+  for (char const* transports : {"tcp,self", "tcp,self,cuda_copy", "tcp,cuda"})
+    CHECK_FALSE(uses_rdma(transports, ports));
+  CHECK(allows_cuda_ipc(nullptr));
+  for (char const* yes : {"all", "tcp,cuda", "tcp,self,cuda_ipc", "^sm"})
+    CHECK(allows_cuda_ipc(yes));
+  for (char const* no : {"tcp,self", "tcp,self,cuda_copy", "^cuda", "^sm,cuda_ipc"})
+    CHECK_FALSE(allows_cuda_ipc(no));
+}
+
 TEST_CASE("ucx settings: over TCP long messages use the eager protocol") {
   // A rendezvous would wait behind the receiver's own messages. Eager: the receiver posts the
   // receive of the message only after a later message has arrived.

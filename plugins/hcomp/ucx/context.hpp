@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <hcomp/core/error.hpp>
 #include <hcomp/ucx/devices.hpp>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
@@ -58,23 +59,25 @@ inline bool under_way(request_handle const& request) {
   return request != nullptr && ucp_request_check_status(request.get()) == UCS_INPROGRESS;
 }
 
-/// Whether the environment allows UCX to use TCP.
-inline bool allows_tcp(std::string_view transports) {
+/// Whether a list of UCX transports, as in UCX_TLS, allows one of `names`.
+inline bool allows(std::string_view transports, std::initializer_list<std::string_view> names) {
   bool const all_but = transports.starts_with('^');
   if (all_but) transports.remove_prefix(1);
   while (!transports.empty()) {
     auto const name = transports.substr(0, transports.find(','));
-    if (name == "tcp" || name == "all") return !all_but;
+    if (name == "all" || std::ranges::find(names, name) != names.end()) return !all_but;
     transports.remove_prefix(std::min(name.size() + 1, transports.size()));
   }
   return all_but;
 }
 
-/// Whether the environment allows UCX only TCP between processes.
+inline bool allows_tcp(std::string_view transports) { return allows(transports, {"tcp"}); }
+
+/// Whether a list of UCX transports allows only TCP between nodes.
 inline bool allows_only_tcp(std::string_view transports) {
   while (!transports.empty()) {
     auto const name = transports.substr(0, transports.find(','));
-    if (name != "tcp" && name != "self") return false;
+    if (name != "tcp" && name != "self" && !name.starts_with("cuda")) return false;
     transports.remove_prefix(std::min(name.size() + 1, transports.size()));
   }
   return true;
@@ -111,11 +114,21 @@ inline char const* environment(std::string const& name) {
 
 /// Whether messages may be in CUDA device memory: UCX was built with CUDA, a device exists, and an
 /// enabled transport (HCOMP_UCX_TLS) supports it, for example cuda_copy.
-inline bool reaches_device(ucp_context_h context) {
+inline bool supports_device(ucp_context_h context) {
   ucp_context_attr_t found{};
   found.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES;
   require_ok(ucp_context_query(context, &found), "ucp_context_query");
   return (found.memory_types & UCS_BIT(UCS_MEMORY_TYPE_CUDA)) != 0;
+}
+
+/// Whether messages between nodes use RDMA. @param ports  as rdma_ports
+inline bool uses_rdma(char const* transports, std::vector<std::string> const& ports) {
+  return !ports.empty() && (transports == nullptr || !allows_only_tcp(transports));
+}
+
+/// Whether CUDA IPC moves messages in device memory between processes of one node.
+inline bool allows_cuda_ipc(char const* transports) {
+  return transports == nullptr || allows(transports, {"cuda_ipc", "cuda"});
 }
 
 /// Whether UCX monitors the peers.
@@ -158,9 +171,8 @@ inline context_handle open_context(std::string const& devices = {},
   char const* const transports = environment("TLS");
   bool const detects = failures == peer_failure::detect;
   if (detects && transports == nullptr) set("TLS", "^sm");
-  bool const chooses_eager =
-      detects && may_be_eager && environment("RNDV_THRESH") == nullptr &&
-      ((transports != nullptr && allows_only_tcp(transports)) || rdma_ports().empty());
+  bool const chooses_eager = detects && may_be_eager && environment("RNDV_THRESH") == nullptr &&
+                             !uses_rdma(transports, rdma_ports());
   if (chooses_eager) set("RNDV_THRESH", "8m");
   if (transports == nullptr || allows_tcp(transports)) {  // UCX warns about unused settings
     unsigned major = 0, minor = 0, patch = 0;
@@ -176,7 +188,8 @@ inline context_handle open_context(std::string const& devices = {},
   require_ok(ucp_init(&params, config, &context), "ucp_init");
   context_handle opened(context);
   // UCX copies eager messages in device memory in small pieces.
-  if (chooses_eager && reaches_device(context)) return open_context(devices, failures, false);
+  if (chooses_eager && allows_cuda_ipc(transports) && supports_device(context))
+    return open_context(devices, failures, false);
   return opened;
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <hcomp/core/error.hpp>
 #include <hcomp/ucx/devices.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -91,6 +92,19 @@ inline std::vector<std::size_t> chosen_offers(std::vector<std::vector<offer>> co
       is_found = true;
     }
   return best;
+}
+
+/// Whether all ranks are on one node. False if a rank offers no interface.
+inline bool are_on_one_node(std::vector<std::vector<offer>> const& all) {
+  std::optional<std::uint64_t> node;
+  for (auto const& offers : all)
+    for (auto const& one : offers) {
+      if (one.interfaces.empty()) return false;
+      auto const here = one.interfaces.front().node;
+      if (node.value_or(here) != here) return false;
+      node = here;
+    }
+  return node.has_value();
 }
 
 /// Bytes that other ranks read as the same offers.

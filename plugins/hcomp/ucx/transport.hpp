@@ -113,8 +113,10 @@ class transport {
   int rank() const { return rank_; }
   int size() const { return size_; }
   std::uint64_t group() const { return options_.group; }
-  /// True for device memory if UCX was built with CUDA, finds a device, and HCOMP_UCX_TLS, if set,
-  /// includes a transport for it, as in tcp,self,cuda_copy.
+  /// True for device memory if UCX was built with CUDA, finds a device, and moves it by RDMA, or by
+  /// CUDA IPC with all ranks on one node. HCOMP_UCX_TLS, if set, must include those transports, as
+  /// in tcp,self,cuda_copy,cuda_ipc. A copy through pinned memory is faster over TCP, see
+  /// host_staged.
   bool reaches(memory_space space) const {
     return space == memory_space::host || peers_.reaches_device();
   }
