@@ -34,6 +34,7 @@ set(layer_lanes.hpp  ${layer_hcomp.hpp})
 set(layer_model.hpp  ${layer_hcomp.hpp})
 set(layer_aggregation.hpp ${layer_hcomp.hpp})
 set(layer_concurrent.hpp ${layer_hcomp.hpp})
+set(layer_device_plans.hpp ${layer_hcomp.hpp})
 # Shared objects with codecs, and how they are loaded.
 set(layer_codec_library.hpp core collective)
 # The C API, for compilers that know nothing of the rest.

@@ -3,7 +3,7 @@
 /// Error feedback for vectors in device memory.
 
 #include <hcomp/feedback/error_feedback.hpp>
-#include <hcomp/gpu/detail/device_array.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
 
 namespace hcomp::gpu {
 
@@ -14,6 +14,6 @@ namespace hcomp::gpu {
 /// runs on the stream of the collective. Over stream-ordered transports `commit` copies the new
 /// residual, which costs 8 bytes of memory traffic per value, and a CUDA graph can replay a step.
 /// Over other transports it swaps two arrays, and a CUDA graph must not replay a whole step.
-template <class T = float> using error_feedback = hcomp::error_feedback<T, detail::device_array>;
+template <class T = float> using error_feedback = hcomp::error_feedback<T, stream_executor::array>;
 
 }  // namespace hcomp::gpu

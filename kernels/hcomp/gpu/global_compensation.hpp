@@ -3,7 +3,7 @@
 /// Global compensation of Marsit for vectors in device memory.
 
 #include <hcomp/feedback/global_compensation.hpp>
-#include <hcomp/gpu/detail/device_array.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
 
 namespace hcomp::gpu {
 
@@ -13,6 +13,6 @@ namespace hcomp::gpu {
 /// Construction, `reset`, `save` and `restore` synchronize with the whole device. All other work
 /// runs on the stream of the collective.
 template <class T = float>
-using global_compensation = hcomp::global_compensation<T, detail::device_array>;
+using global_compensation = hcomp::global_compensation<T, stream_executor::array>;
 
 }  // namespace hcomp::gpu

@@ -11,6 +11,7 @@
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
@@ -28,11 +29,11 @@ struct codec_probe;
 }  // namespace detail
 
 /// Arguments of codec_entry::make.
-struct plan_request {
+template <Executor E = host_executor> struct plan_request {
   codec_settings const& settings;
   std::size_t values;
   any_transport& transport;
-  host_executor& executor;
+  E& executor;
   plan_options options;
   std::uint32_t total_weight;  ///< largest weight of a sum; the number of ranks if all weights are
                                ///< 1
@@ -47,41 +48,43 @@ struct cost_request {
 };
 
 /// A codec for values of type V, with the function that makes its plans.
-template <class V> struct codec_entry : codec_info {
+/// @tparam E  the executor of the plans
+template <class V, Executor E = host_executor> struct codec_entry : codec_info {
   /// @throws std::invalid_argument  settings contradict each other, or have forbidden values inside
   ///                                their ranges
   void (*check)(codec_settings const&);
-  std::unique_ptr<detail::plan_body<V>> (*make)(plan_request const&);
-  /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec.
+  std::unique_ptr<detail::plan_body<V, E>> (*make)(plan_request<E> const&);
+  /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec;
+  /// also for devices.
   codec_cost (*measure)(cost_request const&) = nullptr;
 };
 
 /// Codecs for values of one type.
-template <class V> class codec_registry {
+template <class V, Executor E = host_executor> class codec_registry {
  public:
   /// @param more  appended to the error text for unknown codecs: where to find more codecs
-  explicit codec_registry(std::vector<codec_entry<V>> entries, std::string more = {})
+  explicit codec_registry(std::vector<codec_entry<V, E>> entries, std::string more = {})
       : more_(std::move(more)) {
     for (auto& entry : entries) add(std::move(entry));
   }
 
   /// @throws std::invalid_argument  one of its names is taken
-  void add(codec_entry<V> entry) {
+  void add(codec_entry<V, E> entry) {
     auto names = entry.also;
     names.push_back(entry.name);
     for (auto const& name : names)
       if (find(name))
         throw std::invalid_argument("codec_registry: there is a codec '" + name + "' already");
-    entries_.push_back(std::make_unique<codec_entry<V>>(std::move(entry)));
+    entries_.push_back(std::make_unique<codec_entry<V, E>>(std::move(entry)));
   }
   /// Null if no codec has this name.
-  codec_entry<V> const* find(std::string_view name) const {
+  codec_entry<V, E> const* find(std::string_view name) const {
     for (auto const& entry : entries_)
       if (entry->is_called(name)) return entry.get();
     return nullptr;
   }
   /// @throws std::invalid_argument  no codec has this name; the text lists the codecs
-  codec_entry<V> const& at(std::string_view name) const {
+  codec_entry<V, E> const& at(std::string_view name) const {
     if (auto const* const entry = find(name)) return *entry;
     throw std::invalid_argument("no codec is called '" + detail::printable(name) +
                                 "'; hcomp has: " + names() + more_);
@@ -97,13 +100,13 @@ template <class V> class codec_registry {
   }
 
  private:
-  std::vector<std::unique_ptr<codec_entry<V>>> entries_;  // entries keep their addresses
+  std::vector<std::unique_ptr<codec_entry<V, E>>> entries_;  // entries keep their addresses
   std::string more_;
 };
 
 /// A codec with its settings, parsed from text.
-template <class V> struct named_codec {
-  codec_entry<V> const* entry;
+template <class V, Executor E = host_executor> struct named_codec {
+  codec_entry<V, E> const* entry;
   codec_settings settings;
 
   /// "thc:bits=4". Parsing it with codec_from gives an equal codec.
@@ -118,11 +121,11 @@ template <class V> struct named_codec {
 /// replace colon and commas: "thc bits=4".
 /// @throws std::invalid_argument  unknown codec, key or value, or a missing required key; the text
 ///                                lists what exists
-template <class V>
-named_codec<V> codec_from(codec_registry<V> const& table, std::string_view text) {
+template <class V, Executor E>
+named_codec<V, E> codec_from(codec_registry<V, E> const& table, std::string_view text) {
   auto const colon = table.find(text) ? text.npos : text.find_first_of(": ");
   auto const& entry = table.at(text.substr(0, colon));
-  named_codec<V> found{&entry, codec_settings(entry)};
+  named_codec<V, E> found{&entry, codec_settings(entry)};
   try {
     std::vector<std::string_view> seen;
     auto const set = [&](std::string_view key, std::string_view value) {

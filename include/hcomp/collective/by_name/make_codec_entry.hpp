@@ -13,6 +13,7 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
@@ -35,11 +36,12 @@ template <Summable C> C fitted_to(C const& codec, [[maybe_unused]] std::uint32_t
 /// Makes the entry of codec C, or of several codecs among which the settings choose.
 /// @param info       properties; empty `algorithms` and `takes_feedback` follow from the concept of
 ///                   C
+/// @tparam E         the executor of its plans
 /// @tparam CodecOf   (codec_settings const&) -> C, or a std::variant of C and `Others`; may throw
 ///                   std::invalid_argument; without captures
-template <Summable C, Summable... Others, class CodecOf>
+template <Executor E, Summable C, Summable... Others, class CodecOf>
   requires(std::is_empty_v<CodecOf>)
-codec_entry<typename C::value_type> make_codec_entry(codec_info info, CodecOf) {
+codec_entry<typename C::value_type, E> make_codec_entry(codec_info info, CodecOf) {
   if (!HomomorphicSum<C>) info.takes_feedback = false;
   if constexpr (RefusesFeedback<C>)
     info.feedback_refusal = [](codec_settings const& settings) {
@@ -51,27 +53,32 @@ codec_entry<typename C::value_type> make_codec_entry(codec_info info, CodecOf) {
     auto const usual = std::ranges::find(info.algorithms, detail::usual_algorithm<C>);
     std::rotate(info.algorithms.begin(), usual, usual + 1);
   }
-  using body = std::unique_ptr<detail::plan_body<typename C::value_type>>;
-  codec_entry<typename C::value_type> entry{
+  using body = std::unique_ptr<detail::plan_body<typename C::value_type, E>>;
+  codec_entry<typename C::value_type, E> entry{
       std::move(info), [](codec_settings const& settings) { CodecOf{}(settings); },
-      [](plan_request const& asked) -> body {
+      [](plan_request<E> const& asked) -> body {
         std::variant<C, Others...> const chosen = CodecOf{}(asked.settings);
         return std::visit(
             [&]<class Chosen>(Chosen const& codec) -> body {
-              using plan_of = plan<Chosen, any_transport, host_executor>;
-              return std::make_unique<detail::some_plan<plan_of>>(
+              using plan_of = plan<Chosen, any_transport, E>;
+              return std::make_unique<detail::some_plan<plan_of, E>>(
                   asked.values, detail::fitted_to(codec, asked.total_weight), asked.transport,
                   asked.executor, asked.options);
             },
             chosen);
       }};
-  if constexpr (!Sparse<C> && sizeof...(Others) == 0)
+  if constexpr (!Sparse<C> && sizeof...(Others) == 0 && !DeviceExecutor<E>)
     entry.measure = [](cost_request const& asked) {
       return detail::measured_cost(
           detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
           asked.probe);
     };
   return entry;
+}
+template <Summable C, Summable... Others, class CodecOf>
+  requires(std::is_empty_v<CodecOf>)
+codec_entry<typename C::value_type> make_codec_entry(codec_info info, CodecOf codec_of) {
+  return make_codec_entry<host_executor, C, Others...>(std::move(info), codec_of);
 }
 
 }  // namespace hcomp

@@ -9,7 +9,7 @@
 #include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/float_environment.hpp>
-#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <string_view>
@@ -28,27 +28,26 @@ namespace hcomp {
 /// @param options       default: the first algorithm of the codec's entry, such as direct for
 ///                      lossless_sparse and ring for most codecs
 /// @param total_weight  largest weight of a sum; 0: all weights are 1
+/// @tparam E  with a device executor, whose memory has the values, see make_device_plan.hpp
 /// @throws std::invalid_argument  unknown codec or setting; otherwise as plan
 ///
-/// Cost: the calling program compiles plans of all codecs, once per value type, or links
-/// hcomp::compiled.
-template <class V, Transport T>
-any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
-                      host_executor& executor, plan_options const& options,
-                      std::uint32_t total_weight = 0) {
+/// Cost: the calling program compiles plans of all codecs, once per value type and executor, or
+/// links hcomp::compiled, which has those of host_executor.
+template <class V, Transport T, Executor E>
+any_plan<V, E> make_plan(std::string_view codec, std::size_t values, T& transport, E& executor,
+                         plan_options const& options, std::uint32_t total_weight = 0) {
   detail::float_environment const environment;
-  auto const named = codec_from(registered_codecs<V>(), codec);
+  auto const named = codec_from(registered_codecs<V, E>(), codec);
   detail::kept_transport over(transport);
   auto const ranks = static_cast<std::uint32_t>(transport.size());
   auto body = named.entry->make(
       {named.settings, values, *over, executor, options, total_weight > 0 ? total_weight : ranks});
   return {named.text(), std::move(over), std::move(body)};
 }
-template <class V, Transport T>
-any_plan<V> make_plan(std::string_view codec, std::size_t values, T& transport,
-                      host_executor& executor) {
+template <class V, Transport T, Executor E>
+any_plan<V, E> make_plan(std::string_view codec, std::size_t values, T& transport, E& executor) {
   detail::float_environment const environment;
-  auto const named = codec_from(registered_codecs<V>(), codec);
+  auto const named = codec_from(registered_codecs<V, E>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
                              plan_options{.algorithm = {named.entry->algorithms.front()}});
 }

@@ -10,12 +10,16 @@
 #include <cstdint>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
 
 namespace hcomp {
 
 /// All codecs for values of type V that can be chosen by name: hcomp's, and the added ones. One
 /// registry per program or shared library. Add codecs before threads read it.
-template <class V> codec_registry<V>& registered_codecs();
+/// @tparam E  the executor of the plans. With a device executor, in translation units of its
+///            compiler: all codecs that have device code
+template <class V, Executor E = host_executor> codec_registry<V, E>& registered_codecs();
 
 namespace detail {
 

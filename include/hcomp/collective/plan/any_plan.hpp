@@ -7,6 +7,8 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
 #include <hcomp/core/detail/float_environment.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
 #include <hcomp/feedback/global_compensation.hpp>
 #include <hcomp/op/encoded_layout.hpp>
@@ -28,9 +30,22 @@ template <class C> C with_magnitude(C codec, double magnitude) {
   return codec;
 }
 
+/// State of the compensations of vectors in an executor's memory space.
+template <class V, Executor E> struct feedback_of {
+  using error = error_feedback<V>;
+  using global = global_compensation<V>;
+};
+template <class V, DeviceExecutor E> struct feedback_of<V, E> {
+  using error = error_feedback<V, E::template array>;
+  using global = global_compensation<V, E::template array>;
+};
+
 /// The interface that any_plan calls.
-template <class V> class plan_body {
+template <class V, Executor E = host_executor> class plan_body {
  public:
+  using error_type = typename feedback_of<V, E>::error;
+  using global_type = typename feedback_of<V, E>::global;
+
   plan_body() = default;
   plan_body(plan_body const&) = delete;
   plan_body& operator=(plan_body const&) = delete;
@@ -41,13 +56,10 @@ template <class V> class plan_body {
   virtual std::size_t shard_alignment() const = 0;
   virtual value_range encoded() const = 0;
   virtual report all_reduce(std::span<V> x, call_options const& call) = 0;
-  virtual report all_reduce(std::span<V> x, error_feedback<V>& feedback,
-                            call_options const& call) = 0;
-  virtual report all_reduce(std::span<V> x, global_compensation<V>& feedback,
-                            call_options const& call) = 0;
+  virtual report all_reduce(std::span<V> x, error_type& feedback, call_options const& call) = 0;
+  virtual report all_reduce(std::span<V> x, global_type& feedback, call_options const& call) = 0;
   virtual report reduce_scatter(std::span<V> x, call_options const& call) = 0;
-  virtual report reduce_scatter(std::span<V> x, error_feedback<V>& feedback,
-                                call_options const& call) = 0;
+  virtual report reduce_scatter(std::span<V> x, error_type& feedback, call_options const& call) = 0;
   virtual report all_gather(std::span<V> x, call_options const& call) = 0;
   virtual void check() = 0;
   virtual void set_magnitude(double magnitude) = 0;
@@ -55,9 +67,12 @@ template <class V> class plan_body {
 };
 
 /// @tparam Plan  a plan, or a class with the members of one
-template <class Plan> class some_plan final : public plan_body<typename Plan::value_type> {
+template <class Plan, Executor E = host_executor>
+class some_plan final : public plan_body<typename Plan::value_type, E> {
  public:
   using V = typename Plan::value_type;
+  using typename plan_body<V, E>::error_type;
+  using typename plan_body<V, E>::global_type;
 
   template <class... Arguments>
   explicit some_plan(Arguments&&... arguments) : plan_(std::forward<Arguments>(arguments)...) {}
@@ -72,12 +87,10 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   report all_reduce(std::span<V> x, call_options const& call) override {
     return plan_.all_reduce(x, call);
   }
-  report all_reduce(std::span<V> x, error_feedback<V>& feedback,
-                    call_options const& call) override {
+  report all_reduce(std::span<V> x, error_type& feedback, call_options const& call) override {
     return plan_.all_reduce(x, feedback, call);
   }
-  report all_reduce(std::span<V> x, global_compensation<V>& feedback,
-                    call_options const& call) override {
+  report all_reduce(std::span<V> x, global_type& feedback, call_options const& call) override {
     if constexpr (requires { plan_.all_reduce(x, feedback, call); })
       return plan_.all_reduce(x, feedback, call);
     else
@@ -86,8 +99,7 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
   report reduce_scatter(std::span<V> x, call_options const& call) override {
     return plan_.reduce_scatter(x, call);
   }
-  report reduce_scatter(std::span<V> x, error_feedback<V>& feedback,
-                        call_options const& call) override {
+  report reduce_scatter(std::span<V> x, error_type& feedback, call_options const& call) override {
     return plan_.reduce_scatter(x, feedback, call);
   }
   report all_gather(std::span<V> x, call_options const& call) override {
@@ -117,16 +129,20 @@ template <class Plan> class some_plan final : public plan_body<typename Plan::va
 
 }  // namespace detail
 
-/// A plan for values of type V in host memory whose codec is chosen at run time; see make_plan.
-/// Collectives and errors are those of `plan`. One call at a time. Movable.
-template <class V> class any_plan {
+/// A plan for values of type V whose codec is chosen at run time; see make_plan. Collectives and
+/// errors are those of `plan`. One call at a time. Movable.
+/// @tparam E  the executor, in whose memory space the values are; a DeviceExecutor needs array<T>,
+///            which error_type and global_type use, as gpu::error_feedback does
+template <class V, Executor E = host_executor> class any_plan {
  public:
   using value_type = V;
+  using error_type = typename detail::feedback_of<V, E>::error;
+  using global_type = typename detail::feedback_of<V, E>::global;
 
   /// @param codec      name and settings, as make_plan takes them
   /// @param transport  the transport that `body` uses
   any_plan(std::string codec, detail::kept_transport transport,
-           std::unique_ptr<detail::plan_body<V>> body)
+           std::unique_ptr<detail::plan_body<V, E>> body)
       : codec_(std::move(codec)), transport_(std::move(transport)), body_(std::move(body)) {}
 
   /// Name and settings of the codec. make_plan makes an equal plan from this text.
@@ -151,19 +167,17 @@ template <class V> class any_plan {
     return body_->all_reduce(x, call);
   }
   /// @throws std::invalid_argument  on all ranks alike: the codec takes no error feedback
-  report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
+  report all_reduce(std::span<V> x, error_type& feedback, call_options const& call = {}) {
     return body_->all_reduce(x, feedback, call);
   }
-  report all_reduce(std::span<V> x, global_compensation<V>& feedback,
-                    call_options const& call = {}) {
+  report all_reduce(std::span<V> x, global_type& feedback, call_options const& call = {}) {
     return body_->all_reduce(x, feedback, call);
   }
   report reduce_scatter(std::span<V> x, call_options const& call = {}) {
     return body_->reduce_scatter(x, call);
   }
   /// @throws std::invalid_argument  as all_reduce
-  report reduce_scatter(std::span<V> x, error_feedback<V>& feedback,
-                        call_options const& call = {}) {
+  report reduce_scatter(std::span<V> x, error_type& feedback, call_options const& call = {}) {
     return body_->reduce_scatter(x, feedback, call);
   }
   report all_gather(std::span<V> x, call_options const& call = {}) {
@@ -175,7 +189,7 @@ template <class V> class any_plan {
  private:
   std::string codec_;
   detail::kept_transport transport_;
-  std::unique_ptr<detail::plan_body<V>> body_;
+  std::unique_ptr<detail::plan_body<V, E>> body_;
 };
 
 }  // namespace hcomp

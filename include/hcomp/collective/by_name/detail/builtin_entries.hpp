@@ -27,6 +27,8 @@
 #include <hcomp/collective/schedule/algorithm.hpp>
 #include <hcomp/collective/sparse/sparse_plan.hpp>
 #include <hcomp/core/half.hpp>
+#include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -97,10 +99,10 @@ template <class V> double largest_error_bounded(codec_settings const& s, summed_
 }
 
 // Templates, so that only programs that make plans by name compile plans of all codecs.
-template <class V> codec_entry<V> inceptionn_entry() {
+template <class V, Executor E> codec_entry<V, E> inceptionn_entry() {
   using enum codec_key::kind;
   inceptionn_options const usual;
-  return make_codec_entry<hcomp::inceptionn>(
+  return make_codec_entry<E, hcomp::inceptionn>(
       {.name = "inceptionn",
        .about = "0.25 to 4.25 bytes each; error 4 sqrt(P) 2^-E of the peak for P ranks",
        .keys = {{"E", whole, 1, 14, usual.bound_exponent,
@@ -112,10 +114,10 @@ template <class V> codec_entry<V> inceptionn_entry() {
        .carries_nonfinite = true},
       [](codec_settings const& s) { return inceptionn_of(s); });
 }
-template <class V> codec_entry<V> error_bounded_entry() {
+template <class V, Executor E> codec_entry<V, E> error_bounded_entry() {
   using enum codec_key::kind;
   bool const is_float = std::is_same_v<V, float>;  // bounds of up to 2^10 ranks can be divided
-  return make_codec_entry<hcomp::error_bounded<V>>(
+  return make_codec_entry<E, hcomp::error_bounded<V>>(
       {.name = "error_bounded",
        .about = "variable rate; no value of the result is off by more than the bound",
        .keys = {{"bound",
@@ -133,11 +135,11 @@ template <class V> codec_entry<V> error_bounded_entry() {
       [](codec_settings const& s) { return error_bounded_of<V>(s); });
 }
 
-template <class V> codec_entry<V> lossless_sparse_entry() {
+template <class V, Executor E> codec_entry<V, E> lossless_sparse_entry() {
   using enum codec_key::kind;
   using fixed32 = lossless_sparse<std::uint32_t>;
   using fixed64 = lossless_sparse<std::uint64_t>;
-  return make_codec_entry<lossless_sparse<>, fixed32, fixed64>(
+  return make_codec_entry<E, lossless_sparse<>, fixed32, fixed64>(
       {.name = "lossless_sparse",
        .about = "for mostly zero vectors: sends only values nonzero on some rank",
        .keys = {{"fixed", whole, 0, 64, 0, "bits of fixed point, 32 or 64; 0: floats"},
@@ -173,8 +175,8 @@ template <class V> double largest_reproducible(codec_settings const&, summed_val
   // the last term is the rounding of this computation in doubles
   return lost + of_type * found + denormal + v.ranks * 0x1p-52 * v.magnitude;
 }
-template <class V> codec_entry<V> reproducible_entry() {
-  return make_codec_entry<reproducible<V>>(
+template <class V, Executor E> codec_entry<V, E> reproducible_entry() {
+  return make_codec_entry<E, reproducible<V>>(
       {.name = "reproducible",
        .about = "12 to 16 bytes per value; bit-identical for any number, order of ranks",
        .promise = accuracy_class::error_bounded,
@@ -194,29 +196,29 @@ inline codec_entry<float> top_k_entry(std::vector<algorithm_kind> algorithms) {
            .wants_feedback = true,
            .carries_nonfinite = true},
           [](codec_settings const&) {},
-          [](plan_request const& asked) -> std::unique_ptr<plan_body<float>> {
+          [](plan_request<> const& asked) -> std::unique_ptr<plan_body<float>> {
             return std::make_unique<some_plan<top_k_plan>>(asked, asked.settings["share"]);
           }};
 }
 
 /// Codecs that only round, to 16 bits or more.
-template <class V> std::vector<codec_entry<V>> rounding_entries() {
-  std::vector<codec_entry<V>> entries;
+template <class V, Executor E> std::vector<codec_entry<V, E>> rounding_entries() {
+  std::vector<codec_entry<V, E>> entries;
   entries.push_back(
-      make_codec_entry<identity<V>>({.name = "identity",
-                                     .about = "uncompressed, the baseline",
-                                     .promise = accuracy_class::rounded,
-                                     .carries_nonfinite = true,
-                                     .is_uncompressed = true},
-                                    [](codec_settings const&) { return identity<V>{}; }));
-  entries.push_back(make_codec_entry<float_cast<float16, V>>(
+      make_codec_entry<E, identity<V>>({.name = "identity",
+                                        .about = "uncompressed, the baseline",
+                                        .promise = accuracy_class::rounded,
+                                        .carries_nonfinite = true,
+                                        .is_uncompressed = true},
+                                       [](codec_settings const&) { return identity<V>{}; }));
+  entries.push_back(make_codec_entry<E, float_cast<float16, V>>(
       {.name = "fp16",
        .about = "2 bytes per value; relative error 2^-11 per rounding, up to 65504",
        .promise = accuracy_class::rounded,
        .rounding = 0x1p-11,
        .also = {"float_cast:fp16"}},
       [](codec_settings const&) { return float_cast<float16, V>{}; }));
-  entries.push_back(make_codec_entry<float_cast<bfloat16, V>>(
+  entries.push_back(make_codec_entry<E, float_cast<bfloat16, V>>(
       {.name = "bf16",
        .about = "2 bytes per value; relative error 2^-8 per rounding",
        .promise = accuracy_class::rounded,
@@ -225,9 +227,9 @@ template <class V> std::vector<codec_entry<V>> rounding_entries() {
       [](codec_settings const&) { return float_cast<bfloat16, V>{}; }));
   return entries;
 }
-template <class V> std::vector<codec_entry<V>> builtin_entries() {
-  auto entries = rounding_entries<V>();
-  entries.push_back(make_codec_entry<hcomp::sign<V>>(
+template <class V, Executor E> std::vector<codec_entry<V, E>> builtin_entries() {
+  auto entries = rounding_entries<V, E>();
+  entries.push_back(make_codec_entry<E, hcomp::sign<V>>(
       {.name = "sign",
        .about = "1 bit per value on every hop, the sign of one sampled rank; training",
        .keys = {magnitude_key()},
@@ -236,7 +238,7 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       [](codec_settings const& s) {
         return hcomp::sign<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  entries.push_back(make_codec_entry<sign_count<V>>(
+  entries.push_back(make_codec_entry<E, sign_count<V>>(
       {.name = "sign_count",
        .about = "1 bit per value of a rank, then counts of signs; majority vote",
        .keys = {magnitude_key()},
@@ -245,29 +247,29 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
       [](codec_settings const& s) {
         return sign_count<V>{static_cast<accumulator_t<V>>(s["magnitude"])};
       }));
-  entries.push_back(make_codec_entry<hcomp::thc<V>>(
+  entries.push_back(make_codec_entry<E, hcomp::thc<V>>(
       {.name = "thc",
        .about = "1 to 8 bits per value of a rank, more for partial sums; for training",
        .keys = thc_keys(),
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return hcomp::thc<V>(thc_options_of(s)); }));
-  entries.push_back(make_codec_entry<uniform_thc<V>>(
+  entries.push_back(make_codec_entry<E, uniform_thc<V>>(
       {.name = "uniform_thc",
        .about = "thc with equidistant levels, without table lookups",
        .keys = thc_keys(),
        .promise = accuracy_class::noisy,
        .wants_feedback = true},
       [](codec_settings const& s) { return uniform_thc<V>(thc_options_of(s)); }));
-  entries.push_back(reproducible_entry<V>());
+  entries.push_back(reproducible_entry<V, E>());
   if constexpr (std::is_same_v<V, float>) {
-    entries.push_back(lossless_sparse_entry<V>());
-    entries.push_back(top_k_entry(entries.back().algorithms));
-    entries.push_back(inceptionn_entry<V>());
+    entries.push_back(lossless_sparse_entry<V, E>());
+    if constexpr (!DeviceExecutor<E>) entries.push_back(top_k_entry(entries.back().algorithms));
+    entries.push_back(inceptionn_entry<V, E>());
   }
   if constexpr (std::is_same_v<V, float> || std::is_same_v<V, double>) {
-    entries.push_back(error_bounded_entry<V>());
-    entries.push_back(make_codec_entry<hcomp::lossless<V>>(
+    entries.push_back(error_bounded_entry<V, E>());
+    entries.push_back(make_codec_entry<E, hcomp::lossless<V>>(
         {.name = "lossless",
          .about = "variable rate; bit-identical to an uncompressed sum",
          .promise = accuracy_class::exact,
@@ -277,9 +279,9 @@ template <class V> std::vector<codec_entry<V>> builtin_entries() {
   return entries;
 }
 
-template <class V> std::vector<codec_entry<V>> integer_entries() {
-  std::vector<codec_entry<V>> entries;
-  entries.push_back(make_codec_entry<hcomp::lossless_integers<V>>(
+template <class V, Executor E> std::vector<codec_entry<V, E>> integer_entries() {
+  std::vector<codec_entry<V, E>> entries;
+  entries.push_back(make_codec_entry<E, hcomp::lossless_integers<V>>(
       {.name = "lossless_integers",
        .about = "variable rate, exact sums of integers",
        .promise = accuracy_class::exact,
@@ -290,18 +292,19 @@ template <class V> std::vector<codec_entry<V>> integer_entries() {
 
 template <class V> codec_registry<V> const& rounding_codecs() {
   static codec_registry<V> const entries(
-      rounding_entries<V>(), "; automatic_plan has more if it is given registered_codecs");
+      rounding_entries<V, host_executor>(),
+      "; automatic_plan has more if it is given registered_codecs");
   return entries;
 }
 
 }  // namespace detail
 
-template <class V> codec_registry<V>& registered_codecs() {
-  static codec_registry<V> entries([] {
+template <class V, Executor E> codec_registry<V, E>& registered_codecs() {
+  static codec_registry<V, E> entries([] {
     if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
-      return detail::integer_entries<V>();
+      return detail::integer_entries<V, E>();
     else
-      return detail::builtin_entries<detail::value_t<V>>();
+      return detail::builtin_entries<detail::value_t<V>, E>();
   }());
   return entries;
 }

@@ -31,7 +31,7 @@ class top_k_plan {
   using value_type = float;
 
   /// @param share  share of the values, from 0 to 1
-  top_k_plan(plan_request const& asked, double share)
+  top_k_plan(plan_request<> const& asked, double share)
       : executor_(&asked.executor),
         select_(value_selection::of_share(share, asked.values)),
         all_(asked.values),
