@@ -322,7 +322,9 @@ def candidates(folder: str, name: str) -> list[Path]:
     # In a checkout this is plugins/python/hcomp/, and the builds are beside plugins/.
     if len(here.parents) > 2 and here.parents[1].name == "plugins":
         root = here.parents[2]
+        # Python cannot load libraries built with sanitizers.
         builds = [root / "build", *sorted(root.glob("build-*"))]
+        builds = [build for build in builds if build.name not in ("build-asan", "build-tsan")]
         places += [build / "plugins" / folder for build in builds]
     prefixes = [sys.prefix, "/usr/local", "/usr"]
     if len(here.parents) > 3 and here.parents[2].name == "share":  # installed by CMake
