@@ -29,7 +29,7 @@ using namespace hcomp::testing;
 namespace {
 
 // One value, few that every rank adds, one more than these, and several rounds.
-std::vector<std::size_t> const sizes{0, 1, 2048, 2049, 20'000, 300'001};
+std::vector<std::size_t> const sizes{0, 1, 2048, 2049, 20'000, 600'001};
 
 std::vector<std::vector<float>> inputs(int ranks, std::size_t n) {
   std::vector<std::vector<float>> x;
@@ -112,7 +112,7 @@ TEST_CASE("shared memory: without memory the plan sends messages, and the report
 }
 
 TEST_CASE("shared memory: errors on all ranks alike, with x unchanged, and the plan stays usable") {
-  for (std::size_t const n : {std::size_t{100}, std::size_t{100'000}}) {
+  for (std::size_t const n : {std::size_t{100}, std::size_t{100'000}, std::size_t{300'000}}) {
     CAPTURE(n);
     enum class wrong { size, null, nan, overflow, weight, op, collective };
     struct expected {

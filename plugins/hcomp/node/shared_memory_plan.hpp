@@ -97,7 +97,7 @@ template <class V> class shared_memory_plan {
     if (options.nonfinite == nonfinite_policy::throw_error) sums_.resize(share_of_each());
     if (reads_others_) {
       others_.resize(piece() * static_cast<std::size_t>(memory_->size() - 1));
-      places_.resize(static_cast<std::size_t>(memory_->size()));
+      addresses_.resize(static_cast<std::size_t>(memory_->size()));
     }
   }
 
@@ -145,10 +145,6 @@ template <class V> class shared_memory_plan {
     std::uint64_t needs_messages;
   };
 
-  /// Addresses of a rank's vector and of its share of the result.
-  struct places {
-    std::uint64_t x = 0, result = 0;
-  };
   /// Longer vectors are read from the memory of their ranks. Slots are faster while they fit into
   /// the caches of both cores.
   static constexpr std::size_t most_in_slots = 1024 * 1024;
@@ -249,42 +245,49 @@ template <class V> class shared_memory_plan {
     };
     auto const mine = share(rank);
     auto const offset = static_cast<std::size_t>(mine.data() - x.data());
-    // Nobody else reads this share of x before it is the result.
-    V* const result = may_throw ? sums_.data() : mine.data();
-    all_meet(
-        places{reinterpret_cast<std::uint64_t>(x.data()), reinterpret_cast<std::uint64_t>(result)},
-        [&](int r, places const& its) { places_[static_cast<std::size_t>(r)] = its; });
-    auto const place_of = [&](int r) { return places_[static_cast<std::size_t>(r)]; };
+    all_meet(reinterpret_cast<std::uint64_t>(x.data()),
+             [&](int r, std::uint64_t its) { addresses_[static_cast<std::size_t>(r)] = its; });
+    auto const address_of = [&](int r) { return addresses_[static_cast<std::size_t>(r)]; };
     std::uint64_t is_refused = 0;
     V probe;
     for (int r = 0; r < size; ++r)
       for (std::size_t const i : {std::size_t{0}, x.size() - 1})
-        is_refused |= !read(r, place_of(r).x + i * sizeof(V), {&probe, 1});
+        is_refused |= !read(r, address_of(r) + i * sizeof(V), {&probe, 1});
     bool is_possible = true;
     all_meet(is_refused, [&](int, std::uint64_t its) { is_possible &= its == 0; });
     if (!is_possible) return false;
 
-    findings found;
-    for (std::size_t first = 0; first < mine.size(); first += piece()) {
-      std::size_t const count = std::min(piece(), mine.size() - first);
-      auto const other = [&](int r) {
-        return std::span(others_).subspan(static_cast<std::size_t>(r - (r > rank)) * piece(),
-                                          count);
-      };
-      for (int r = 0; r < size; ++r)
-        if (r != rank) must_read(r, place_of(r).x + (offset + first) * sizeof(V), other(r));
-      add(size, count, divisor, result + first,
-          [&](int r) -> V const* { return r == rank ? mine.data() + first : other(r).data(); });
-      if (may_throw) found.merge(findings_in({result + first, count}, offset + first));
+    // Nobody else reads this share of x before it is the result.
+    std::size_t added = 0;
+    try {
+      findings found, all;
+      while (added < mine.size()) {
+        std::size_t const count = std::min(piece(), mine.size() - added);
+        auto const other = [&](int r) {
+          return std::span(others_).subspan(static_cast<std::size_t>(r - (r > rank)) * piece(),
+                                            count);
+        };
+        for (int r = 0; r < size; ++r)
+          if (r != rank) must_read(r, address_of(r) + (offset + added) * sizeof(V), other(r));
+        V* const result = mine.data() + added;
+        if (may_throw) std::copy_n(result, count, sums_.data() + added);
+        add(size, count, divisor, result,
+            [&](int r) -> V const* { return r == rank ? result : other(r).data(); });
+        added += count;
+        if (may_throw) found.merge(findings_in({result, count}, offset + added - count));
+      }
+      all_meet(found, [&](int, findings const& its) { all.merge(its); });
+      require_finite(what, all);
+    } catch (...) {
+      if (may_throw) std::copy_n(sums_.data(), added, mine.data());
+      throw;
     }
-    findings all;
-    all_meet(found, [&](int, findings const& its) { all.merge(its); });
-    require_finite(what, all);
     for (int i = 1; i < size; ++i) {
       int const r = (rank + i) % size;
-      must_read(r, place_of(r).result, share(r));
+      auto const its = share(r);
+      must_read(r, address_of(r) + static_cast<std::size_t>(its.data() - x.data()) * sizeof(V),
+                its);
     }
-    if (may_throw) std::copy_n(result, mine.size(), mine.data());
     all_meet(std::uint64_t{0}, [](int, std::uint64_t) {});  // all have read this rank's memory
     return true;
   }
@@ -352,10 +355,10 @@ template <class V> class shared_memory_plan {
   std::shared_ptr<collectives> memory_;
   encoded_layout layout_;  ///< for error texts
   hcomp::detail::codec_terms terms_;
-  std::vector<V> sums_;  ///< of this rank's share
+  std::vector<V> sums_;  ///< of this rank's share, or the share before them
   bool reads_others_ = false;
   std::vector<V> others_;  ///< of a piece
-  std::vector<places> places_;
+  std::vector<std::uint64_t> addresses_;
   std::uint64_t calls_ = 0;
 };
 
