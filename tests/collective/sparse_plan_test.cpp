@@ -819,25 +819,28 @@ TEST_CASE("sparse plan: by direct, a sum that lacks a rank's values is refused")
   CHECK(found.unchanged);
 }
 
-TEST_CASE("sparse plan: a damaged index stops all ranks, also without checksums") {
+TEST_CASE("sparse plan: a damaged index stops all ranks, also without checksums and check") {
   // On the ring of three ranks messages 0 and 1 reduce the index, 2 and 3 spread it. No rank that
   // receives 2 or 3 can contradict them.
-  for (int const message : {2, 3}) {
-    auto const run = run_with_flip(operation::all_reduce, 100'000, {}, message, 40);
-    CHECK(run.applied);
-    CAPTURE(to_text(run.found.outcomes));
-    for (auto const& one : run.found.outcomes) {
-      CHECK(one.what == "wire_error");
-      CHECK(one.text ==
-            "lossless_sparse: the index of 100000 values was damaged on its way to some rank");
+  for (bool const check : {true, false})
+    for (int const message : {2, 3}) {
+      plan_options const options{.check = check};
+      auto const run = run_with_flip(operation::all_reduce, 100'000, options, message, 40);
+      CAPTURE(check);
+      CHECK(run.applied);
+      CAPTURE(to_text(run.found.outcomes));
+      for (auto const& one : run.found.outcomes) {
+        CHECK(one.what == "wire_error");
+        CHECK(one.text ==
+              "lossless_sparse: the index of 100000 values was damaged on its way to some rank");
+      }
+      CHECK(run.found.unchanged);
+      auto const header = run_with_flip(operation::all_reduce, 100'000, options, message,
+                                        16);  // index of the block
+      CHECK(header.applied);
+      for (auto const& one : header.found.outcomes) CHECK(one.what == "wire_error");
+      CHECK(header.found.unchanged);
     }
-    CHECK(run.found.unchanged);
-    auto const header =
-        run_with_flip(operation::all_reduce, 100'000, {}, message, 16);  // index of the block
-    CHECK(header.applied);
-    for (auto const& one : header.found.outcomes) CHECK(one.what == "wire_error");
-    CHECK(header.found.unchanged);
-  }
 }
 
 TEST_CASE("sparse plan: shards of another call, sender or length are refused on all ranks") {

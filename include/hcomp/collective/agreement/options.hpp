@@ -16,7 +16,9 @@ namespace hcomp {
 struct plan_options {
   hcomp::algorithm algorithm = {};  ///< default: ring
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  bool check = true;  ///< compare the arguments of all ranks in every call: log2 P small messages
+  /// Compares the arguments of all ranks in every call: log2 P small messages. Sparse codecs compare
+  /// their index always.
+  bool check = true;
   /// Protects every block with a checksum. All ranks get the same error after a message that was
   /// changed, cut, lengthened, replayed or, with `check`, exchanged for one of another rank.
   bool checksum = false;

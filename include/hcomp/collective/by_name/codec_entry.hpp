@@ -54,8 +54,8 @@ template <class V, Executor E = host_executor> struct codec_entry : codec_info {
   ///                                their ranges
   void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V, E>> (*make)(plan_request<E> const&);
-  /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec;
-  /// also for devices.
+  /// See measure_codec. Null, as in every entry of a device executor: the cost is unknown, and
+  /// automatic_plan does not choose the codec.
   codec_cost (*measure)(cost_request const&) = nullptr;
 };
 

@@ -1,7 +1,6 @@
 #pragma once
 /// @file
-/// Makes plans from the name of a codec, also for vectors in device memory: with this header
-/// make_plan takes a DeviceExecutor.
+/// With this header make_plan takes a DeviceExecutor, for vectors in its memory:
 ///
 ///     hcomp::gpu::stream_executor executor(stream);
 ///     hcomp::host_staged over(transport, executor);
@@ -9,9 +8,9 @@
 ///     auto plan = hcomp::make_plan<float>("thc:bits=4", n, over, executor);
 ///     plan.all_reduce(gradient, feedback, {.step = step, .op = hcomp::reduce_op::mean});
 ///
-/// Codecs are all but top_k. Calls wait for the stream as those of `plan` do. The file that calls
-/// make_plan is compiled by the device's compiler, also with hcomp::compiled; for float nvcc takes
-/// one to two minutes.
+/// All codecs but top_k. Calls wait for the stream as those of `plan` do. The device's compiler
+/// compiles the file that calls make_plan, also with hcomp::compiled; nvcc takes one to two minutes
+/// for float.
 
 #include <hcomp/collective/by_name/detail/builtin_entries.hpp>
 #include <hcomp/collective/by_name/make_plan.hpp>

@@ -28,7 +28,7 @@ namespace hcomp {
 /// @param options       default: the first algorithm of the codec's entry, such as direct for
 ///                      lossless_sparse and ring for most codecs
 /// @param total_weight  largest weight of a sum; 0: all weights are 1
-/// @tparam E  with a device executor, whose memory has the values, see make_device_plan.hpp
+/// @tparam E  for values in device memory, a device executor; include hcomp/device_plans.hpp
 /// @throws std::invalid_argument  unknown codec or setting; otherwise as plan
 ///
 /// Cost: the calling program compiles plans of all codecs, once per value type and executor, or

@@ -17,8 +17,8 @@ namespace hcomp {
 
 /// All codecs for values of type V that can be chosen by name: hcomp's, and the added ones. One
 /// registry per program or shared library. Add codecs before threads read it.
-/// @tparam E  the executor of the plans. With a device executor, in translation units of its
-///            compiler: all codecs that have device code
+/// @tparam E  the executor of the plans. A device executor needs device_plans.hpp and its compiler;
+///            its registry lacks top_k
 template <class V, Executor E = host_executor> codec_registry<V, E>& registered_codecs();
 
 namespace detail {

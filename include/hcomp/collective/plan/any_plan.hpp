@@ -131,8 +131,8 @@ class some_plan final : public plan_body<typename Plan::value_type, E> {
 
 /// A plan for values of type V whose codec is chosen at run time; see make_plan. Collectives and
 /// errors are those of `plan`. One call at a time. Movable.
-/// @tparam E  the executor, in whose memory space the values are; a DeviceExecutor needs array<T>,
-///            which error_type and global_type use, as gpu::error_feedback does
+/// @tparam E  the executor; its memory space has the values. error_type and global_type keep their
+///            state there, in array<T> of a DeviceExecutor
 template <class V, Executor E = host_executor> class any_plan {
  public:
   using value_type = V;

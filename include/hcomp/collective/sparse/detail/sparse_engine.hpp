@@ -125,9 +125,8 @@ class sparse_engine final : public sparse_collective_engine {
     revoke(transport(), why);
   }
 
-  /// Unites the index. A rank that has received damage, or has another index than the other ranks,
-  /// must not continue without them, nor they without it: also without options.check, because the
-  /// messages of the second phase depend on the index.
+  /// Unites the index, and compares it, also without options.check: the lengths of later messages
+  /// depend on it. After damage on one rank no rank may continue.
   void unite(std::span<float const> x, reduce_op op, call_options const& call, report& stats) {
     bool const compares = transport().size() > 1;
     std::uint64_t print = 0;
