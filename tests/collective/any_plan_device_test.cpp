@@ -99,9 +99,9 @@ TEST_CASE("registered_codecs of devices: those of CPUs but top_k, with equal set
     CHECK(codec_from(of_device, named(codec)).text() ==
           codec_from(registered_codecs<float>(), named(codec)).text());
   });
-  CHECK(outcome_of([&] {
-          codec_from(of_device, "top_k");
-        }).text.starts_with("no codec is called 'top_k'; hcomp has: identity, fp16, bf16, "));
+  auto const refused = outcome_of([&] { codec_from(of_device, "top_k"); }).text;
+  CHECK(refused.starts_with("no codec is called 'top_k'; hcomp has: identity, fp16, bf16, "));
+  CHECK(refused.ends_with("lossless; top_k is for host memory only"));
 }
 
 TEST_CASE("make_plan over stream-ordered transports: enqueues fixed rates, refuses variable ones") {

@@ -300,12 +300,14 @@ template <class V> codec_registry<V> const& rounding_codecs() {
 }  // namespace detail
 
 template <class V, Executor E> codec_registry<V, E>& registered_codecs() {
-  static codec_registry<V, E> entries([] {
-    if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
-      return detail::integer_entries<V, E>();
-    else
-      return detail::builtin_entries<detail::value_t<V>, E>();
-  }());
+  static codec_registry<V, E> entries(
+      [] {
+        if constexpr (std::is_same_v<V, std::int32_t> || std::is_same_v<V, std::int64_t>)
+          return detail::integer_entries<V, E>();
+        else
+          return detail::builtin_entries<detail::value_t<V>, E>();
+      }(),
+      DeviceExecutor<E> && std::is_same_v<V, float> ? "; top_k is for host memory only" : "");
   return entries;
 }
 
