@@ -16,8 +16,8 @@ namespace hcomp {
 struct plan_options {
   hcomp::algorithm algorithm = {};  ///< default: ring
   nonfinite_policy nonfinite = nonfinite_policy::throw_error;
-  /// Compares the arguments of all ranks in every call: log2 P small messages. Sparse codecs compare
-  /// their index always.
+  /// Compares the arguments of all ranks in every call: log2 P small messages. Sparse codecs always
+  /// compare their index.
   bool check = true;
   /// Protects every block with a checksum. All ranks get the same error after a message that was
   /// changed, cut, lengthened, replayed or, with `check`, exchanged for one of another rank.
