@@ -355,7 +355,7 @@ template <class V> class shared_memory_plan {
   std::shared_ptr<collectives> memory_;
   encoded_layout layout_;  ///< for error texts
   hcomp::detail::codec_terms terms_;
-  std::vector<V> sums_;  ///< of this rank's share, or their summands while x has the sums
+  std::vector<V> sums_;  ///< this rank's share of the result, or of x before the result
   bool reads_others_ = false;
   std::vector<V> others_;  ///< of a piece
   std::vector<std::uint64_t> addresses_;
