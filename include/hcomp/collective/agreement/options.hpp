@@ -46,6 +46,9 @@ struct call_options {
   std::uint64_t tensor = 0;  ///< number of the vector, if one step has several
   std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
   reduce_op op = reduce_op::sum;
+  /// Number of earlier calls, equal on all ranks, where several plans take turns in the calls of
+  /// one vector: one per memory space, for instance. Default: the calls of this plan.
+  std::optional<std::uint64_t> earlier_calls = {};
 
   /// @param calls  earlier calls of the plan
   /// @param group  the group of ranks, as draw_key::group

@@ -227,7 +227,8 @@ class call_session {
   std::pair<call_record, report> opened(operation what, call_arguments const& given,
                                         call_options const& call) {
     what_ = what;
-    std::uint64_t const number = calls_++;
+    std::uint64_t const number = call.earlier_calls.value_or(calls_);
+    calls_ = number + 1;
     draw_key const key = call.key(number, transport_->group());
     key_ = philox_key(key);
     seal_ = mix(number + 1);
