@@ -43,7 +43,7 @@ foreach(kind ucx openmpi mpich abi)
     list(APPEND CPACK_COMPONENTS_ALL ${kind})
     if(kind STREQUAL "abi")  # no package of Debian 12 has libmpi_abi.so.1
       hcomp_package(abi libhcomp-abi libs "" "libraries for programs that nobody recompiles, over any MPI with \
-the ABI of MPI 5, which is not of Debian" DEPENDS libc6)
+the ABI of MPI 5, which is not of Debian" DEPENDS "libc6, libgcc-s1")
     else()
       hcomp_package(${kind} libhcomp-${kind} libs ""
         "libraries for programs that nobody recompiles, for C, Fortran and Python, over ${kind}")
@@ -53,6 +53,13 @@ the ABI of MPI 5, which is not of Debian" DEPENDS libc6)
     endif()
   endif()
 endforeach()
+
+if(TARGET hcomp_cuda)
+  list(APPEND CPACK_COMPONENTS_ALL cuda)
+  # A test build links the shared CUDA runtime, which is not of Debian.
+  hcomp_package(cuda libhcomp-cuda libs "" "plans for vectors in GPU memory, for C and Python"
+    DEPENDS "libc6, libgcc-s1")
+endif()
 
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/prepare_packages.cmake)
 include(CPack)

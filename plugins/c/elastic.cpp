@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "feedback_plan.hpp"
+#include "make_feedback_plan.hpp"
 #include "plan.hpp"
 
 namespace {
@@ -93,14 +93,18 @@ class elastic_connection final : public hcomp::c_api::connection {
   }
   hcomp::any_plan<float> plan_of(codec_spec const& how, std::size_t values,
                                  hcomp::host_executor& executor,
+                                 std::shared_ptr<hcomp::node::collectives>,
                                  std::type_identity<float>) override {
     return plan<float>(how, values, executor);
   }
   hcomp::any_plan<double> plan_of(codec_spec const& how, std::size_t values,
                                   hcomp::host_executor& executor,
+                                  std::shared_ptr<hcomp::node::collectives>,
                                   std::type_identity<double>) override {
     return plan<double>(how, values, executor);
   }
+  /// The group exchanges plans for host memory when members change.
+  bool makes_device_plans() const override { return false; }
   std::unique_lock<std::mutex> enter() override {
     lost();  // records failed ranks before the next call changes the members
     if (failed_)
@@ -122,7 +126,7 @@ class elastic_connection final : public hcomp::c_api::connection {
       return hcomp::any_plan<V>(
           how.entry_text(), std::move(kept),
           std::make_unique<hcomp::detail::some_plan<hcomp::drop_in::feedback_plan<V>>>(
-              how, values, over, executor));
+              how.entry_text(), values, over, executor, hcomp::drop_in::options_of<V>(how)));
     };
     return {how.entry_text(), hcomp::detail::kept_transport(transport()),
             std::make_unique<hcomp::detail::some_plan<elastic_plan<V>>>(values, *group_, make)};

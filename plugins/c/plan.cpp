@@ -25,7 +25,8 @@
 #include <vector>
 
 #include "cuda_memory.hpp"
-#include "feedback_plan.hpp"
+#include "device_plan.hpp"
+#include "make_feedback_plan.hpp"
 #include "node_reduction.hpp"
 
 namespace {
@@ -35,6 +36,7 @@ using hcomp::c_api::guarded;
 using hcomp::c_api::require;
 using hcomp::c_api::taken;
 using hcomp::drop_in::codec_spec;
+using hcomp::drop_in::collective_kind;
 using hcomp::drop_in::value_type;
 
 thread_local std::string last_error;
@@ -127,15 +129,61 @@ void require_agreement(std::vector<text_record> const& all, char const* what,
 
 // ---- Plans and requests
 
+/// The plans of one value type: for vectors in host memory and, once such a vector has come, for
+/// vectors in device memory. Both send the same messages. The residual is where the last vector
+/// was.
 template <class V> struct typed_plan {
+  codec_spec how;
+  std::shared_ptr<hcomp::node::collectives> memory;
   std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
+  std::unique_ptr<hcomp::drop_in::device_plan<V>> on_device;
+  bool is_residual_on_device = false;
 
-  typed_plan(codec_spec const& how, std::size_t values, connection& over,
+  typed_plan(codec_spec const& codec, std::size_t values, connection& over,
              hcomp::host_executor& executor)
-      : plan(std::make_unique<hcomp::any_plan<V>>(
-            over.plan_of(how, values, executor, std::type_identity<V>{}))) {
+      : how(codec),
+        memory(hcomp::drop_in::uses_shared_memory<V>(how) ? over.shared_memory() : nullptr),
+        plan(std::make_unique<hcomp::any_plan<V>>(
+            over.plan_of(how, values, executor, memory, std::type_identity<V>{}))) {
     if (how.feedback) residual.emplace(plan->encoded().count);
+  }
+
+  /// Whether vectors in device memory are copied to the host: where ranks share memory, a codec is
+  /// for host memory only, or members of a group change.
+  /// @throws std::runtime_error  see loaded_cuda_library
+  bool copies_from_device(connection const& over) const {
+    return how.algorithm.hierarchical || memory || !over.makes_device_plans() ||
+           !hcomp::drop_in::loaded_cuda_library().has_codec(how.codec, std::type_identity<V>{});
+  }
+  /// The plan for vectors at `place`, with the residual.
+  /// @throws std::runtime_error  CUDA returns an error
+  hcomp::drop_in::device_plan<V>& plan_at(hcomp::drop_in::device_place const& place,
+                                          connection& over) {
+    if (on_device && on_device->place() != place) {
+      bring_residual();
+      on_device.reset();
+    }
+    if (!on_device)
+      on_device = hcomp::drop_in::loaded_cuda_library().make(
+          {how.entry_text(), plan->values(), over.transport(), hcomp::drop_in::options_of<V>(how),
+           how.feedback, place},
+          std::type_identity<V>{});
+    if (residual && !is_residual_on_device) on_device->restore_residual(residual->save());
+    is_residual_on_device = how.feedback;
+    return *on_device;
+  }
+  /// A copy of the residual.
+  hcomp::error_feedback<V> residual_on_host() const {
+    if (!is_residual_on_device) return *residual;
+    hcomp::error_feedback<V> copy(residual->values());
+    copy.restore(on_device->save_residual());
+    return copy;
+  }
+  /// Moves the residual to the host, if it is on a device.
+  void bring_residual() {
+    if (is_residual_on_device) residual->restore(on_device->save_residual());
+    is_residual_on_device = false;
   }
 };
 
@@ -185,7 +233,9 @@ struct hcomp_plan : hcomp::c_api::handle {
   bool hierarchical;  ///< the algorithm is hierarchical
   plan_of_type of;
   hcomp::call_options next;
-  std::uint64_t step = 0;              ///< number of the next call
+  void* stream = nullptr;              ///< of the next vector in device memory
+  std::uint64_t step = 0;              ///< of the next call's draws
+  std::uint64_t calls = 0;             ///< number of earlier calls
   std::string broken;                  ///< error after which the transport is unusable
   int broken_by = -1;                  ///< the rank that caused this error
   std::shared_ptr<pending_call> last;  ///< last nonblocking call
@@ -208,7 +258,9 @@ struct hcomp_plan : hcomp::c_api::handle {
   }
   hcomp::call_options take_next() {
     auto call = next;
-    if (!over->numbers_steps()) call.step = step++;
+    if (over->numbers_steps()) return call;
+    call.step = step++;
+    call.earlier_calls = calls++;  // plans for host and device memory take turns
     return call;
   }
 };
@@ -253,15 +305,22 @@ void bring(hcomp_plan& plan, void const* x, std::size_t bytes) {
   hcomp::drop_in::copy_from_device(plan.from_device.data(), x, bytes);
 }
 
+/// The caller's settings for vectors in device memory.
+struct device_settings {
+  void* stream;
+  void* context = nullptr;  ///< the caller's CUDA context for a nonblocking call
+};
+
 /// Runs a collective of the plan.
+/// @param which    as `f`, for vectors that stay in device memory
 /// @param f        (typed_plan, span of its values, call options) returns the report
 /// @param note     set to a remark on the call, for error messages
 /// @param started  number of a nonblocking call; null for a blocking call
-/// @param context  the caller's CUDA context for a nonblocking call; null otherwise
 template <class F>
 hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
-                  hcomp::call_options const& call, F const& f, std::string& note,
-                  hcomp::c_api::turn const* started = nullptr, void* context = nullptr) {
+                  hcomp::call_options const& call, collective_kind which, F const& f,
+                  device_settings const& device, std::string& note,
+                  hcomp::c_api::turn const* started = nullptr) {
   if (!it.broken.empty())
     throw hcomp::transport_error(it.broken_by,
                                  "it failed before and can only be freed: " + it.broken);
@@ -272,23 +331,31 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
         [&]<class V>(typed_plan<V>& one) {
           auto* first = static_cast<V*>(x.x);
           std::size_t const bytes = it.values * sizeof(V);
-          bool on_device = false;
+          std::optional<hcomp::drop_in::used_context> callers;
+          hcomp::drop_in::device_plan<V>* stays = nullptr;
+          bool is_copied = false;
           try {
-            hcomp::drop_in::used_context const callers(context);
-            on_device = note.empty() && hcomp::drop_in::is_in_device(x.x);
-            if (on_device) bring(it, x.x, bytes);
-          } catch (std::runtime_error const& error) {
-            note =
-                std::string(" with x in a device's memory, which cannot be read: ") + error.what();
+            callers.emplace(device.context);
+            if (note.empty() && hcomp::drop_in::is_in_device(x.x)) {
+              is_copied = one.copies_from_device(*it.over);
+              if (is_copied)
+                bring(it, x.x, bytes);
+              else
+                stays = &one.plan_at(
+                    {hcomp::drop_in::loaded_cuda_library().device_of(x.x), device.stream},
+                    *it.over);
+            }
+            if (!stays) one.bring_residual();
+          } catch (std::exception const& error) {
+            note = std::string(" with x in a device's memory, which cannot be reduced: ") +
+                   error.what();
           }
-          if (on_device) first = reinterpret_cast<V*>(it.from_device.data());
+          if (stays) return stays->run(which, std::span(first, it.values), call);
+          if (is_copied) first = reinterpret_cast<V*>(it.from_device.data());
           // With an invalid x this rank takes part with another size, which all ranks refuse.
           auto const made =
               f(one, std::span(first, note.empty() ? it.values : x.refused_size(it)), call);
-          if (on_device) {
-            hcomp::drop_in::used_context const callers(context);
-            hcomp::drop_in::copy_to_device(x.x, first, bytes);
-          }
+          if (is_copied) hcomp::drop_in::copy_to_device(x.x, first, bytes);
           return made;
         },
         it.of);
@@ -304,6 +371,7 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
 /// A collective of the plan: its name in the C API, and `f` of make.
 template <class F> struct collective {
   char const* function;
+  collective_kind which;
   F f;
 
   int run(hcomp_plan* plan, vector const& x, hcomp_report* report) const noexcept {
@@ -311,7 +379,7 @@ template <class F> struct collective {
     auto const work = [&] {
       auto& it = require(plan, "plan");
       auto const entered = it.over->enter();
-      auto const made = make(function, it, x, it.take_next(), f, note);
+      auto const made = make(function, it, x, it.take_next(), which, f, {it.stream}, note);
       if (report) *report = made;
     };
     return guarded(function, work, note);
@@ -323,41 +391,44 @@ template <class F> struct collective {
     return guarded(name, [&] {
       auto& it = require(plan, "plan");
       auto& place = require(request, "request");
-      auto const step = it.step;
+      auto const step = it.step, calls = it.calls;
       try {
-        place = hcomp::c_api::start(*it.over, function, {!it.hierarchical, &it},
-                                    [one = *this, &it, x, call = it.take_next(),
-                                     context = hcomp::drop_in::current_context()](
-                                        std::string& note, hcomp::c_api::turn const& now) {
-                                      return make(one.function, it, x, call, one.f, note, &now,
-                                                  context);
-                                    });
+        place = hcomp::c_api::start(
+            *it.over, function, {!it.hierarchical, &it},
+            [one = *this, &it, x, call = it.take_next(),
+             device = device_settings{it.stream, hcomp::drop_in::current_context()}](
+                std::string& note, hcomp::c_api::turn const& now) {
+              return make(one.function, it, x, call, one.which, one.f, device, note, &now);
+            });
       } catch (...) {
         it.step = step;  // the call has not started
+        it.calls = calls;
         throw;
       }
       it.last = place->call;
     });
   }
 };
-template <class F> collective(char const*, F) -> collective<F>;
+template <class F> collective(char const*, collective_kind, F) -> collective<F>;
 
-collective const all_reduce{
-    "hcomp_all_reduce", [](auto& one, auto values, hcomp::call_options const& call) {
-      return one.residual ? one.plan->all_reduce(values, *one.residual, call)
-                          : one.plan->all_reduce(values, call);
-    }};
-collective const reduce_scatter{
-    "hcomp_reduce_scatter", [](auto& one, auto values, hcomp::call_options const& call) {
-      return one.residual ? one.plan->reduce_scatter(values, *one.residual, call)
-                          : one.plan->reduce_scatter(values, call);
-    }};
-collective const all_gather{"hcomp_all_gather",
+collective const all_reduce{"hcomp_all_reduce", collective_kind::all_reduce,
+                            [](auto& one, auto values, hcomp::call_options const& call) {
+                              return one.residual
+                                         ? one.plan->all_reduce(values, *one.residual, call)
+                                         : one.plan->all_reduce(values, call);
+                            }};
+collective const reduce_scatter{"hcomp_reduce_scatter", collective_kind::reduce_scatter,
+                                [](auto& one, auto values, hcomp::call_options const& call) {
+                                  return one.residual
+                                             ? one.plan->reduce_scatter(values, *one.residual, call)
+                                             : one.plan->reduce_scatter(values, call);
+                                }};
+collective const all_gather{"hcomp_all_gather", collective_kind::all_gather,
                             [](auto& one, auto values, hcomp::call_options const& call) {
                               return one.plan->all_gather(values, call);
                             }};
 
-/// Calls f(residual, start of the caller's buffer, number of values, range of values with a
+/// Calls f(typed plan, start of the caller's buffer, number of values, range of values with a
 /// residual).
 /// @param plan  const or mutable
 template <class F> void with_residual(auto* plan, vector const& residual, F const& f) {
@@ -373,25 +444,27 @@ template <class F> void with_residual(auto* plan, vector const& residual, F cons
         if (!one.residual)
           throw std::invalid_argument(
               "the codec has no error feedback, so the plan has no residual");
-        f(*one.residual, first, it.values, one.plan->encoded());
+        f(one, first, it.values, one.plan->encoded());
       },
       it.of);
 }
 void get_residual(hcomp_plan const* plan, vector const& residual) {
   with_residual(plan, residual,
-                []<class V>(hcomp::error_feedback<V> const& kept, void* to, std::size_t values,
+                []<class V>(typed_plan<V> const& one, void* to, std::size_t values,
                             hcomp::value_range where) {
                   auto* const first = static_cast<V*>(to);
                   std::fill_n(first, values, V{});
+                  hcomp::error_feedback<V> const kept = one.residual_on_host();
                   std::ranges::copy(kept.residual(), first + where.first);
                 });
 }
 void set_residual(hcomp_plan* plan, vector const& residual) {
-  with_residual(plan, residual,
-                []<class V>(hcomp::error_feedback<V>& kept, void const* from, std::size_t,
-                            hcomp::value_range where) {
-                  kept.set_residual({static_cast<V const*>(from) + where.first, where.count});
-                });
+  with_residual(
+      plan, residual,
+      []<class V>(typed_plan<V>& one, void const* from, std::size_t, hcomp::value_range where) {
+        one.residual->set_residual({static_cast<V const*>(from) + where.first, where.count});
+        one.is_residual_on_device = false;
+      });
 }
 
 }  // namespace
@@ -417,16 +490,18 @@ void connection::agree_on_plan(std::string const& text, std::string const& error
 }
 
 any_plan<float> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
-                                    host_executor& executor, std::type_identity<float>) {
+                                    host_executor& executor,
+                                    std::shared_ptr<node::collectives> memory,
+                                    std::type_identity<float>) {
   return drop_in::make_feedback_plan<float>(
-      how, values, transport(), executor, [&]() -> auto& { return nodes(); },
-      [&] { return shared_memory(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); }, std::move(memory));
 }
 any_plan<double> connection::plan_of(drop_in::codec_spec const& how, std::size_t values,
-                                     host_executor& executor, std::type_identity<double>) {
+                                     host_executor& executor,
+                                     std::shared_ptr<node::collectives> memory,
+                                     std::type_identity<double>) {
   return drop_in::make_feedback_plan<double>(
-      how, values, transport(), executor, [&]() -> auto& { return nodes(); },
-      [&] { return shared_memory(); });
+      how, values, transport(), executor, [&]() -> auto& { return nodes(); }, std::move(memory));
 }
 
 node::node_ranks& connection::nodes() {
@@ -582,6 +657,9 @@ int hcomp_plan_set_mean(hcomp_plan* plan, int mean) {
     require(plan, "plan").next.op = mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
   });
 }
+int hcomp_plan_set_stream(hcomp_plan* plan, void* stream) {
+  return guarded(__func__, [&] { require(plan, "plan").stream = stream; });
+}
 int hcomp_plan_values(hcomp_plan const* plan, size_t* values) {
   return guarded(__func__, [&] { require(values, "values") = require(plan, "plan").values; });
 }
@@ -618,6 +696,10 @@ int hcomp_plan_free(hcomp_plan** plan) {
     auto const it = taken(plan, "plan");
     if (it) it->wait_for_started();
   });
+}
+
+int hcomp_cuda_check() {
+  return guarded(__func__, [] { hcomp::drop_in::loaded_cuda_library().require_device(); });
 }
 
 char const* hcomp_last_error() { return last_error.c_str(); }

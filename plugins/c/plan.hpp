@@ -59,10 +59,17 @@ struct connection {
   /// @throws std::invalid_argument, disagreement_error  on all ranks alike
   virtual void agree_on_plan(std::string const& text, std::string const& error);
   /// The engine of a new plan. Errors: those of make_feedback_plan.
+  /// @param memory  from shared_memory, or null
   virtual any_plan<float> plan_of(drop_in::codec_spec const& how, std::size_t values,
-                                  host_executor& executor, std::type_identity<float>);
+                                  host_executor& executor,
+                                  std::shared_ptr<node::collectives> memory,
+                                  std::type_identity<float>);
   virtual any_plan<double> plan_of(drop_in::codec_spec const& how, std::size_t values,
-                                   host_executor& executor, std::type_identity<double>);
+                                   host_executor& executor,
+                                   std::shared_ptr<node::collectives> memory,
+                                   std::type_identity<double>);
+  /// True if plans for device memory can use the transport as plans for host memory do.
+  virtual bool makes_device_plans() const { return true; }
   /// True if the connection numbers the calls; false if the plan counts its own calls.
   virtual bool numbers_steps() const { return false; }
   /// Begins a call. The caller has exclusive use of the transport while it holds the lock.

@@ -95,8 +95,8 @@ std::shared_ptr<plan_cache::planned> plan_cache::plan_for(
   for_type(type, [&]<class V>(V*) {
     std::get<plan_pointer<V>>(one->plan_of_type) =
         std::make_unique<any_plan<V>>(make_feedback_plan<V>(
-            how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); },
-            [&] { return memory; }, segment_bytes));
+            how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); }, memory,
+            segment_bytes));
   });
   plans_.push_front(one);
   ++plans_made_;

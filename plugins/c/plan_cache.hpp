@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "feedback_plan.hpp"
+#include "make_feedback_plan.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 

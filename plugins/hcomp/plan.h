@@ -58,10 +58,9 @@ typedef struct hcomp_report {
 ///
 /// The n-th call on a plan draws the same random numbers in every run; different plans draw
 /// different numbers.
-/// @param x       `values` values, in host memory or in CUDA device memory. Device values are
-///                copied to the host and back, after all work already submitted to the default
-///                stream of the device; work on x in other streams must be complete. On return the
-///                result is visible to every stream
+/// @param x       `values` values, in host memory on all ranks or in CUDA device memory on all
+///                ranks; long vectors in different memory fail with HCOMP_DISAGREEMENT. A vector in
+///                device memory stays there, see hcomp_plan_set_stream
 /// @param report  may be NULL
 /// Invalid arguments (x is NULL, for example), NaN and infinity fail on all ranks alike and leave x
 /// unchanged.
@@ -115,6 +114,21 @@ HCOMP_API int hcomp_plan_shard_alignment(hcomp_plan const* plan, size_t* unit);
 /// Selects the result of all_reduce and reduce_scatter: 1 for the mean over the ranks, 0 for the
 /// sum (the default). Set it alike on all ranks.
 HCOMP_API int hcomp_plan_set_mean(hcomp_plan* plan, int mean);
+/// Sets the CUDA stream of later calls with x in device memory; NULL (the default): the default
+/// stream of the device. Not collective.
+///
+/// A call encodes, merges and decodes on this stream, after its earlier work, and returns when the
+/// result is complete. Only messages pass through the host, in pinned memory, unless the network
+/// reaches the device. The result has the bits of a call with x in host memory.
+///
+/// The first such call loads libhcomp_cuda.so. Without this library the call fails on all ranks,
+/// with HCOMP_INVALID_ARGUMENT or HCOMP_DISAGREEMENT; hcomp_cuda_check tells in advance.
+///
+/// These plans copy x to the host and back, after the work of the default stream: those with
+/// algorithm hierarchical, with top_k or a codec of HCOMP_CODECS, over an elastic group, and those
+/// whose ranks add uncompressed values in shared memory.
+/// @param stream  a cudaStream_t or CUstream of the device that has x
+HCOMP_API int hcomp_plan_set_stream(hcomp_plan* plan, void* stream);
 /// Gives the number of values per vector.
 HCOMP_API int hcomp_plan_values(hcomp_plan const* plan, size_t* values);
 
@@ -132,6 +146,10 @@ HCOMP_API int hcomp_plan_set_draws(hcomp_plan* plan, uint64_t vector, uint64_t s
 
 /// Frees the plan and writes NULL; does nothing if it is already NULL. Collective.
 HCOMP_API int hcomp_plan_free(hcomp_plan** plan);
+
+/// Tests whether this process can reduce vectors in CUDA device memory: libhcomp_cuda.so is there,
+/// and a GPU is usable. HCOMP_OTHER if not; hcomp_last_error says why.
+HCOMP_API int hcomp_cuda_check(void);
 
 /// The text of the last error in this thread; "" if none. Valid until the next error.
 HCOMP_API char const* hcomp_last_error(void);

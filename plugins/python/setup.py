@@ -1,8 +1,9 @@
 """Build steps that pyproject.toml cannot express: the version from its header, and the libraries.
 
-A wheel contains libhcomp_ucx.so, and libhcomp.so of every MPI that CMake finds. It takes them from
-build/ of the checkout, or from the folder in HCOMP_BUILD, if that contains any of them. Otherwise
-CMake builds them. A source distribution contains the sources of the libraries.
+A wheel contains libhcomp_ucx.so, libhcomp.so of every MPI that CMake finds, and libhcomp_cuda.so
+where it finds nvcc. It takes them from build/ of the checkout, or from the folder in HCOMP_BUILD,
+if that contains any of them. Otherwise CMake builds them. A source distribution contains the
+sources of the libraries.
 """
 
 import os
@@ -27,7 +28,9 @@ libraries = {
     "ucx": "libhcomp_ucx.so",
     "openmpi": "libhcomp.so",
     "mpich": "libhcomp.so",
+    "cuda": "libhcomp_cuda.so",  # loaded by these libraries
 }
+targets = {name: "hcomp_cuda" if name == "cuda" else f"hcomp_c_{name}" for name in libraries}
 packages = "g++ cmake ninja-build pkg-config libucx-dev nlohmann-json3-dev libfmt-dev"
 
 
@@ -54,15 +57,15 @@ def build_libraries(folder: Path) -> None:
         configure.append(f"-DHCOMP_{what}=OFF")
     said = run(*configure)
     known = run("cmake", "--build", str(folder), "--target", "help")
-    targets = [f"hcomp_c_{name}" for name in libraries if re.search(rf"\bhcomp_c_{name}\b", known)]
-    if not targets:
+    wanted = [target for target in targets.values() if re.search(rf"\b{target}\b", known)]
+    if not any(target != targets["cuda"] for target in wanted):
         found = "".join(re.findall(r"^--   .*\n", said, re.MULTILINE))
         raise SystemExit(
             f"hcomp: CMake found neither UCX nor an MPI, or not nlohmann_json and fmt:\n{found}"
             f"On Debian the package needs: apt install {packages}"
         )
     parallel = str(os.cpu_count() or 1)
-    run("cmake", "--build", str(folder), "--parallel", parallel, "--target", *targets)
+    run("cmake", "--build", str(folder), "--parallel", parallel, "--target", *wanted)
 
 
 def built_in(folder: Path) -> dict[str, Path]:

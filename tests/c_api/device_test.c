@@ -1,5 +1,6 @@
-/* The C API with vectors in emulated device memory. Any access except a copy by libcuda ends the
- * program with SIGSEGV.
+/* The C API with vectors in emulated device memory that it copies, or refuses. Any access except a
+ * copy by libcuda ends the program with SIGSEGV. tests/gpu/c_api_test.cu has vectors that stay on
+ * a device.
  *
  *   device_test LIBRARY   LIBRARY: the libcuda.so.1 of tests/pmpi/fake_cuda.c
  */
@@ -77,7 +78,8 @@ int main(int count, char** arguments) {
   CHECK(code == (ranks == 1 ? HCOMP_INVALID_ARGUMENT : HCOMP_DISAGREEMENT));
   CHECK(has(0));
   if (rank == ranks - 1)
-    CHECK(says("with x in a device's memory, which cannot be read: cuMemcpyDtoH_v2 returns 700"));
+    CHECK(
+        says("with x in a device's memory, which cannot be reduced: cuMemcpyDtoH_v2 returns 700"));
   CHECK_OK(hcomp_all_reduce(exact, device, NULL));
   CHECK(has(1));
 
@@ -87,9 +89,16 @@ int main(int count, char** arguments) {
   CHECK(has(1));
   CHECK_OK(hcomp_plan_free(&exact));
 
+  /* Without libhcomp_cuda.so nothing is copied to the host in its place. */
+  setenv("HCOMP_CUDA_LIBRARY", "/no/libhcomp_cuda.so", 1);
   CHECK_OK(hcomp_plan_create(MPI_COMM_WORLD, values, MPI_FLOAT, "thc feedback=yes", &lossy));
   fill();
-  CHECK_OK(hcomp_all_reduce(lossy, device, NULL));
+  CHECK(hcomp_all_reduce(lossy, device, NULL) == HCOMP_INVALID_ARGUMENT);
+  CHECK(says("with x in a device's memory, which cannot be reduced: libhcomp_cuda.so"));
+  CHECK(says("/no/libhcomp_cuda.so: cannot open shared object file"));
+  CHECK(has(0));
+  for (turn = 0; turn < values; ++turn) host[turn] = input(rank, turn);
+  CHECK_OK(hcomp_all_reduce(lossy, host, NULL));
   CHECK_OK(hcomp_plan_get_residual(lossy, host));
   CHECK(hcomp_plan_get_residual(lossy, device) == HCOMP_INVALID_ARGUMENT);
   CHECK(says("residual is in a device's memory, it has to be in the host's"));

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <c/feedback_plan.hpp>
+#include <c/magnitude_statistics.hpp>
 #include <c/plan_cache.hpp>
 #include <chrono>
 #include <cmath>
@@ -459,7 +459,9 @@ TEST_CASE("plan_cache: every codec reports values out of one rank's range on all
 TEST_CASE_TEMPLATE(
     "plan_cache: what a sign is worth counts every value, and zeros for the mean only", V, float,
     double, float16, bfloat16) {
-  for (std::size_t const n : {0u, 1u, 15u, 16u, 17u, 32u, 100u}) {  // 16 in parallel
+  host_executor executor;
+  drop_in::magnitude_meter<host_executor> meter(100'000);
+  for (std::size_t const n : {0u, 1u, 31u, 32u, 33u, 100u, 4'095u, 4'096u, 4'097u, 100'000u}) {
     CAPTURE(n);
     std::vector<V> x(n);
     double sum = 0;
@@ -468,13 +470,15 @@ TEST_CASE_TEMPLATE(
       x[i] = static_cast<V>(value);
       sum += std::fabs(value + 0.5);
     }
-    auto const none = drop_in::detail::sizes_of(std::span<V const>(x), [](auto) { return 0.0; });
+    auto const none = meter.measure(executor, static_cast<V const*>(x.data()), n);
     CHECK(none.sum == 4.0 * static_cast<double>(n - (n + 2) / 3));
     CHECK(none.typical == (n > 1 ? 4 : 0));
-    auto const lost = drop_in::detail::sizes_of(std::span<V const>(x), [](auto) { return 0.5; });
-    CHECK(lost.sum == sum);
-    auto const nothing = [](auto) { return 1.0 / 3; };
-    drop_in::detail::sizes_work<V, decltype(nothing)> const work{x, nothing};
+    std::vector<accumulator_t<V>> const half(n, 0.5f), third(n, 1.0f / 3);
+    auto const measured_with = [&](auto const& lost) {
+      return compensated<V>{x.data(), lost.data()};
+    };
+    CHECK(meter.measure(executor, measured_with(half), n).sum == sum);
+    drop_in::detail::block_on_cpu<compensated<V>> const work{measured_with(third), n};
     auto const expected = run_at(simd_level::baseline, work);
     for (auto const level : {simd_level::avx2, simd_level::avx512})
       if (level <= best_simd_level()) CHECK(run_at(level, work).sum == expected.sum);

@@ -3,18 +3,13 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/sign/sign.hpp>
-#include <hcomp/collective/by_name/codec_info.hpp>
-#include <hcomp/collective/by_name/make_device_plan.hpp>
-#include <hcomp/collective/by_name/make_plan.hpp>
-#include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <hcomp/collective/engine/host_staged.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
 #include <hcomp/collective/plan/plan.hpp>
-#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/gpu/stream_executor.hpp>
 #include <span>
-#include <string>
 #include <support/all_or_few.hpp>
 #include <support/reaching_transport.hpp>
 #include <type_traits>
@@ -54,12 +49,12 @@ struct move_by_cuda {
   }
 };
 
-/// @tparam E  host_executor would make nvcc slower, if the plan is not in hcomp::compiled
-template <class E = reference_executor, class Make>
+/// host_executor would make nvcc slower.
+template <class Make>
 std::vector<std::vector<float>> reduced_on_nodes(std::vector<std::vector<float>> const& x,
                                                  Make const& make) {
   return on_ranks(x, [&](in_process& transport, auto& mine) {
-    E executor;
+    reference_executor executor;
     auto sum = make(mine.size(), transport, executor);
     for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(std::span(mine), {.step = step});
   });
@@ -75,33 +70,6 @@ void compare(std::size_t values, int ranks, Make const& make) {
 }
 
 }  // namespace
-
-TEST_CASE("gpu: plans by name of ranks that share a GPU give the bits of plans on CPUs") {
-  registered_codecs<float, gpu::stream_executor>().for_each([](codec_info const& codec) {
-    std::string const name = codec.name == "error_bounded" ? "error_bounded:1e-3" : codec.name;
-    for (auto const kind : all_or_few(codec.algorithms, {codec.algorithms.front()}))
-      for (int const ranks : all_or_few<std::vector<int>>({1, 3, 4}, {3}))
-        for (std::size_t const values : {1, all_or_few(300'001, 34'001)})
-          for (bool const checksum : {false, true}) {
-            if (!takes_all_cases() && checksum == (values == 1)) continue;
-            CAPTURE(name);
-            CAPTURE(algorithm{kind}.name());
-            CAPTURE(ranks);
-            CAPTURE(values);
-            CAPTURE(checksum);
-            plan_options const options{
-                .algorithm = {kind}, .checksum = checksum, .decode_on_arrival_bytes = 1 << 20};
-            auto const make = [&](std::size_t n, auto& transport, auto& executor) {
-              return make_plan<float>(name, n, transport, executor, options);
-            };
-            auto const x = uniform_vectors(ranks, values, 8);
-            auto const found = reduced_on_gpu(x, make);
-            auto const wanted = reduced_on_nodes<host_executor>(x, make);
-            for (std::size_t rank = 0; rank < x.size(); ++rank)
-              CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
-          }
-  });
-}
 
 TEST_CASE(
     "gpu: a transport that reaches the device gets messages after the earlier work is complete") {

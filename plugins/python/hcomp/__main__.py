@@ -35,9 +35,20 @@ def _torch_text() -> str:
     return f"PyTorch {found} knows cpu:hcomp {known}"
 
 
+def _cuda_text() -> str:
+    try:
+        _library.any_of_both().call("hcomp_cuda_check")
+    except ImportError:
+        return "missing: no library"
+    except _library.HcompError as error:
+        return f"missing: {str(error).removeprefix('hcomp_cuda_check: ')}"
+    return "arrays in CUDA memory stay there"
+
+
 for _what, _text in (
     ("without MPI", _library_text(_library.of_ucx)),
     ("over MPI", _mpi_text()),
+    ("on GPUs", _cuda_text()),
     ("in PyTorch", _torch_text()),
 ):
     print(f"{_what:<12}  {_text}")

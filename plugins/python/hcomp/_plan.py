@@ -10,6 +10,7 @@ import numpy
 from numpy.typing import DTypeLike, NDArray
 
 from . import _library
+from ._array import describe
 from ._elastic import ElasticGroup
 from ._group import Group
 from ._library import CReport, HcompError, Report
@@ -18,7 +19,8 @@ from ._request import Request
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-Array = NDArray[Any]
+#: An array of NumPy, or of any library in CUDA memory
+Array = Union[NDArray[Any], Any]
 
 
 class Plan(_library.Handle):
@@ -27,6 +29,11 @@ class Plan(_library.Handle):
     Creation is collective, and so are all methods except ``shard``. Collectives work in place.
     Arrays have ``values`` values of ``dtype``, in any number of dimensions. They are C-contiguous
     and not masked. An invalid argument on one rank raises an HcompError on all ranks.
+
+    Arrays in CUDA memory stay there: those of PyTorch, CuPy, Numba and every library with
+    ``__cuda_array_interface__``. Calls follow the work of the array's stream (of PyTorch: the
+    current one), and the result is complete when they return. They need libhcomp_cuda.so, which is
+    built where CMake finds nvcc. On all ranks alike, arrays are in CUDA memory or none is.
 
     Over an ElasticGroup a Plan supports only all_reduce, creation is not collective, and
     ``report.weight`` is the number of ranks in the result.
@@ -201,23 +208,13 @@ class Plan(_library.Handle):
 
     def _arguments(self, x: Array, mean: bool) -> tuple[str, list[object]]:
         """Return a description of an invalid x, or "", and the arguments for the library."""
-        # The library cannot see this error. An invalid size reports it to the other ranks, which
+        # The library cannot see what is wrong. An invalid size reports it to the other ranks, which
         # already wait in this call.
-        wrong = ""
-        if not isinstance(x, numpy.ndarray):
-            wrong = f"x is a {type(x).__name__}, not a numpy.ndarray"
-        elif x.dtype != self.dtype:
-            wrong = f"x has values of {x.dtype}, the plan is for {self.dtype}"
-        elif isinstance(x, numpy.ma.MaskedArray):
-            wrong = "x is a masked array; pass x.filled(0), or x.data"
-        elif not x.flags.c_contiguous:
-            wrong = f"x of shape {x.shape} is not C-contiguous; pass a copy"
-        elif not x.flags.writeable:
-            wrong = f"x of shape {x.shape} cannot be written to"
+        it = describe(x, self.dtype)
         self._library.call("hcomp_plan_set_mean", self.handle, 1 if mean else 0)
-        address = None if wrong else x.ctypes.data
-        values = 2**64 - 1 if wrong else x.size
-        return wrong, [self.handle, address, values, self.dtype.itemsize]
+        if it.stream is not None:
+            self._library.call("hcomp_plan_set_stream", self.handle, it.stream)
+        return it.wrong, [self.handle, it.address, it.values, self.dtype.itemsize]
 
 
 def _or_wrong(error: HcompError, wrong: str) -> HcompError:

@@ -1,0 +1,93 @@
+#pragma once
+/// @file
+/// Plans for vectors in CUDA device memory, and the library that makes them, libhcomp_cuda.so. No
+/// header of CUDA is needed.
+
+#include <cstddef>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/core/version.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+namespace hcomp::drop_in {
+
+enum class collective_kind { all_reduce, reduce_scatter, all_gather };
+
+/// The device that has a vector, and the stream for the work on it.
+struct device_place {
+  int device = 0;
+  void* stream = nullptr;  ///< cudaStream_t; null: the default stream of the device
+
+  friend bool operator==(device_place const&, device_place const&) = default;
+};
+
+/// A plan for vectors at one place. It keeps its residual there. One call at a time, from any
+/// thread.
+template <class V> class device_plan {
+ public:
+  device_plan() = default;
+  device_plan(device_plan const&) = delete;
+  device_plan& operator=(device_plan const&) = delete;
+  virtual ~device_plan() = default;
+
+  virtual device_place place() const = 0;
+  /// Runs a collective after earlier work of the stream. On return the result is complete.
+  /// @throws as feedback_plan; std::runtime_error  CUDA returns an error
+  virtual report run(collective_kind which, std::span<V> x, call_options const& call) = 0;
+  /// As error_feedback. Only of plans with error feedback.
+  virtual std::vector<std::byte> save_residual() = 0;
+  virtual void restore_residual(std::span<std::byte const> saved) = 0;
+};
+
+struct device_plan_request {
+  std::string_view codec;  ///< as for make_plan
+  std::size_t values;
+  any_transport& transport;  ///< must outlive the plan
+  plan_options const& options;
+  bool feedback;
+  device_place place;
+};
+
+/// What libhcomp_cuda.so does. Errors of its functions: std::runtime_error of CUDA.
+class cuda_library {
+ public:
+  virtual ~cuda_library() = default;
+  virtual void require_device() const = 0;
+  /// Number of the device that has this memory.
+  virtual int device_of(void const* memory) const = 0;
+  /// Whether plans for float, or for double, can have this codec.
+  virtual bool has_codec(std::string_view name, std::type_identity<float>) const = 0;
+  virtual bool has_codec(std::string_view name, std::type_identity<double>) const = 0;
+  /// @throws as feedback_plan
+  virtual std::unique_ptr<device_plan<float>> make(device_plan_request const& asked,
+                                                   std::type_identity<float>) const = 0;
+  virtual std::unique_ptr<device_plan<double>> make(device_plan_request const& asked,
+                                                    std::type_identity<double>) const = 0;
+};
+
+/// The version that libhcomp_cuda.so and the library that loads it must share.
+inline std::string cuda_library_version() {
+  return std::to_string(HCOMP_VERSION_MAJOR) + "." + std::to_string(HCOMP_VERSION_MINOR) + "." +
+         std::to_string(HCOMP_VERSION_PATCH) + ", wire format " + std::to_string(wire_version) +
+         ", options of " + std::to_string(sizeof(plan_options) + sizeof(call_options)) +
+         " and reports of " + std::to_string(sizeof(report)) + " bytes";
+}
+
+/// Loads libhcomp_cuda.so when first called: HCOMP_CUDA_LIBRARY, or the file beside this library,
+/// in ../cuda/ of it, or where the loader finds it.
+/// @throws std::runtime_error  it cannot be loaded, or is of another hcomp; the text says why
+cuda_library const& loaded_cuda_library();
+
+}  // namespace hcomp::drop_in
+
+// Defined by libhcomp_cuda.so.
+extern "C" {
+[[gnu::visibility("default")]] char const* hcomp_cuda_made_for();
+[[gnu::visibility("default")]] hcomp::drop_in::cuda_library const* hcomp_cuda_library();
+}

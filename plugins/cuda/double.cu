@@ -1,0 +1,3 @@
+#include "stream_plan.hpp"
+
+template struct hcomp::drop_in::plans_of_type<double>;

@@ -1,0 +1,17 @@
+#pragma once
+/// @file
+/// The plans of libhcomp_cuda.so for one value type. nvcc compiles each type in a file of its own.
+
+#include <c/device_plan.hpp>
+#include <memory>
+#include <string_view>
+
+namespace hcomp::drop_in {
+
+/// Members as in cuda_library.
+template <class V> struct plans_of_type {
+  static bool has_codec(std::string_view name);
+  static std::unique_ptr<device_plan<V>> make(device_plan_request const& asked);
+};
+
+}  // namespace hcomp::drop_in

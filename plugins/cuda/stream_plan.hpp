@@ -1,0 +1,109 @@
+#pragma once
+/// @file
+/// Plan for vectors in device memory whose messages pass through pinned host memory, or directly
+/// where the transport reaches the device.
+
+#include <cuda_runtime.h>
+
+#include <c/device_plan.hpp>
+#include <c/feedback_plan.hpp>
+#include <cstddef>
+#include <hcomp/collective/by_name/make_device_plan.hpp>
+#include <hcomp/collective/engine/host_staged.hpp>
+#include <hcomp/gpu/error.hpp>
+#include <hcomp/gpu/error_feedback.hpp>
+#include <hcomp/gpu/stream_executor.hpp>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "plans_of_type.hpp"
+
+namespace hcomp::drop_in {
+
+/// Makes a device current during its lifetime.
+class used_device {
+ public:
+  explicit used_device(int device) {
+    HCOMP_CUDA_TRY(cudaGetDevice(&before_));
+    if (device != before_) HCOMP_CUDA_TRY(cudaSetDevice(device));
+  }
+  ~used_device() { static_cast<void>(cudaSetDevice(before_)); }
+  used_device(used_device const&) = delete;
+  used_device& operator=(used_device const&) = delete;
+
+ private:
+  int before_ = 0;
+};
+
+template <class V> class stream_plan final : public device_plan<V> {
+ public:
+  explicit stream_plan(device_plan_request const& asked) : place_(asked.place) {
+    used_device const here(place_.device);
+    parts_ = std::make_unique<parts>(asked);
+  }
+  ~stream_plan() override {
+    try {
+      used_device const here(place_.device);
+      parts_.reset();
+    } catch (gpu::cuda_error const&) {  // the members end on the current device
+    }
+  }
+
+  device_place place() const override { return place_; }
+
+  report run(collective_kind which, std::span<V> x, call_options const& call) override {
+    used_device const here(place_.device);
+    auto& plan = parts_->plan;
+    auto& residual = parts_->residual;
+    auto const made = [&] {
+      switch (which) {
+        case collective_kind::all_reduce:
+          return residual ? plan.all_reduce(x, *residual, call) : plan.all_reduce(x, call);
+        case collective_kind::reduce_scatter:
+          return residual ? plan.reduce_scatter(x, *residual, call) : plan.reduce_scatter(x, call);
+        default: return plan.all_gather(x, call);
+      }
+    }();
+    parts_->executor.synchronize();
+    return made;
+  }
+  std::vector<std::byte> save_residual() override {
+    used_device const here(place_.device);
+    return parts_->residual.value().save();
+  }
+  void restore_residual(std::span<std::byte const> saved) override {
+    used_device const here(place_.device);
+    parts_->residual.value().restore(saved);
+  }
+
+ private:
+  struct parts {
+    gpu::stream_executor executor;
+    host_staged<any_transport, gpu::stream_executor> transport;
+    feedback_plan<V, gpu::stream_executor> plan;
+    std::optional<gpu::error_feedback<V>> residual;
+
+    explicit parts(device_plan_request const& asked)
+        : executor(static_cast<cudaStream_t>(asked.place.stream)),
+          transport(asked.transport, executor),
+          plan(asked.codec, asked.values, transport, executor, asked.options) {
+      if (asked.feedback) residual.emplace(asked.values);
+    }
+  };
+
+  device_place place_;
+  std::unique_ptr<parts> parts_;
+};
+
+template <class V> bool plans_of_type<V>::has_codec(std::string_view name) {
+  return registered_codecs<V, gpu::stream_executor>().find(name) != nullptr;
+}
+template <class V>
+std::unique_ptr<device_plan<V>> plans_of_type<V>::make(device_plan_request const& asked) {
+  return std::make_unique<stream_plan<V>>(asked);
+}
+
+}  // namespace hcomp::drop_in

@@ -1,0 +1,324 @@
+#include <doctest/doctest.h>
+#include <hcomp/group.h>
+
+#include <algorithm>
+#include <c/device_plan.hpp>
+#include <c/feedback_plan.hpp>
+#include <cmath>
+#include <collective/on_ranks.hpp>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <hcomp/collective/agreement/options.hpp>
+#include <hcomp/collective/by_name/codec_info.hpp>
+#include <hcomp/collective/by_name/registered_codecs.hpp>
+#include <hcomp/exec/host_executor.hpp>
+#include <hcomp/gpu/buffer.hpp>
+#include <hcomp/gpu/error.hpp>
+#include <hcomp/transport/any_transport.hpp>
+#include <limits>
+#include <mutex>
+#include <span>
+#include <string>
+#include <support/all_or_few.hpp>
+#include <type_traits>
+#include <vector>
+
+using namespace hcomp;
+using namespace hcomp::testing;
+
+namespace {
+
+constexpr int ranks = 3;
+constexpr std::size_t values = 5'000;
+
+/// The all-gather that groups need, between threads.
+class meeting {
+ public:
+  /// An hcomp_exchange; `context` is a meeting::rank_of.
+  struct rank_of {
+    meeting* all;
+    int rank;
+  };
+  static int exchange(void* context, void const* mine, std::size_t bytes, void* all) {
+    auto& it = *static_cast<rank_of*>(context);
+    return it.all->gather(it.rank, mine, bytes, all);
+  }
+
+ private:
+  int gather(int rank, void const* mine, std::size_t bytes, void* all) {
+    std::unique_lock lock(mutex_);
+    std::size_t const round = round_[rank]++;
+    if (rounds_.size() <= round) rounds_.resize(round + 1);
+    auto& now = rounds_[round];
+    now.bytes.resize(bytes * ranks);
+    std::memcpy(now.bytes.data() + bytes * static_cast<std::size_t>(rank), mine, bytes);
+    ++now.arrived;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return rounds_[round].arrived == ranks; });
+    std::memcpy(all, rounds_[round].bytes.data(), bytes * ranks);
+    return 0;
+  }
+
+  struct round {
+    std::vector<std::byte> bytes;
+    int arrived = 0;
+  };
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<round> rounds_;
+  std::size_t round_[ranks] = {};
+};
+
+/// A vector in host or in device memory.
+template <class V> class placed {
+ public:
+  placed(std::vector<V> const& values, bool on_device)
+      : host_(values), device_(on_device ? values.size() * sizeof(V) : 0) {
+    if (on_device)
+      HCOMP_CUDA_TRY(
+          cudaMemcpy(device_.data(), host_.data(), device_.size(), cudaMemcpyHostToDevice));
+  }
+  void* data() { return device_.data() ? static_cast<void*>(device_.data()) : host_.data(); }
+  std::vector<V> get() {
+    if (device_.data())
+      HCOMP_CUDA_TRY(
+          cudaMemcpy(host_.data(), device_.data(), device_.size(), cudaMemcpyDeviceToHost));
+    return host_;
+  }
+
+ private:
+  std::vector<V> host_;
+  gpu::device_buffer device_;
+};
+
+template <class V> std::vector<V> vector_of(int rank, int step) {
+  return uniform_values<V>(values, static_cast<std::uint64_t>(step), rank);
+}
+template <class V> constexpr int type_of = sizeof(V) == 4 ? HCOMP_FLOAT : HCOMP_DOUBLE;
+
+/// Calls f(rank, plan) on every rank, each a thread with a group.
+template <class V, class F> void on_plans(char const* codec, F const& f, int timeout_ms = 20'000) {
+  meeting all;
+  on_ranks(std::vector<std::vector<float>>(ranks), [&](in_process& transport, auto&) {
+    meeting::rank_of mine{&all, transport.rank()};
+    hcomp_group* group = nullptr;
+    REQUIRE(hcomp_group_create(mine.rank, ranks, meeting::exchange, &mine, timeout_ms, 0, &group) ==
+            HCOMP_OK);
+    hcomp_plan* plan = nullptr;
+    CHECK(hcomp_plan_create_group(group, values, type_of<V>, codec, &plan) == HCOMP_OK);
+    CAPTURE(std::string(hcomp_last_error()));
+    if (plan) f(mine.rank, plan);
+    hcomp_plan_free(&plan);
+    hcomp_group_free(&group);
+  });
+}
+
+template <class V> struct results {
+  std::vector<V> of_steps;  ///< of rank 0
+  std::vector<std::vector<V>> residuals{ranks};
+};
+
+/// Three all-reduces.
+/// @param is_on_device  (rank, step)
+template <class V, class Where> results<V> reduced(char const* codec, Where const& is_on_device) {
+  results<V> found;
+  on_plans<V>(codec, [&](int rank, hcomp_plan* plan) {
+    CHECK(hcomp_plan_set_mean(plan, 1) == HCOMP_OK);
+    CHECK(hcomp_plan_set_draws(plan, 1, 0) == HCOMP_OK);
+    for (int step = 0; step < 3; ++step) {
+      placed<V> x(vector_of<V>(rank, step), is_on_device(rank, step));
+      CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_OK);
+      auto const result = x.get();
+      if (rank == 0) found.of_steps.insert(found.of_steps.end(), result.begin(), result.end());
+    }
+    if (std::string(codec).find("feedback") == std::string::npos) return;
+    auto& residual = found.residuals[static_cast<std::size_t>(rank)];
+    residual.resize(values);
+    CHECK(hcomp_plan_get_residual(plan, residual.data()) == HCOMP_OK);
+  });
+  return found;
+}
+
+template <class V> void compare(char const* codec) {
+  CAPTURE(std::string(codec));
+  auto const wanted = reduced<V>(codec, [](int, int) { return false; });
+  auto const check = [&](results<V> const& found) {
+    CHECK(first_difference(found.of_steps, wanted.of_steps) == nowhere);
+    for (int rank = 0; rank < ranks; ++rank) {
+      auto const r = static_cast<std::size_t>(rank);
+      CHECK(found.residuals[r].size() == wanted.residuals[r].size());
+      CHECK(first_difference(found.residuals[r], wanted.residuals[r]) == nowhere);
+    }
+  };
+  check(reduced<V>(codec, [](int, int) { return true; }));
+  check(reduced<V>(codec, [](int rank, int) { return rank == 1; }));
+  // The residual follows the vectors, and comes from either side at the end.
+  check(reduced<V>(codec, [](int rank, int step) { return (rank + step) % 2 == 0; }));
+  check(reduced<V>(codec, [](int rank, int step) { return rank == 1 && step < 2; }));
+}
+
+/// Two all-reduces by plans of libhcomp_cuda.so; every rank is a thread with a stream of its own.
+std::vector<std::vector<float>> reduced_on_gpu(std::vector<std::vector<float>> const& x,
+                                               std::string const& codec,
+                                               plan_options const& options) {
+  return on_ranks(x, [&](in_process& from_to, auto& mine) {
+    any_transport transport(from_to);
+    cudaStream_t stream = nullptr;
+    HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    {
+      placed<float> on_device(mine, true);
+      auto const sum =
+          hcomp_cuda_library()->make({codec, mine.size(), transport, options, false, {0, stream}},
+                                     std::type_identity<float>{});
+      std::span const all(static_cast<float*>(on_device.data()), mine.size());
+      for (std::uint64_t step = 0; step < 2; ++step)
+        sum->run(drop_in::collective_kind::all_reduce, all, {.step = step});
+      mine = on_device.get();
+    }
+    HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+  });
+}
+std::vector<std::vector<float>> reduced_on_cpu(std::vector<std::vector<float>> const& x,
+                                               std::string const& codec,
+                                               plan_options const& options) {
+  return on_ranks(x, [&](in_process& transport, auto& mine) {
+    host_executor executor;
+    drop_in::feedback_plan<float> sum(codec, mine.size(), transport, executor, options);
+    for (std::uint64_t step = 0; step < 2; ++step) sum.all_reduce(mine, {.step = step});
+  });
+}
+
+}  // namespace
+
+TEST_CASE("gpu: plans of libhcomp_cuda.so give the bits of plans on CPUs with every algorithm") {
+  registered_codecs<float>().for_each([](codec_info const& codec) {
+    std::string const name = codec.name == "error_bounded" ? "error_bounded:1e-3" : codec.name;
+    if (name == "top_k") return;  // for host memory only
+    for (auto const kind : all_or_few(codec.algorithms, {codec.algorithms.front()}))
+      for (int const count : all_or_few<std::vector<int>>({1, 3, 4}, {3}))
+        for (std::size_t const n : {1, all_or_few(300'001, 34'001)})
+          for (bool const checksum : {false, true}) {
+            if (!takes_all_cases() && checksum == (n == 1)) continue;
+            CAPTURE(name);
+            CAPTURE(algorithm{kind}.name());
+            CAPTURE(count);
+            CAPTURE(n);
+            CAPTURE(checksum);
+            plan_options const options{
+                .algorithm = {kind}, .checksum = checksum, .decode_on_arrival_bytes = 1 << 20};
+            auto const x = uniform_vectors(count, n, 8);
+            auto const found = reduced_on_gpu(x, name, options);
+            auto const wanted = reduced_on_cpu(x, name, options);
+            for (std::size_t rank = 0; rank < x.size(); ++rank)
+              CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+          }
+  });
+}
+
+TEST_CASE("gpu: plans of the C API give the bits of host memory, wherever vectors are") {
+  for (char const* const codec :
+       {"sign feedback=yes", "sign_count feedback=yes", "thc:bits=4 feedback=yes", "fp16",
+        "error_bounded:1e-3", "lossless_sparse", "lossless", "reproducible",
+        "identity algorithm=ring",
+        // copied to the host
+        "identity", "fp16 algorithm=hierarchical", "top_k feedback=yes"})
+    compare<float>(codec);
+  for (char const* const codec : {"sign feedback=yes", "lossless", "reproducible"})
+    compare<double>(codec);
+}
+
+TEST_CASE("gpu: reduce-scatter and all-gather of the C API in device memory") {
+  auto const reduced_in_two_steps = [](bool on_device) {
+    std::vector<float> found;
+    on_plans<float>("thc:bits=4 feedback=yes", [&](int rank, hcomp_plan* plan) {
+      hcomp_plan_set_draws(plan, 1, 0);
+      placed<float> x(vector_of<float>(rank, 0), on_device);
+      CHECK(hcomp_reduce_scatter(plan, x.data(), nullptr) == HCOMP_OK);
+      CHECK(hcomp_all_gather(plan, x.data(), nullptr) == HCOMP_OK);
+      auto const result = x.get();
+      if (rank == 0) found = result;
+    });
+    return found;
+  };
+  CHECK(first_difference(reduced_in_two_steps(true), reduced_in_two_steps(false)) == nowhere);
+}
+
+TEST_CASE("gpu: calls of the C API follow earlier work of the plan's stream") {
+  on_plans<float>("reproducible", [](int rank, hcomp_plan* plan) {
+    cudaStream_t stream = nullptr;
+    HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    gpu::pinned_buffer const host(values * sizeof(float));
+    gpu::device_buffer const device(host.size());
+    auto* const x = reinterpret_cast<float*>(host.data());
+    CHECK(hcomp_plan_set_stream(plan, stream) == HCOMP_OK);
+    for (bool const is_started : {false, true}) {
+      std::fill_n(x, values, static_cast<float>(rank + 1));
+      HCOMP_CUDA_TRY(cudaMemcpyAsync(device.data(), x, host.size(), cudaMemcpyDefault, stream));
+      if (is_started) {
+        hcomp_request* request = nullptr;
+        CHECK(hcomp_all_reduce_start(plan, device.data(), &request) == HCOMP_OK);
+        CHECK(hcomp_plan_set_stream(plan, nullptr) == HCOMP_OK);  // for later calls
+        CHECK(hcomp_wait(&request, nullptr) == HCOMP_OK);
+      } else {
+        CHECK(hcomp_all_reduce(plan, device.data(), nullptr) == HCOMP_OK);
+      }
+      // Complete, also for the default stream.
+      HCOMP_CUDA_TRY(cudaMemcpy(x, device.data(), host.size(), cudaMemcpyDefault));
+      CHECK(std::count(x, x + values, 6.0f) == values);
+    }
+    HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
+  });
+}
+
+TEST_CASE("gpu: a residual of the C API can be set and read while vectors are on a device") {
+  on_plans<float>("sign feedback=yes", [](int rank, hcomp_plan* plan) {
+    std::vector<float> const given(values, 0.25f);
+    std::vector<float> found(values);
+    placed<float> x(vector_of<float>(rank, 0), true);
+    CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_OK);
+    CHECK(hcomp_plan_get_residual(plan, found.data()) == HCOMP_OK);
+    CHECK(first_difference(found, std::vector<float>(values)) != nowhere);
+    CHECK(hcomp_plan_set_residual(plan, given.data()) == HCOMP_OK);
+    CHECK(hcomp_plan_get_residual(plan, found.data()) == HCOMP_OK);
+    CHECK(first_difference(found, given) == nowhere);
+    // -0.25 + 0.25 has no magnitude, so that nothing is lost.
+    placed<float> opposite(std::vector<float>(values, -0.25f), true);
+    CHECK(hcomp_all_reduce(plan, opposite.data(), nullptr) == HCOMP_OK);
+    CHECK(hcomp_plan_get_residual(plan, found.data()) == HCOMP_OK);
+    for (float const lost : found) REQUIRE(std::abs(lost) < 1e-30f);
+    CHECK(hcomp_plan_get_residual(plan, x.data()) == HCOMP_INVALID_ARGUMENT);
+  });
+}
+
+TEST_CASE("gpu: errors of the C API in device memory leave x and the plan as they were") {
+  on_plans<float>("thc:bits=4 feedback=yes", [](int rank, hcomp_plan* plan) {
+    auto const good = vector_of<float>(rank, 0);
+    auto with_nan = good;
+    if (rank == 1) with_nan[17] = std::numeric_limits<float>::quiet_NaN();
+    placed<float> x(with_nan, true);
+    CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_NONFINITE);
+    CHECK(std::string(hcomp_last_error()).starts_with("hcomp_all_reduce: "));
+    CHECK(first_difference(x.get(), with_nan) == nowhere);
+    placed<float> y(good, true);
+    CHECK(hcomp_all_reduce_sized(plan, y.data(), values - (rank == 2), 4, nullptr) != HCOMP_OK);
+    CHECK(hcomp_all_reduce(plan, rank == 0 ? nullptr : y.data(), nullptr) != HCOMP_OK);
+    CHECK(first_difference(y.get(), good) == nowhere);
+    CHECK(hcomp_all_reduce(plan, y.data(), nullptr) == HCOMP_OK);
+    CHECK(first_difference(y.get(), good) != nowhere);
+  });
+}
+
+TEST_CASE("gpu: a rank that is missing in a call of the C API ends it by timeout") {
+  on_plans<float>(
+      "fp16",
+      [](int rank, hcomp_plan* plan) {
+        placed<float> x(vector_of<float>(rank, 0), true);
+        CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_OK);
+        if (rank == 2) return;
+        CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_TRANSPORT);
+        CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_TRANSPORT);
+      },
+      2'000);
+}
