@@ -27,8 +27,20 @@ struct device_place {
   friend bool operator==(device_place const&, device_place const&) = default;
 };
 
-/// A plan for vectors at one place. It keeps its residual there. One call at a time, from any
-/// thread.
+/// The residual of error feedback, in device memory. Any thread may end it.
+template <class V> class device_residual {
+ public:
+  device_residual() = default;
+  device_residual(device_residual const&) = delete;
+  device_residual& operator=(device_residual const&) = delete;
+  virtual ~device_residual() = default;
+
+  /// As error_feedback: saved states are interchangeable.
+  virtual std::vector<std::byte> save() const = 0;
+  virtual void restore(std::span<std::byte const> saved) = 0;
+};
+
+/// A plan for vectors at one place. One call at a time, from any thread.
 template <class V> class device_plan {
  public:
   device_plan() = default;
@@ -38,11 +50,10 @@ template <class V> class device_plan {
 
   virtual device_place place() const = 0;
   /// Runs a collective after earlier work of the stream. On return the result is complete.
+  /// @param residual  of the same library and device; null: no error feedback
   /// @throws as feedback_plan; std::runtime_error  CUDA returns an error
-  virtual report run(collective_kind which, std::span<V> x, call_options const& call) = 0;
-  /// As error_feedback. Only of plans with error feedback.
-  virtual std::vector<std::byte> save_residual() = 0;
-  virtual void restore_residual(std::span<std::byte const> saved) = 0;
+  virtual report run(collective_kind which, std::span<V> x, device_residual<V>* residual,
+                     call_options const& call) = 0;
 };
 
 struct device_plan_request {
@@ -50,7 +61,6 @@ struct device_plan_request {
   std::size_t values;
   any_transport& transport;  ///< must outlive the plan
   plan_options const& options;
-  bool feedback;
   device_place place;
 };
 
@@ -61,6 +71,8 @@ class cuda_library {
   virtual void require_device() const = 0;
   /// Number of the device that has this memory.
   virtual int device_of(void const* memory) const = 0;
+  /// Copies between any memory, after the work of the default stream. Waits.
+  virtual void copy(void* to, void const* from, std::size_t bytes) const = 0;
   /// Whether plans for float, or for double, can have this codec.
   virtual bool has_codec(std::string_view name, std::type_identity<float>) const = 0;
   virtual bool has_codec(std::string_view name, std::type_identity<double>) const = 0;
@@ -69,6 +81,11 @@ class cuda_library {
                                                    std::type_identity<float>) const = 0;
   virtual std::unique_ptr<device_plan<double>> make(device_plan_request const& asked,
                                                     std::type_identity<double>) const = 0;
+  /// A residual of zeros.
+  virtual std::shared_ptr<device_residual<float>> make_residual(
+      std::size_t values, device_place const& place, std::type_identity<float>) const = 0;
+  virtual std::shared_ptr<device_residual<double>> make_residual(
+      std::size_t values, device_place const& place, std::type_identity<double>) const = 0;
 };
 
 /// The version that libhcomp_cuda.so and the library that loads it must share.

@@ -138,7 +138,8 @@ template <class V> struct typed_plan {
   std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
   std::unique_ptr<hcomp::drop_in::device_plan<V>> on_device;
-  bool is_residual_on_device = false;
+  /// The residual while it is on the device; then `residual` is out of date.
+  std::shared_ptr<hcomp::drop_in::device_residual<V>> residual_on_device;
 
   typed_plan(codec_spec const& codec, std::size_t values, connection& over,
              hcomp::host_executor& executor)
@@ -167,23 +168,27 @@ template <class V> struct typed_plan {
     if (!on_device)
       on_device = hcomp::drop_in::loaded_cuda_library().make(
           {how.entry_text(), plan->values(), over.transport(), hcomp::drop_in::options_of<V>(how),
-           how.feedback, place},
+           place},
           std::type_identity<V>{});
-    if (residual && !is_residual_on_device) on_device->restore_residual(residual->save());
-    is_residual_on_device = how.feedback;
+    if (residual && !residual_on_device) {
+      auto moved = hcomp::drop_in::loaded_cuda_library().make_residual(residual->values(), place,
+                                                                       std::type_identity<V>{});
+      moved->restore(residual->save());
+      residual_on_device = std::move(moved);
+    }
     return *on_device;
   }
   /// A copy of the residual.
   hcomp::error_feedback<V> residual_on_host() const {
-    if (!is_residual_on_device) return *residual;
+    if (!residual_on_device) return *residual;
     hcomp::error_feedback<V> copy(residual->values());
-    copy.restore(on_device->save_residual());
+    copy.restore(residual_on_device->save());
     return copy;
   }
   /// Moves the residual to the host, if it is on a device.
   void bring_residual() {
-    if (is_residual_on_device) residual->restore(on_device->save_residual());
-    is_residual_on_device = false;
+    if (residual_on_device) residual->restore(residual_on_device->save());
+    residual_on_device.reset();
   }
 };
 
@@ -350,7 +355,9 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
             note = std::string(" with x in a device's memory, which cannot be reduced: ") +
                    error.what();
           }
-          if (stays) return stays->run(which, std::span(first, it.values), call);
+          if (stays)
+            return stays->run(which, std::span(first, it.values), one.residual_on_device.get(),
+                              call);
           if (is_copied) first = reinterpret_cast<V*>(it.from_device.data());
           // With an invalid x this rank takes part with another size, which all ranks refuse.
           auto const made =
@@ -463,7 +470,7 @@ void set_residual(hcomp_plan* plan, vector const& residual) {
       plan, residual,
       []<class V>(typed_plan<V>& one, void const* from, std::size_t, hcomp::value_range where) {
         one.residual->set_residual({static_cast<V const*>(from) + where.first, where.count});
-        one.is_residual_on_device = false;
+        one.residual_on_device.reset();
       });
 }
 

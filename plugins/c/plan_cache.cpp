@@ -6,9 +6,12 @@
 #include <hcomp/collective/by_name/registered_codecs.hpp>
 #include <iterator>
 #include <numeric>
+#include <optional>
+#include <stdexcept>
 #include <type_traits>
 #include <utility>
 
+#include "make_feedback_plan.hpp"
 #include "node_reduction.hpp"
 
 namespace hcomp::drop_in {
@@ -50,7 +53,16 @@ template <> constexpr value_type type_of<std::int64_t> = value_type::int64;
 
 report plan_cache::all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
                               void const* buffer, std::size_t segment_bytes, reduce_op result,
-                              std::size_t place) {
+                              std::size_t place, bool is_on_device) {
+  if (is_on_device) {
+    auto const made = type == value_type::float32
+                          ? all_reduce_on_device(static_cast<float*>(x), values, how, buffer,
+                                                 segment_bytes, result, place)
+                          : all_reduce_on_device(static_cast<double*>(x), values, how, buffer,
+                                                 segment_bytes, result, place);
+    if (made) return *made;
+    x = nullptr;
+  }
   auto const plan = plan_for(type, values, how, segment_bytes, place, memory_for(type, how));
   return for_type(
       type, [&]<class V>(V*) { return all_reduce_by(*plan, static_cast<V*>(x), buffer, result); });
@@ -63,6 +75,64 @@ report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int 
     return scatter(static_cast<V const*>(x), counts, static_cast<V*>(mine), how, buffer,
                    segment_bytes, result, place);
   });
+}
+
+bool plan_cache::stays_on_device(cuda_library const* (*library)(), value_type type,
+                                 std::size_t values, codec_spec const& how) {
+  constexpr std::size_t least_bytes = 256 * 1024;
+  if (values * size_of(type) < least_bytes || how.algorithm.hierarchical) return false;
+  auto const is_for = [&]<class V>(std::type_identity<V> of) {
+    if (uses_shared_memory<V>(how)) return false;
+    auto const* const loaded = library();
+    return loaded && loaded->has_codec(how.codec, of);
+  };
+  if (type == value_type::float32) return is_for(std::type_identity<float>{});
+  return type == value_type::float64 && is_for(std::type_identity<double>{});
+}
+
+template <class V>
+std::optional<report> plan_cache::all_reduce_on_device(V* x, std::size_t values,
+                                                       codec_spec const& how, void const* buffer,
+                                                       std::size_t segment_bytes, reduce_op result,
+                                                       std::size_t place) {
+  std::shared_ptr<device_planned> plan;
+  std::shared_ptr<device_residual<V>> residual;
+  try {
+    auto const& library = loaded_cuda_library();
+    device_place const device{library.device_of(x)};
+    auto const found = std::ranges::find_if(device_plans_, [&](auto const& one) {
+      return one->type == type_of<V> && one->values == values && one->how == how &&
+             one->segment_bytes == segment_bytes && one->place == place && one->device == device;
+    });
+    if (found != device_plans_.end()) {
+      device_plans_.splice(device_plans_.begin(), device_plans_, found);
+      plan = device_plans_.front();
+    } else {
+      plan = std::make_shared<device_planned>(
+          device_planned{type_of<V>, values, how, segment_bytes, place, device, {}});
+      std::size_t together = plan->bytes();
+      for (auto old = device_plans_.begin(); old != device_plans_.end();) {
+        together += (*old)->bytes();
+        old = together > most_planned_bytes_ ? device_plans_.erase(old) : std::next(old);
+      }
+      auto options = options_of<V>(how, segment_bytes);
+      options.device_segment_bytes = segment_bytes;  // other ranks may have x in host memory
+      std::get<std::unique_ptr<device_plan<V>>>(plan->plan_of_type) = library.make(
+          {how.entry_text(), values, transport_, options, device}, std::type_identity<V>{});
+      device_plans_.push_front(plan);
+      ++plans_made_;
+    }
+    if (how.feedback) {
+      auto const turn = turn_of(buffer, values, sizeof(V), how.turns);
+      residual = residuals_->take<V>({number_, buffer, values, sizeof(V), turn, true}, [&] {
+        return library.make_residual(values, device, std::type_identity<V>{});
+      });
+    }
+  } catch (std::runtime_error const&) {
+    return std::nullopt;
+  }
+  return std::get<std::unique_ptr<device_plan<V>>>(plan->plan_of_type)
+      ->run(collective_kind::all_reduce, {x, values}, residual.get(), next_call(result));
 }
 
 std::shared_ptr<plan_cache::planned> plan_cache::plan_for(
@@ -130,6 +200,7 @@ call_options plan_cache::next_call(reduce_op result) {
   call_options call;
   call.op = result;
   call.step = step_++;
+  call.earlier_calls = call.step;  // plans for host and device memory take turns
   call.tensor = handle_;
   return call;
 }

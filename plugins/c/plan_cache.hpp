@@ -10,6 +10,8 @@
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/half.hpp>
 #include <hcomp/exec/host_executor.hpp>
+#include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/node/collectives.hpp>
 #include <hcomp/node/node_ranks.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <list>
@@ -20,7 +22,7 @@
 #include <tuple>
 #include <vector>
 
-#include "make_feedback_plan.hpp"
+#include "device_plan.hpp"
 #include "residual_store.hpp"
 #include "settings.hpp"
 
@@ -53,8 +55,9 @@ class plan_cache {
 
   /// All-reduces x in place. Collective.
   ///
-  /// @param x       `values` values of `type`; null if this rank cannot access them: all ranks
-  ///                throw memory_error
+  /// @param x       `values` values of `type`, in host memory, or in device memory if
+  ///                stays_on_device; ranks may differ. Null if this rank cannot access them: all
+  ///                ranks throw memory_error
   /// @param buffer  identifies the tensor, see tensor_key
   /// @param segment_bytes  size of message segments, see plan_options
   /// @param result  sum, or mean over the ranks
@@ -63,7 +66,13 @@ class plan_cache {
   /// @throws as feedback_plan::all_reduce and its constructor
   report all_reduce(value_type type, void* x, std::size_t values, codec_spec const& how,
                     void const* buffer, std::size_t segment_bytes = plan_options{}.segment_bytes,
-                    reduce_op result = reduce_op::sum, std::size_t place = 0);
+                    reduce_op result = reduce_op::sum, std::size_t place = 0,
+                    bool is_on_device = false);
+  /// Whether all_reduce takes such vectors in device memory. False for short ones, whose kernels
+  /// take longer to launch than copies take.
+  /// @param library  () returns the library or null; called only if vector and codec allow it
+  static bool stays_on_device(cuda_library const* (*library)(), value_type type, std::size_t values,
+                              codec_spec const& how);
 
   /// Reduce-scatter: rank r receives counts[r] reduced values, after the values of lower ranks.
   ///
@@ -109,12 +118,31 @@ class plan_cache {
     std::size_t bytes() const { return values * size_of(type) + filled.size(); }
   };
 
+  /// A plan for vectors at one place in device memory.
+  struct device_planned {
+    value_type type;
+    std::size_t values;
+    codec_spec how;
+    std::size_t segment_bytes;
+    std::size_t place;
+    device_place device;
+    std::tuple<std::unique_ptr<device_plan<float>>, std::unique_ptr<device_plan<double>>>
+        plan_of_type;  ///< exactly one is set
+
+    std::size_t bytes() const { return values * size_of(type); }
+  };
+
   /// A plan removed from the cache lives while it is in use.
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
                                     std::size_t segment_bytes, std::size_t place = 0,
                                     std::shared_ptr<node::collectives> memory = nullptr);
   template <class V>
   report all_reduce_by(planned& plan, V* x, void const* buffer, reduce_op result);
+  /// all_reduce of device memory; none if CUDA fails before the call begins.
+  template <class V>
+  std::optional<report> all_reduce_on_device(V* x, std::size_t values, codec_spec const& how,
+                                             void const* buffer, std::size_t segment_bytes,
+                                             reduce_op result, std::size_t place);
   node::node_ranks& nodes();
   /// For an all-reduce: memory that the ranks share, or null.
   std::shared_ptr<node::collectives> memory_for(value_type type, codec_spec const& how);
@@ -139,6 +167,8 @@ class plan_cache {
   std::uint64_t handle_;  ///< seed of the random draws of this cache's calls
   std::uint64_t step_ = 0;
   std::list<std::shared_ptr<planned>> plans_;  ///< most recently used first
+  /// The same, apart from plans_: their number may differ between ranks.
+  std::list<std::shared_ptr<device_planned>> device_plans_;
   std::uint64_t plans_made_ = 0;
   std::map<tensor_key, std::uint32_t> turns_;
 };

@@ -25,6 +25,7 @@ struct tensor_key {
   std::size_t values;
   std::uint32_t value_bytes;
   std::uint32_t turn;
+  bool is_on_device = false;  ///< the residual is in device memory
 
   friend auto operator<=>(tensor_key const&, tensor_key const&) = default;
 };
@@ -38,16 +39,21 @@ class residual_store {
   /// The residual of the tensor, zero for a new one. Null if it exceeds the memory limit. A
   /// residual in use is never dropped.
   template <class V> std::shared_ptr<error_feedback<V>> take(tensor_key const& key) {
+    return take<V>(key, [&] { return std::make_shared<error_feedback<V>>(key.values); });
+  }
+  /// @param make  () returns a shared_ptr to a residual of zeros, in the memory of the key
+  template <class V, class Make> auto take(tensor_key const& key, Make const& make) {
+    using pointer = decltype(make());
     std::lock_guard const lock(mutex_);
     if (auto const found = entries_.find(key); found != entries_.end()) {
       order_.splice(order_.end(), order_, found->second.place);
-      return std::static_pointer_cast<error_feedback<V>>(found->second.residual);
+      return std::static_pointer_cast<typename pointer::element_type>(found->second.residual);
     }
-    // error_feedback holds the current residual and its successor
+    // the current residual and its successor
     std::size_t const bytes = 2 * key.values * sizeof(typename error_feedback<V>::residual_type);
     evict_for(bytes);
-    if (bytes > most_bytes_ || bytes_ > most_bytes_ - bytes) return nullptr;
-    auto residual = std::make_shared<error_feedback<V>>(key.values);
+    if (bytes > most_bytes_ || bytes_ > most_bytes_ - bytes) return pointer();
+    pointer residual = make();
     entries_[key] = {residual, bytes, order_.insert(order_.end(), key)};
     bytes_ += bytes;
     return residual;

@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
 #include <c/device_plan.hpp>
+#include <cstddef>
 #include <hcomp/gpu/device.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <memory>
@@ -22,6 +23,10 @@ class this_library final : public cuda_library {
     HCOMP_CUDA_TRY(cudaPointerGetAttributes(&about, memory));
     return about.device;
   }
+  void copy(void* to, void const* from, std::size_t bytes) const override {
+    HCOMP_CUDA_TRY(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+    HCOMP_CUDA_TRY(cudaStreamSynchronize(nullptr));  // between devices the copy only begins
+  }
   bool has_codec(std::string_view name, std::type_identity<float>) const override {
     return plans_of_type<float>::has_codec(name);
   }
@@ -35,6 +40,15 @@ class this_library final : public cuda_library {
   std::unique_ptr<device_plan<double>> make(device_plan_request const& asked,
                                             std::type_identity<double>) const override {
     return plans_of_type<double>::make(asked);
+  }
+  std::shared_ptr<device_residual<float>> make_residual(std::size_t values,
+                                                        device_place const& place,
+                                                        std::type_identity<float>) const override {
+    return plans_of_type<float>::make_residual(values, place);
+  }
+  std::shared_ptr<device_residual<double>> make_residual(
+      std::size_t values, device_place const& place, std::type_identity<double>) const override {
+    return plans_of_type<double>::make_residual(values, place);
   }
 };
 

@@ -3,6 +3,7 @@
 /// The plans of libhcomp_cuda.so for one value type. nvcc compiles each type in a file of its own.
 
 #include <c/device_plan.hpp>
+#include <cstddef>
 #include <memory>
 #include <string_view>
 
@@ -12,6 +13,8 @@ namespace hcomp::drop_in {
 template <class V> struct plans_of_type {
   static bool has_codec(std::string_view name);
   static std::unique_ptr<device_plan<V>> make(device_plan_request const& asked);
+  static std::shared_ptr<device_residual<V>> make_residual(std::size_t values,
+                                                           device_place const& place);
 };
 
 }  // namespace hcomp::drop_in

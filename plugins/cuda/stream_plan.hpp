@@ -38,6 +38,28 @@ class used_device {
   int before_ = 0;
 };
 
+template <class V> class stream_residual final : public device_residual<V> {
+ public:
+  stream_residual(std::size_t values, device_place const& place) : device_(place.device) {
+    used_device const here(device_);
+    residual_.emplace(values);
+  }
+
+  std::vector<std::byte> save() const override {
+    used_device const here(device_);
+    return residual_->save();
+  }
+  void restore(std::span<std::byte const> saved) override {
+    used_device const here(device_);
+    residual_->restore(saved);
+  }
+  gpu::error_feedback<V>& get() { return *residual_; }
+
+ private:
+  int device_;
+  std::optional<gpu::error_feedback<V>> residual_;
+};
+
 template <class V> class stream_plan final : public device_plan<V> {
  public:
   explicit stream_plan(device_plan_request const& asked) : place_(asked.place) {
@@ -54,10 +76,11 @@ template <class V> class stream_plan final : public device_plan<V> {
 
   device_place place() const override { return place_; }
 
-  report run(collective_kind which, std::span<V> x, call_options const& call) override {
+  report run(collective_kind which, std::span<V> x, device_residual<V>* given,
+             call_options const& call) override {
     used_device const here(place_.device);
     auto& plan = parts_->plan;
-    auto& residual = parts_->residual;
+    auto* const residual = given ? &static_cast<stream_residual<V>*>(given)->get() : nullptr;
     auto const made = [&] {
       switch (which) {
         case collective_kind::all_reduce:
@@ -70,28 +93,17 @@ template <class V> class stream_plan final : public device_plan<V> {
     parts_->executor.synchronize();
     return made;
   }
-  std::vector<std::byte> save_residual() override {
-    used_device const here(place_.device);
-    return parts_->residual.value().save();
-  }
-  void restore_residual(std::span<std::byte const> saved) override {
-    used_device const here(place_.device);
-    parts_->residual.value().restore(saved);
-  }
 
  private:
   struct parts {
     gpu::stream_executor executor;
     host_staged<any_transport, gpu::stream_executor> transport;
     feedback_plan<V, gpu::stream_executor> plan;
-    std::optional<gpu::error_feedback<V>> residual;
 
     explicit parts(device_plan_request const& asked)
         : executor(static_cast<cudaStream_t>(asked.place.stream)),
           transport(asked.transport, executor),
-          plan(asked.codec, asked.values, transport, executor, asked.options) {
-      if (asked.feedback) residual.emplace(asked.values);
-    }
+          plan(asked.codec, asked.values, transport, executor, asked.options) {}
   };
 
   device_place place_;
@@ -104,6 +116,11 @@ template <class V> bool plans_of_type<V>::has_codec(std::string_view name) {
 template <class V>
 std::unique_ptr<device_plan<V>> plans_of_type<V>::make(device_plan_request const& asked) {
   return std::make_unique<stream_plan<V>>(asked);
+}
+template <class V>
+std::shared_ptr<device_residual<V>> plans_of_type<V>::make_residual(std::size_t values,
+                                                                    device_place const& place) {
+  return std::make_shared<stream_residual<V>>(values, place);
 }
 
 }  // namespace hcomp::drop_in

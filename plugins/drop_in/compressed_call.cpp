@@ -218,7 +218,8 @@ report compressed_call::reduce_by_rule(plan_cache& plans, void* x, bool is_aside
                                        std::size_t place) const {
   auto const segment = is_aside ? short_segment_bytes : plan_options{}.segment_bytes;
   if (counts.empty())
-    return plans.all_reduce(d.type, x, values(), as.spec, tensor, segment, reduce_op::sum, place);
+    return plans.all_reduce(d.type, x, values(), as.spec, tensor, segment, reduce_op::sum, place,
+                            is_on_device);
   return plans.reduce_scatter(d.type, x ? input() : nullptr, counts, x, as.spec, tensor, segment);
 }
 void compressed_call::reduce_by_mpi(communicator& state, void* x) const {

@@ -77,6 +77,7 @@ struct compressed_call {
   void const* tensor;            ///< the program's receive buffer
   void* context = nullptr;       ///< CUDA context of the program's thread; null: this thread
   bool is_out_of_reach = false;  ///< a device buffer without a host copy
+  bool is_on_device = false;     ///< the receive buffer is in device memory, and stays there
   bool is_timed = false;         ///< excluded from comparison with MPI
   bool is_look = false;          ///< a probe: reduces a part, discards the result, not reported
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <c/cuda_memory.hpp>
+#include <c/device_plan.hpp>
 #include "compressed_call.hpp"
 #include "faster_call.hpp"
 #include "library.hpp"
@@ -29,11 +30,12 @@ namespace hcomp::drop_in {
 
 namespace {
 /// Runs a reduction of host or device buffers.
-/// @param make  as of take
+/// @param make, may_stay  as of take
 /// @throws copy_error  the result cannot be copied to the device
 template <class Make>
-bool by_host(communicator& state, compressed_call const& of_program, Make const& make) {
-  staged_call const here(state, of_program);
+bool staged(communicator& state, compressed_call const& of_program, Make const& make,
+            bool may_stay) {
+  staged_call const here(state, of_program, may_stay);
   if (!make(state, here.reduction())) return false;
   here.put_back();
   return true;
@@ -44,9 +46,10 @@ bool by_host(communicator& state, compressed_call const& of_program, Make const&
 /// @param by_mpi  MPI's function, for rules with when=faster
 /// @param make    (state, sum) reduces in host memory and writes the receive buffer; false leaves
 ///                the call to MPI
+/// @param may_stay  `make` also reduces in device memory
 template <class Make>
 bool take(reduction_call const& call, int& code, std::span<int const> counts,
-          function_of_mpi const& by_mpi, Make const& make) {
+          function_of_mpi const& by_mpi, Make const& make, bool may_stay = false) {
   auto* const lib = taking();
   if (!lib) return false;
   auto const d = decide(*lib, call, false);
@@ -60,7 +63,7 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
     lib->state_of(call.comm)->run([&](communicator& state) {
       compressed_call reduction(*lib, call, d, counts);
       auto const made = [&](communicator& own, compressed_call const& one) {
-        return by_host(own, one, make);
+        return staged(own, one, make, may_stay);
       };
       if (reduction.as.if_faster)
         code = faster_call(state, std::move(reduction), by_mpi, made)();
@@ -76,8 +79,13 @@ bool take(reduction_call const& call, int& code, std::span<int const> counts,
 /// Reduces into the receive buffer.
 /// @param place  see plan_cache::all_reduce
 bool reduce_in_place(communicator& state, compressed_call const& reduction, std::size_t place = 0) {
-  if (reduction.call.send != MPI_IN_PLACE && !reduction.is_out_of_reach)
+  if (reduction.call.send == MPI_IN_PLACE || reduction.is_out_of_reach) {
+    // nothing to copy
+  } else if (reduction.is_on_device) {
+    loaded_cuda_library().copy(reduction.call.receive, reduction.call.send, reduction.bytes());
+  } else {
     std::memcpy(reduction.call.receive, reduction.call.send, reduction.bytes());
+  }
   return reduction(state, reduction.call.receive, place);
 }
 
@@ -126,7 +134,7 @@ void run_aside(communicator& state, compressed_call const& reduction, std::uint6
       return reduce_in_place(own, one,
                              one.goes_together() ? number % communicator::most_together : 0);
     };
-    if (!by_host(state, reduction, in_place)) {
+    if (!staged(state, reduction, in_place, true)) {
       // MPI's all-reduces run in this order on all ranks. A rank that waits in one of them has
       // finished its part of all earlier calls.
       state.wait_for_earlier(number);
@@ -156,10 +164,12 @@ std::atomic<int> persistent_count{0};
 }  // namespace
 
 bool all_reduce(reduction_call const& call, int& code) noexcept {
-  return take(call, code, {}, mpi_all_reduce,
-              [](communicator& state, compressed_call const& reduction) {
-                return reduce_in_place(state, reduction);
-              });
+  return take(
+      call, code, {}, mpi_all_reduce,
+      [](communicator& state, compressed_call const& reduction) {
+        return reduce_in_place(state, reduction);
+      },
+      true);
 }
 
 bool reduce(reduction_call const& call, int root, int& code) noexcept {

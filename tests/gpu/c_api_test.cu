@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <c/device_plan.hpp>
 #include <c/feedback_plan.hpp>
+#include <c/plan_cache.hpp>
+#include <c/residual_store.hpp>
+#include <c/settings.hpp>
 #include <cmath>
 #include <collective/on_ranks.hpp>
 #include <condition_variable>
@@ -169,12 +172,11 @@ std::vector<std::vector<float>> reduced_on_gpu(std::vector<std::vector<float>> c
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     {
       placed<float> on_device(mine, true);
-      auto const sum =
-          hcomp_cuda_library()->make({codec, mine.size(), transport, options, false, {0, stream}},
-                                     std::type_identity<float>{});
+      auto const sum = hcomp_cuda_library()->make(
+          {codec, mine.size(), transport, options, {0, stream}}, std::type_identity<float>{});
       std::span const all(static_cast<float*>(on_device.data()), mine.size());
       for (std::uint64_t step = 0; step < 2; ++step)
-        sum->run(drop_in::collective_kind::all_reduce, all, {.step = step});
+        sum->run(drop_in::collective_kind::all_reduce, all, nullptr, {.step = step});
       mine = on_device.get();
     }
     HCOMP_CUDA_TRY(cudaStreamDestroy(stream));
@@ -221,12 +223,61 @@ TEST_CASE("gpu: plans of the C API give the bits of host memory, wherever vector
   for (char const* const codec :
        {"sign feedback=yes", "sign_count feedback=yes", "thc:bits=4 feedback=yes", "fp16",
         "error_bounded:1e-3", "lossless_sparse", "lossless", "reproducible",
-        "identity algorithm=ring",
+        "identity algorithm=direct",
         // copied to the host
         "identity", "fp16 algorithm=hierarchical", "top_k feedback=yes"})
     compare<float>(codec);
   for (char const* const codec : {"sign feedback=yes", "lossless", "reproducible"})
     compare<double>(codec);
+}
+
+TEST_CASE("gpu: a plan_cache gives the bits of host memory, also where ranks differ") {
+  constexpr std::size_t many = 70'000;
+  auto const reduced_by = [&](std::string const& rule, auto const& is_on_device) {
+    auto const how = drop_in::settings::from("float: " + rule + " min=0").rules.front().spec;
+    REQUIRE(drop_in::plan_cache::stays_on_device(hcomp_cuda_library, drop_in::value_type::float32,
+                                                 many, how));
+    return on_ranks(std::vector<std::vector<float>>(ranks), [&](in_process& transport, auto& all) {
+      int const rank = transport.rank();
+      drop_in::residual_store residuals(std::size_t{1} << 30);
+      drop_in::plan_cache plans(any_transport(transport), 0, 1, residuals);
+      for (int step = 0; step < 3; ++step)
+        for (char const* const tensor : {"first", "second"}) {
+          bool const there = is_on_device(rank, tensor == std::string("second"));
+          placed<float> x(uniform_values(many, static_cast<std::uint64_t>(step), rank), there);
+          plans.all_reduce(drop_in::value_type::float32, x.data(), many, how, tensor, 256 * 1024,
+                           reduce_op::mean, 0, there);
+          auto const result = x.get();
+          all.insert(all.end(), result.begin(), result.end());
+        }
+      // Two residuals of each tensor, wherever they are.
+      CHECK(residuals.bytes() == (how.feedback ? 4 * many * sizeof(float) : 0));
+    });
+  };
+  for (char const* const rule : {"sign feedback=yes", "thc:bits=4 feedback=yes", "fp16"}) {
+    CAPTURE(std::string(rule));
+    auto const wanted = reduced_by(rule, [](int, bool) { return false; });
+    auto const check = [&](auto const& found) {
+      for (std::size_t rank = 0; rank < wanted.size(); ++rank)
+        CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
+    };
+    check(reduced_by(rule, [](int, bool) { return true; }));
+    check(reduced_by(rule, [](int rank, bool second) { return rank == 1 || second; }));
+  }
+}
+
+TEST_CASE("gpu: a plan_cache leaves short vectors and codecs of hosts to the host") {
+  auto const stays = [](std::string const& rule, std::size_t count) {
+    return drop_in::plan_cache::stays_on_device(
+        hcomp_cuda_library, drop_in::value_type::float32, count,
+        drop_in::settings::from("float: " + rule + " min=0").rules.front().spec);
+  };
+  CHECK(stays("fp16", 65'536));
+  CHECK(!stays("fp16", 65'535));
+  CHECK(!stays("top_k", 1'000'000));
+  CHECK(!stays("identity", 1'000'000));  // memory that ranks share
+  CHECK(stays("identity algorithm=direct", 1'000'000));
+  CHECK(!stays("fp16 algorithm=hierarchical", 1'000'000));
 }
 
 TEST_CASE("gpu: reduce-scatter and all-gather of the C API in device memory") {

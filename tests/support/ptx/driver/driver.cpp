@@ -1,6 +1,6 @@
 /// @file
-/// libcuda.so.1 for programs on the PTX machine: pointer attributes and copies, for code that asks
-/// the driver and not the runtime. Memory belongs to no context, like that of pools.
+/// libcuda.so.1 for programs on the PTX machine: memory, its attributes, and copies, for code that
+/// asks the driver and not the runtime. Memory belongs to no context, like that of pools.
 
 #include <cuda_runtime.h>
 
@@ -17,6 +17,27 @@ int copied(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
 }  // namespace
 
 extern "C" {
+
+int cuInit(unsigned) { return success; }
+int cuDeviceGet(int* device, int number) {
+  *device = number;
+  return number == 0 ? success : invalid_value;
+}
+int cuDevicePrimaryCtxRetain(void** context, int) {
+  *context = nullptr;
+  return success;
+}
+int cuCtxSetCurrent(void*) { return success; }
+int cuCtxSynchronize() { return cudaDeviceSynchronize() == cudaSuccess ? success : unknown; }
+int cuMemAlloc_v2(unsigned long long* memory, std::size_t bytes) {
+  void* allocated = nullptr;
+  if (cudaMalloc(&allocated, bytes) != cudaSuccess) return unknown;
+  *memory = reinterpret_cast<unsigned long long>(allocated);
+  return success;
+}
+int cuMemAllocAsync(unsigned long long* memory, std::size_t bytes, void*) {
+  return cuMemAlloc_v2(memory, bytes);
+}
 
 /// CUresult cuPointerGetAttribute(void*, CUpointer_attribute, CUdeviceptr)
 int cuPointerGetAttribute(void* value, int attribute, unsigned long long pointer) {
