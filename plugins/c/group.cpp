@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "byte_collectives.hpp"
+#include "cuda_memory.hpp"
 #include "node_reduction.hpp"
 #include "plan.hpp"
 #include "plan_cache.hpp"
@@ -319,7 +320,22 @@ constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
 /// Describes an invalid buffer; empty if it is valid.
 std::string complaint_of(void const* pointer, std::size_t size, char const* name) {
-  return pointer || size == 0 ? "" : std::string(name) + " is a null pointer";
+  if (size == 0) return "";
+  if (!pointer) return std::string(name) + " is a null pointer";
+  if (hcomp::drop_in::is_in_device(pointer))
+    return std::string(name) +
+           " is in a device's memory; only plans of hcomp_plan_create_group reduce it there";
+  return "";
+}
+/// Runs f(), a collective that all ranks refuse if this rank has a complaint.
+/// @throws std::invalid_argument  the complaint
+template <class F> hcomp_report complaining(std::string const& complaint, F const& f) {
+  try {
+    return hcomp::c_api::to_c(f());
+  } catch (std::invalid_argument const&) {
+    if (!complaint.empty()) throw std::invalid_argument(complaint);
+    throw;
+  }
 }
 
 hcomp::reduce_op result_of(int mean) {
@@ -393,24 +409,28 @@ struct all_reduce_call {
     require_type(it, type);
     require_length(it, "values", values, most_bytes / sizeof(double));
     auto const call = name_of("all_reduce", values, type, mean);
+    auto const complaint = complaint_of(x, values, "x");
     if (auto const how = it.how(type, values)) {
       it.over->meet(call, started, how->algorithm.hierarchical);
-      return hcomp::c_api::to_c(it.plans.all_reduce(*value_type_of(type), x, values, *how, x,
-                                                    hcomp::plan_options{}.segment_bytes,
-                                                    result_of(mean), place_of(started)));
+      // With an invalid buffer this rank takes part without values, so the other ranks return with
+      // an error.
+      return complaining(complaint, [&] {
+        return it.plans.all_reduce(*value_type_of(type), complaint.empty() ? x : nullptr, values,
+                                   *how, x, hcomp::plan_options{}.segment_bytes, result_of(mean),
+                                   place_of(started));
+      });
     }
-    return reduce_uncompressed(
-        it, call, type, mean, complaint_of(x, values, "x"), started, [&]<class V>(V*) {
-          std::span const all(static_cast<V*>(x), values);
-          int const divisor = mean ? it.plans.ranks() : 1;
-          if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
-          if constexpr (is_added_on_the_way<V>) {
-            if (auto* const nodes = it.over->shared_nodes())
-              hcomp::drop_in::all_reduce_by_nodes(*nodes, 0, all, divisor);
-            else
-              hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
-          }
-        });
+    return reduce_uncompressed(it, call, type, mean, complaint, started, [&]<class V>(V*) {
+      std::span const all(static_cast<V*>(x), values);
+      int const divisor = mean ? it.plans.ranks() : 1;
+      if (auto* const inside = it.over->inside()) return inside->all_reduce(all, divisor);
+      if constexpr (is_added_on_the_way<V>) {
+        if (auto* const nodes = it.over->shared_nodes())
+          hcomp::drop_in::all_reduce_by_nodes(*nodes, 0, all, divisor);
+        else
+          hcomp::drop_in::all_reduce_values(it.transport(), 0, all, divisor);
+      }
+    });
   }
 };
 
@@ -434,24 +454,19 @@ struct reduce_scatter_call {
     require_length(it, "values", values, std::numeric_limits<int>::max());
     auto const call = name_of("reduce_scatter", values, type, mean);
     auto complaint = complaint_of(part, values, "part");
+    if (complaint.empty()) complaint = complaint_of(x, values, "x");
     auto const how = it.how(type, values * ranks);
     if (!how) {
-      if (complaint.empty()) complaint = complaint_of(x, values, "x");
       return reduce_uncompressed(it, call, type, mean, complaint, started,
                                  [&]<class V>(V*) { scatter_as_they_are<V>(it); });
     }
     it.over->meet(call, started, how->algorithm.hierarchical);
     std::vector<int> const counts(ranks, static_cast<int>(values));
-    try {
-      // With an invalid buffer this rank takes part without values, so the other ranks return with
-      // an error.
-      return hcomp::c_api::to_c(it.plans.reduce_scatter(
-          *value_type_of(type), complaint.empty() ? x : nullptr, counts, part, *how, x,
-          hcomp::plan_options{}.segment_bytes, result_of(mean), place_of(started)));
-    } catch (std::invalid_argument const&) {
-      if (!complaint.empty()) throw std::invalid_argument(complaint);
-      throw;
-    }
+    return complaining(complaint, [&] {
+      return it.plans.reduce_scatter(*value_type_of(type), complaint.empty() ? x : nullptr, counts,
+                                     part, *how, x, hcomp::plan_options{}.segment_bytes,
+                                     result_of(mean), place_of(started));
+    });
   }
 
  private:

@@ -79,6 +79,8 @@ HCOMP_API int hcomp_group_set(hcomp_group* group, char const* settings);
 ///
 /// With error feedback, the residual is added to the next vector with the same address and size.
 /// Messages carry no checksums beyond those of the network.
+/// @param x       in host memory; a buffer in device memory is HCOMP_INVALID_ARGUMENT, here and
+///                below: plans take it
 /// @param report  may be NULL; bytes_sent counts messages, not traffic through shared memory
 HCOMP_API int hcomp_group_all_reduce(hcomp_group* group, void* x, size_t values, int type, int mean,
                                      hcomp_report* report);

@@ -101,21 +101,29 @@ template <class V> std::vector<V> vector_of(int rank, int step) {
 }
 template <class V> constexpr int type_of = sizeof(V) == 4 ? HCOMP_FLOAT : HCOMP_DOUBLE;
 
-/// Calls f(rank, plan) on every rank, each a thread with a group.
-template <class V, class F> void on_plans(char const* codec, F const& f, int timeout_ms = 20'000) {
+/// Calls f(rank, group) on every rank, each a thread.
+template <class F> void on_groups(F const& f, int timeout_ms = 20'000) {
   meeting all;
   on_ranks(std::vector<std::vector<float>>(ranks), [&](in_process& transport, auto&) {
     meeting::rank_of mine{&all, transport.rank()};
     hcomp_group* group = nullptr;
     REQUIRE(hcomp_group_create(mine.rank, ranks, meeting::exchange, &mine, timeout_ms, 0, &group) ==
             HCOMP_OK);
-    hcomp_plan* plan = nullptr;
-    CHECK(hcomp_plan_create_group(group, values, type_of<V>, codec, &plan) == HCOMP_OK);
-    CAPTURE(std::string(hcomp_last_error()));
-    if (plan) f(mine.rank, plan);
-    hcomp_plan_free(&plan);
+    f(mine.rank, group);
     hcomp_group_free(&group);
   });
+}
+/// Calls f(rank, plan) on every rank.
+template <class V, class F> void on_plans(char const* codec, F const& f, int timeout_ms = 20'000) {
+  on_groups(
+      [&](int rank, hcomp_group* group) {
+        hcomp_plan* plan = nullptr;
+        CHECK(hcomp_plan_create_group(group, values, type_of<V>, codec, &plan) == HCOMP_OK);
+        CAPTURE(std::string(hcomp_last_error()));
+        if (plan) f(rank, plan);
+        hcomp_plan_free(&plan);
+      },
+      timeout_ms);
 }
 
 template <class V> struct results {
@@ -372,4 +380,30 @@ TEST_CASE("gpu: a rank that is missing in a call of the C API ends it by timeout
         CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_TRANSPORT);
       },
       2'000);
+}
+
+TEST_CASE("gpu: groups of the C API refuse buffers in device memory on all ranks") {
+  on_groups([](int rank, hcomp_group* group) {
+    auto const good = vector_of<float>(rank, 0);
+    placed<float> there(good, true), here(good, false);
+    void* const mine = rank == 1 ? there.data() : here.data();
+    auto const refused = [&](int code) {
+      CHECK(code != HCOMP_OK);
+      bool const tells =
+          std::string(hcomp_last_error()).find("is in a device's memory") != std::string::npos;
+      CHECK((rank != 1 || tells));
+    };
+    for (char const* const rules : {"", "float: fp16 min=0"}) {
+      REQUIRE(hcomp_group_set(group, *rules ? rules : nullptr) == HCOMP_OK);
+      refused(hcomp_group_all_reduce(group, mine, values, HCOMP_FLOAT, 0, nullptr));
+      std::vector<float> x(ranks * values, 1.0f);
+      refused(hcomp_group_reduce_scatter(group, x.data(), values, HCOMP_FLOAT, 0, mine, nullptr));
+      CHECK(first_difference(there.get(), good) == nowhere);
+      CHECK(first_difference(here.get(), good) == nowhere);
+    }
+    std::vector<float> all(ranks * values);
+    refused(hcomp_group_all_gather(group, mine, values * sizeof(float), all.data()));
+    refused(hcomp_group_broadcast(group, mine, values * sizeof(float), 0));
+    CHECK(hcomp_group_all_reduce(group, here.data(), values, HCOMP_FLOAT, 0, nullptr) == HCOMP_OK);
+  });
 }
