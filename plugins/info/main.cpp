@@ -27,6 +27,7 @@
 #include <system_error>
 #include <vector>
 
+#include <c/device_plan.hpp>
 #include "codec_table.hpp"
 #include "device_memory.hpp"
 #include "kernel_offload.hpp"
@@ -245,6 +246,31 @@ std::string describe_gpus(void* handle) {
   return text;
 }
 
+std::string describe_cuda_library(void* handle) {
+  auto* const made_for =
+      info::function_in<decltype(hcomp_cuda_made_for)>(handle, "hcomp_cuda_made_for");
+  auto* const get = info::function_in<decltype(hcomp_cuda_library)>(handle, "hcomp_cuda_library");
+  std::string const theirs = made_for && get ? made_for() : "no version";
+  if (theirs != drop_in::cuda_library_version())
+    return fmt::format("is of hcomp {}, this program of {}", theirs,
+                       drop_in::cuda_library_version());
+  try {
+    get()->require_device();
+  } catch (std::exception const& error) {
+    return error.what();
+  }
+  return "vectors in GPU memory stay there";
+}
+std::string cuda_library_text() {
+  auto const file = folder_for("cuda") / "libhcomp_cuda.so";
+  std::error_code error;
+  if (!files::exists(file, error))
+    return fmt::format("{} was not built, so vectors in GPU memory cannot stay there",
+                       file.string());
+  auto const tried = info::try_library(file, describe_cuda_library);
+  return fmt::format("{}\n{}", file.string(), tried.words);
+}
+
 void show_machine() {
   put("\nMachine\n");
   constexpr auto libucp = "libucp.so.0";
@@ -253,6 +279,7 @@ void show_machine() {
                          : "none, which only hcomp::ucx needs: " + ucx.words);
   auto const gpus = info::try_library("libcuda.so.1", describe_gpus);
   print("GPU", gpus.loads ? gpus.words : "none, which only hcomp::gpu needs: " + gpus.words);
+  print("C API over CUDA", cuda_library_text());
   switch (processor_simd_level()) {
     case simd_level::avx512: print("processor", "AVX-512"); break;
     case simd_level::avx2: print("processor", "AVX2"); break;
