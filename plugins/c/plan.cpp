@@ -130,15 +130,15 @@ void require_agreement(std::vector<text_record> const& all, char const* what,
 // ---- Plans and requests
 
 /// The plans of one value type: for vectors in host memory and, once such a vector has come, for
-/// vectors in device memory. Both send the same messages. The residual is where the last vector
-/// was.
+/// vectors in device memory. Both send the same messages. With error feedback, the residual is
+/// where the last vector was; before the first call it has no memory, and is zero.
 template <class V> struct typed_plan {
   codec_spec how;
   std::shared_ptr<hcomp::node::collectives> memory;
   std::unique_ptr<hcomp::any_plan<V>> plan;
   std::optional<hcomp::error_feedback<V>> residual;
   std::unique_ptr<hcomp::drop_in::device_plan<V>> on_device;
-  /// The residual while it is on the device; then `residual` is out of date.
+  /// While it is set, `residual` has no meaning.
   std::shared_ptr<hcomp::drop_in::device_residual<V>> residual_on_device;
 
   typed_plan(codec_spec const& codec, std::size_t values, connection& over,
@@ -146,9 +146,7 @@ template <class V> struct typed_plan {
       : how(codec),
         memory(hcomp::drop_in::uses_shared_memory<V>(how) ? over.shared_memory() : nullptr),
         plan(std::make_unique<hcomp::any_plan<V>>(
-            over.plan_of(how, values, executor, memory, std::type_identity<V>{}))) {
-    if (how.feedback) residual.emplace(plan->encoded().count);
-  }
+            over.plan_of(how, values, executor, memory, std::type_identity<V>{}))) {}
 
   /// Whether vectors in device memory are copied to the host: where ranks share memory, a codec is
   /// for host memory only, or members of a group change.
@@ -170,25 +168,30 @@ template <class V> struct typed_plan {
           {how.entry_text(), plan->values(), over.transport(), hcomp::drop_in::options_of<V>(how),
            place},
           std::type_identity<V>{});
-    if (residual && !residual_on_device) {
-      auto moved = hcomp::drop_in::loaded_cuda_library().make_residual(residual->values(), place,
+    if (how.feedback && !residual_on_device) {
+      auto moved = hcomp::drop_in::loaded_cuda_library().make_residual(plan->values(), place,
                                                                        std::type_identity<V>{});
-      moved->restore(residual->save());
+      if (residual) moved->restore(residual->save());
       residual_on_device = std::move(moved);
+      residual.reset();
     }
     return *on_device;
   }
-  /// A copy of the residual.
-  hcomp::error_feedback<V> residual_on_host() const {
-    if (!residual_on_device) return *residual;
-    hcomp::error_feedback<V> copy(residual->values());
-    copy.restore(residual_on_device->save());
+  hcomp::error_feedback<V> copy_of_residual() const {
+    if (residual && !residual_on_device) return *residual;
+    hcomp::error_feedback<V> copy(plan->encoded().count);
+    if (residual_on_device) copy.restore(residual_on_device->save());
     return copy;
   }
-  /// Moves the residual to the host, if it is on a device.
+  /// With error feedback, gives the residual memory on the host, and moves it there.
   void bring_residual() {
-    if (residual_on_device) residual->restore(residual_on_device->save());
+    if (!how.feedback) return;
+    if (!residual || residual_on_device) residual = copy_of_residual();
     residual_on_device.reset();
+  }
+  /// Gives a call that will be refused the residual that the other ranks have.
+  void take_any_residual() {
+    if (how.feedback && !residual) residual.emplace(plan->encoded().count);
   }
 };
 
@@ -338,10 +341,11 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
           std::size_t const bytes = it.values * sizeof(V);
           std::optional<hcomp::drop_in::used_context> callers;
           hcomp::drop_in::device_plan<V>* stays = nullptr;
-          bool is_copied = false;
+          bool is_there = false, is_copied = false;
           try {
             callers.emplace(device.context);
-            if (note.empty() && hcomp::drop_in::is_in_device(x.x)) {
+            is_there = note.empty() && hcomp::drop_in::is_in_device(x.x);
+            if (is_there) {
               is_copied = one.copies_from_device(*it.over);
               if (is_copied)
                 bring(it, x.x, bytes);
@@ -352,8 +356,10 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
             }
             if (!stays) one.bring_residual();
           } catch (std::exception const& error) {
-            note = std::string(" with x in a device's memory, which cannot be reduced: ") +
-                   error.what();
+            note = is_there ? " with x in a device's memory, which cannot be reduced: "
+                            : " without memory for the residual: ";
+            note += error.what();
+            one.take_any_residual();
           }
           if (stays)
             return stays->run(which, std::span(first, it.values), one.residual_on_device.get(),
@@ -448,7 +454,7 @@ template <class F> void with_residual(auto* plan, vector const& residual, F cons
     throw std::invalid_argument("residual is in a device's memory, it has to be in the host's");
   std::visit(
       [&](auto& one) {
-        if (!one.residual)
+        if (!one.how.feedback)
           throw std::invalid_argument(
               "the codec has no error feedback, so the plan has no residual");
         f(one, first, it.values, one.plan->encoded());
@@ -461,7 +467,7 @@ void get_residual(hcomp_plan const* plan, vector const& residual) {
                             hcomp::value_range where) {
                   auto* const first = static_cast<V*>(to);
                   std::fill_n(first, values, V{});
-                  hcomp::error_feedback<V> const kept = one.residual_on_host();
+                  auto const kept = one.copy_of_residual();
                   std::ranges::copy(kept.residual(), first + where.first);
                 });
 }
@@ -469,8 +475,8 @@ void set_residual(hcomp_plan* plan, vector const& residual) {
   with_residual(
       plan, residual,
       []<class V>(typed_plan<V>& one, void const* from, std::size_t, hcomp::value_range where) {
+        one.bring_residual();
         one.residual->set_residual({static_cast<V const*>(from) + where.first, where.count});
-        one.residual_on_device.reset();
       });
 }
 
