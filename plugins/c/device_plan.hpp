@@ -10,12 +10,18 @@
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 namespace hcomp::drop_in {
+
+/// CUDA fails on this rank within a collective: the other ranks do not know it.
+struct device_error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 enum class collective_kind { all_reduce, reduce_scatter, all_gather };
 
@@ -51,7 +57,7 @@ template <class V> class device_plan {
   virtual device_place place() const = 0;
   /// Runs a collective after earlier work of the stream. On return the result is complete.
   /// @param residual  of the same library and device; null: no error feedback
-  /// @throws as feedback_plan; std::runtime_error  CUDA returns an error
+  /// @throws as feedback_plan; device_error
   virtual report run(collective_kind which, std::span<V> x, device_residual<V>* residual,
                      call_options const& call) = 0;
 };

@@ -373,6 +373,15 @@ hcomp_report make(char const* function, hcomp_plan& it, vector const& x,
         },
         it.of);
     return hcomp::c_api::to_c(made);
+  } catch (hcomp::drop_in::device_error const& error) {
+    it.broken = error.what();
+    it.broken_by = it.over->transport().rank();
+    try {
+      hcomp::detail::revoke(it.over->transport(),
+                            "rank " + std::to_string(it.broken_by) + ": " + it.broken);
+    } catch (hcomp::wire_error const&) {  // always; the call throws the error of the device
+    }
+    throw;
   } catch (hcomp::transport_error const& error) {
     it.broken = error.what();
     it.broken_by = error.peer();

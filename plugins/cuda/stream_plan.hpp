@@ -78,23 +78,30 @@ template <class V> class stream_plan final : public device_plan<V> {
 
   report run(collective_kind which, std::span<V> x, device_residual<V>* given,
              call_options const& call) override {
-    used_device const here(place_.device);
-    auto& plan = parts_->plan;
-    auto* const residual = given ? &static_cast<stream_residual<V>*>(given)->get() : nullptr;
-    auto const made = [&] {
-      switch (which) {
-        case collective_kind::all_reduce:
-          return residual ? plan.all_reduce(x, *residual, call) : plan.all_reduce(x, call);
-        case collective_kind::reduce_scatter:
-          return residual ? plan.reduce_scatter(x, *residual, call) : plan.reduce_scatter(x, call);
-        default: return plan.all_gather(x, call);
-      }
-    }();
-    parts_->executor.synchronize();
-    return made;
+    try {
+      used_device const here(place_.device);
+      auto const made = run_here(which, x, given, call);
+      parts_->executor.synchronize();
+      return made;
+    } catch (gpu::cuda_error const& error) {
+      throw device_error(error.what());
+    }
   }
 
  private:
+  report run_here(collective_kind which, std::span<V> x, device_residual<V>* given,
+                  call_options const& call) {
+    auto& plan = parts_->plan;
+    auto* const residual = given ? &static_cast<stream_residual<V>*>(given)->get() : nullptr;
+    switch (which) {
+      case collective_kind::all_reduce:
+        return residual ? plan.all_reduce(x, *residual, call) : plan.all_reduce(x, call);
+      case collective_kind::reduce_scatter:
+        return residual ? plan.reduce_scatter(x, *residual, call) : plan.reduce_scatter(x, call);
+      default: return plan.all_gather(x, call);
+    }
+  }
+
   struct parts {
     gpu::stream_executor executor;
     host_staged<any_transport, gpu::stream_executor> transport;

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <hcomp/group.h>
 
@@ -29,6 +30,9 @@ namespace {
 
 constexpr int ranks = 3;
 constexpr std::size_t values = 5'000;
+
+/// Kernel launches of this thread until one fails; negative: none fails.
+thread_local int launches_left = -1;
 
 /// The all-gather that groups need, between threads.
 class meeting {
@@ -143,6 +147,17 @@ template <class V> void compare(char const* codec) {
 }
 
 }  // namespace
+
+/// Takes the place of the runtime's function, also in libhcomp_cuda.so.
+extern "C" cudaError_t cudaLaunchKernel(void const* kernel, dim3 grid, dim3 block, void** arguments,
+                                        std::size_t shared, cudaStream_t stream) {
+  if (launches_left == 0) return cudaErrorLaunchFailure;
+  if (launches_left > 0) --launches_left;
+  static auto* const launch =
+      reinterpret_cast<cudaError_t (*)(void const*, dim3, dim3, void**, std::size_t, cudaStream_t)>(
+          dlsym(RTLD_NEXT, "cudaLaunchKernel"));
+  return launch(kernel, grid, block, arguments, shared, stream);
+}
 
 TEST_CASE("gpu: plans of the C API give the bits of host memory, wherever vectors are") {
   for (char const* const codec :
@@ -323,4 +338,22 @@ TEST_CASE("gpu: groups of the C API refuse buffers in device memory on all ranks
     refused(hcomp_group_broadcast(group, mine, values * sizeof(float), 0));
     CHECK(hcomp_group_all_reduce(group, here.data(), values, HCOMP_FLOAT, 0, nullptr) == HCOMP_OK);
   });
+}
+
+TEST_CASE("gpu: a rank whose device fails within a call of the C API ends it on all ranks") {
+  for (int const launches : {0, 1, 3}) {
+    CAPTURE(launches);
+    on_plans<float>("thc:bits=4", [&](int rank, hcomp_plan* plan) {
+      placed<float> x(vector_of<float>(rank, 0), true);
+      CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_OK);
+      if (rank == 1) launches_left = launches;
+      int const code = hcomp_all_reduce(plan, x.data(), nullptr);
+      launches_left = -1;
+      std::string const words = hcomp_last_error();
+      CAPTURE(words);
+      CHECK(code == (rank == 1 ? HCOMP_OTHER : HCOMP_DAMAGED));
+      CHECK(words.find("cudaLaunchKernel") != std::string::npos);
+      if (rank == 1) CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_TRANSPORT);
+    });
+  }
 }
