@@ -48,8 +48,9 @@ typedef struct hcomp_report {
                          ///< uncompressed all-reduce; NaN: unknown, the codec states none
   double dominance;      ///< 1/16 to 1; near 1: one value per block is so large that the rest is
                          ///< noise; 0: not measured
-  double residual;       ///< energy of the residual of error feedback, relative to x; 0: none. It
-                         ///< grows from call to call if error feedback diverges
+  double residual;       ///< energy of the residual of error feedback, relative to x; grows from
+                         ///< call to call if error feedback diverges; 0: none, or not measured
+                         ///< because x is in device memory
   int shared_memory;     ///< 1: the values were added in memory that the ranks of a node share;
                          ///< 0: they were sent in messages
 } hcomp_report;

@@ -76,7 +76,8 @@ std::vector<difference> differences() {
       {[](auto& plan, auto&) { plan.narrow = false; },
        "narrow (0 off, 1 on): rank 0 has 1, rank 2 has 0"},
       {[](auto& plan, auto&) { plan.segment_bytes = 4096; },
-       "segment_bytes (device_segment_bytes on devices): rank 0 has 262144, rank 2 has 4096"},
+       "segment_bytes (device_segment_bytes if x is in device memory): rank 0 has 262144, rank 2 "
+       "has 4096"},
       {[](auto& plan, auto&) { plan.decode_on_arrival_bytes = 1; },
        "decode_on_arrival_bytes: rank 0 has 4194304, rank 2 has 1"},
   };

@@ -405,7 +405,8 @@ TEST_CASE("variable rate: a disagreement of ranks is reported on all ranks, and 
       {[](auto&, auto& o, auto&) { o.algorithm = algorithm::from("direct"); },
        "the algorithm: rank 0 has ring, rank 2 has direct"},
       {[](auto&, auto& o, auto&) { o.segment_bytes = 5; },
-       "segment_bytes (device_segment_bytes on devices): rank 0 has 262144, rank 2 has 5"},
+       "segment_bytes (device_segment_bytes if x is in device memory): rank 0 has 262144, rank 2 "
+       "has 5"},
       {[](auto&, auto&, auto& c) { c.step = 6; }, "the step: rank 0 has 0, rank 2 has 6"},
       {[](auto&, auto&, auto& c) { c.op = reduce_op::mean; },
        "the op (0 sum, 1 mean): rank 0 has 0, rank 2 has 1"},

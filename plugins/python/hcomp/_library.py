@@ -77,7 +77,7 @@ class Report:
     #: codecs whose quantization step does not depend on the values
     dominance: float
     #: energy of the residual of error feedback, relative to x; grows from call to call if error
-    #: feedback diverges. 0 without error feedback
+    #: feedback diverges. 0 without error feedback, and for arrays in CUDA memory
     residual: float = 0.0
     #: the values were added in memory that the ranks of a node share; False: sent in messages
     shared_memory: bool = False

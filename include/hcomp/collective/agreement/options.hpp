@@ -46,8 +46,8 @@ struct call_options {
   std::uint64_t tensor = 0;  ///< number of the vector, if one step has several
   std::uint32_t weight = 1;  ///< of this rank's values in sum and mean, e.g. its number of samples
   reduce_op op = reduce_op::sum;
-  /// Number of earlier calls, equal on all ranks, where several plans take turns in the calls of
-  /// one vector: one per memory space, for instance. Default: the calls of this plan.
+  /// For plans that take turns on one vector, such as one plan per memory space: the number of
+  /// earlier calls of all of them. Equal on all ranks. Default: the earlier calls of this plan.
   std::optional<std::uint64_t> earlier_calls = {};
 
   /// @param calls  earlier calls of the plan

@@ -266,7 +266,7 @@ inline constexpr std::array common_values{
                  [](call_record const& r) -> std::uint64_t { return r.checksum; }},
     common_value{"narrow (0 off, 1 on)",
                  [](call_record const& r) -> std::uint64_t { return r.narrow; }},
-    common_value{"segment_bytes (device_segment_bytes on devices)",
+    common_value{"segment_bytes (device_segment_bytes if x is in device memory)",
                  [](call_record const& r) -> std::uint64_t { return r.segment_bytes; }},
     common_value{"decode_on_arrival_bytes",
                  [](call_record const& r) -> std::uint64_t { return r.decode_on_arrival_bytes; }}};
