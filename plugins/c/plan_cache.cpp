@@ -77,6 +77,26 @@ report plan_cache::reduce_scatter(value_type type, void const* x, std::span<int 
   });
 }
 
+template <class P, class Matches, class Describe, class Fill>
+std::shared_ptr<P> plan_cache::cached(std::list<std::shared_ptr<P>>& plans, Matches const& matches,
+                                      Describe const& describe, Fill const& fill) {
+  auto const found = std::ranges::find_if(plans, [&](auto const& one) { return matches(*one); });
+  if (found != plans.end()) {
+    plans.splice(plans.begin(), plans, found);
+    return plans.front();
+  }
+  auto const one = std::make_shared<P>(describe());
+  std::size_t together = one->bytes();
+  for (auto old = plans.begin(); old != plans.end();) {
+    together += (*old)->bytes();
+    old = together > most_planned_bytes_ ? plans.erase(old) : std::next(old);
+  }
+  fill(*one);
+  plans.push_front(one);
+  ++plans_made_;
+  return one;
+}
+
 bool plan_cache::stays_on_device(cuda_library const* (*library)(), value_type type,
                                  std::size_t values, codec_spec const& how) {
   constexpr std::size_t least_bytes = 256 * 1024;
@@ -100,28 +120,19 @@ std::optional<report> plan_cache::all_reduce_on_device(V* x, std::size_t values,
   try {
     auto const& library = loaded_cuda_library();
     device_place const device{library.device_of(x)};
-    auto const found = std::ranges::find_if(device_plans_, [&](auto const& one) {
-      return one->type == type_of<V> && one->values == values && one->how == how &&
-             one->segment_bytes == segment_bytes && one->place == place && one->device == device;
-    });
-    if (found != device_plans_.end()) {
-      device_plans_.splice(device_plans_.begin(), device_plans_, found);
-      plan = device_plans_.front();
-    } else {
-      plan = std::make_shared<device_planned>(
-          device_planned{type_of<V>, values, how, segment_bytes, place, device, {}});
-      std::size_t together = plan->bytes();
-      for (auto old = device_plans_.begin(); old != device_plans_.end();) {
-        together += (*old)->bytes();
-        old = together > most_planned_bytes_ ? device_plans_.erase(old) : std::next(old);
-      }
-      auto options = options_of<V>(how, segment_bytes);
-      options.device_segment_bytes = segment_bytes;  // other ranks may have x in host memory
-      std::get<std::unique_ptr<device_plan<V>>>(plan->plan_of_type) = library.make(
-          {how.entry_text(), values, transport_, options, device}, std::type_identity<V>{});
-      device_plans_.push_front(plan);
-      ++plans_made_;
-    }
+    plan = cached(
+        device_plans_,
+        [&](device_planned const& one) {
+          return one.type == type_of<V> && one.values == values && one.how == how &&
+                 one.segment_bytes == segment_bytes && one.place == place && one.device == device;
+        },
+        [&] { return device_planned{type_of<V>, values, how, segment_bytes, place, device, {}}; },
+        [&](device_planned& made) {
+          auto options = options_of<V>(how, segment_bytes);
+          options.device_segment_bytes = segment_bytes;  // other ranks may have x in host memory
+          std::get<std::unique_ptr<device_plan<V>>>(made.plan_of_type) = library.make(
+              {how.entry_text(), values, transport_, options, device}, std::type_identity<V>{});
+        });
     if (how.feedback) {
       auto const turn = turn_of(buffer, values, sizeof(V), how.turns);
       residual = residuals_->take<V>({number_, buffer, values, sizeof(V), turn, true}, [&] {
@@ -138,39 +149,26 @@ std::optional<report> plan_cache::all_reduce_on_device(V* x, std::size_t values,
 std::shared_ptr<plan_cache::planned> plan_cache::plan_for(
     value_type type, std::size_t values, codec_spec const& how, std::size_t segment_bytes,
     std::size_t place, std::shared_ptr<node::collectives> memory) {
-  auto const found = std::ranges::find_if(plans_, [&](auto const& one) {
-    return one->type == type && one->values == values && one->how == how &&
-           one->segment_bytes == segment_bytes && one->place == place && one->memory == memory;
-  });
-  if (found != plans_.end()) {
-    plans_.splice(plans_.begin(), plans_, found);
-    return plans_.front();
-  }
-  int const threads = values > 0 ? how.threads : 1;  // an empty plan only answers queries
-  auto const one = std::make_shared<planned>(planned{type,
-                                                     values,
-                                                     how,
-                                                     segment_bytes,
-                                                     place,
-                                                     std::make_unique<host_executor>(threads),
-                                                     {},
-                                                     {},
-                                                     {},
-                                                     memory});
-  std::size_t together = one->bytes();
-  for (auto old = plans_.begin(); old != plans_.end();) {
-    together += (*old)->bytes();
-    old = together > most_planned_bytes_ ? plans_.erase(old) : std::next(old);
-  }
-  for_type(type, [&]<class V>(V*) {
-    std::get<plan_pointer<V>>(one->plan_of_type) =
-        std::make_unique<any_plan<V>>(make_feedback_plan<V>(
-            how, values, transport_, *one->executor, [&]() -> auto& { return nodes(); }, memory,
-            segment_bytes));
-  });
-  plans_.push_front(one);
-  ++plans_made_;
-  return one;
+  return cached(
+      plans_,
+      [&](planned const& one) {
+        return one.type == type && one.values == values && one.how == how &&
+               one.segment_bytes == segment_bytes && one.place == place && one.memory == memory;
+      },
+      [&] {
+        int const threads = values > 0 ? how.threads : 1;  // an empty plan only answers queries
+        return planned{
+            type, values, how, segment_bytes, place, std::make_unique<host_executor>(threads),
+            {},   {},     {},  memory};
+      },
+      [&](planned& made) {
+        for_type(type, [&]<class V>(V*) {
+          std::get<plan_pointer<V>>(made.plan_of_type) =
+              std::make_unique<any_plan<V>>(make_feedback_plan<V>(
+                  how, values, transport_, *made.executor, [&]() -> auto& { return nodes(); },
+                  memory, segment_bytes));
+        });
+      });
 }
 
 std::shared_ptr<node::collectives> plan_cache::memory_for(value_type type, codec_spec const& how) {

@@ -132,6 +132,12 @@ class plan_cache {
     std::size_t bytes() const { return values * size_of(type); }
   };
 
+  /// The plan in `plans` that matches, or a new one; it is the most recently used then. A new one
+  /// first removes those beyond most_planned_bytes_.
+  /// @param describe  () returns the new entry without its plan; fill(entry) makes the plan
+  template <class P, class Matches, class Describe, class Fill>
+  std::shared_ptr<P> cached(std::list<std::shared_ptr<P>>& plans, Matches const& matches,
+                            Describe const& describe, Fill const& fill);
   /// A plan removed from the cache lives while it is in use.
   std::shared_ptr<planned> plan_for(value_type type, std::size_t values, codec_spec const& how,
                                     std::size_t segment_bytes, std::size_t place = 0,
