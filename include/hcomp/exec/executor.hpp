@@ -11,7 +11,7 @@ namespace hcomp {
 namespace detail {
 
 struct any_block_work {
-  template <class Group> void operator()(Group, std::size_t) const {}
+  template <class Group> HCOMP_HD void operator()(Group, std::size_t) const {}
 };
 
 }  // namespace detail

@@ -36,7 +36,7 @@
 namespace hcomp {
 namespace detail {
 
-template <class V> void require_measurable(named_codec<V> const& codec) {
+template <class V, Executor E> void require_measurable(named_codec<V, E> const& codec) {
   if (!codec.entry->measure)
     throw std::invalid_argument("codec '" + codec.text() +
                                 "' has no cost measurement; automatic_plan cannot choose it");
@@ -47,8 +47,8 @@ template <class V> void require_measurable(named_codec<V> const& codec) {
 /// Like measure_codec for a codec type, with the codec fitted.
 /// @param total_weight  weight that the codec is fitted to; 0: the number of ranks
 /// @throws std::invalid_argument  the codec's entry cannot measure it
-template <class V>
-codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor, int ranks,
+template <class V, Executor E>
+codec_cost measure_codec(named_codec<V, E> const& codec, E& executor, int ranks,
                          measure_options const& options = {}, std::uint32_t total_weight = 0) {
   detail::require_measurable(codec);
   auto const probe =
@@ -56,10 +56,9 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor, i
   return codec.entry->measure(
       {codec.settings, executor, std::max(total_weight, static_cast<std::uint32_t>(ranks)), probe});
 }
-template <class V>
-codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
-                         any_transport& transport, measure_options const& options = {},
-                         std::uint32_t total_weight = 0) {
+template <class V, Executor E>
+codec_cost measure_codec(named_codec<V, E> const& codec, E& executor, any_transport& transport,
+                         measure_options const& options = {}, std::uint32_t total_weight = 0) {
   detail::require_measurable(codec);
   auto const probe = detail::probe_of(executor, transport, options);
   auto cost = codec.entry->measure(
@@ -74,14 +73,14 @@ codec_cost measure_codec(named_codec<V> const& codec, host_executor& executor,
 /// @param total_weight  weight that the codecs are fitted to; 0: the number of ranks
 /// @throws std::invalid_argument  unknown codec or setting (the text lists the codecs), or a codec
 ///                                whose entry cannot measure it
-template <class V, Transport T>
-cost_table measure_costs(codec_registry<V> const& table, std::vector<std::string> const& codecs,
-                         host_executor& executor, T& transport, measure_options const& options = {},
+template <class V, Executor E, Transport T>
+cost_table measure_costs(codec_registry<V, E> const& table, std::vector<std::string> const& codecs,
+                         E& executor, T& transport, measure_options const& options = {},
                          std::uint32_t total_weight = 0) {
   for (auto const& codec : codecs) detail::require_measurable(codec_from(table, codec));
   detail::erased_transport<T> over(transport);
   cost_table costs;
-  costs.link = measure_link(over, options.link_seconds, options.tag);
+  costs.link = measure_link(over, executor, options.link_seconds, options.tag);
   for (auto const& codec : codecs)
     costs.codecs.push_back(
         {codec, measure_codec(codec_from(table, codec), executor, over, options, total_weight)});
@@ -134,9 +133,14 @@ template <class V> class hierarchical_strategies_of {
 ///
 /// Transport and executor are used, not owned, and must outlive the plan. One call at a time.
 /// Cost of construction: about 0.2 s for the link and 0.1 s per codec if costs are measured.
-template <class V> class automatic_plan {
+/// @tparam E  the executor; its memory space has the values. A DeviceExecutor needs
+///            hcomp/device_plans.hpp and a transport that reaches its memory, such as
+///            host_staged; it has neither `sampled` nor hierarchical strategies
+template <class V, Executor E = host_executor> class automatic_plan {
  public:
   using value_type = V;
+  using error_type = typename detail::feedback_of<V, E>::error;
+  using global_type = typename detail::feedback_of<V, E>::global;
 
   /// @param values  per vector, >= 0
   /// @param codecs  registry of the allowed codecs. `registered_codecs<V>()` has all codecs, and
@@ -146,14 +150,14 @@ template <class V> class automatic_plan {
   ///                plan
   /// @throws std::invalid_argument  an unknown codec (the text lists the codecs), no strategy left,
   ///                                given costs that lack an allowed codec, watching outside 0 to
-  ///                                1, a torus that does not fit the ranks, or as plan
+  ///                                1, a torus that does not fit the ranks, a stream-ordered
+  ///                                transport, or as plan
   /// @throws disagreement_error     ranks passed different arguments
   ///
   /// Errors occur on all ranks alike.
   template <Transport T>
-  automatic_plan(std::size_t values, T& transport, host_executor& executor,
-                 automatic_options const& options, codec_registry<V> const& codecs,
-                 hierarchical_strategies_of<V>* nodes = nullptr)
+  automatic_plan(std::size_t values, T& transport, E& executor, automatic_options const& options,
+                 codec_registry<V, E> const& codecs, hierarchical_strategies_of<V>* nodes = nullptr)
       : transport_(transport),
         executor_(&executor),
         values_(values),
@@ -162,9 +166,9 @@ template <class V> class automatic_plan {
     choose_plan(codecs);
   }
   template <Transport T>
-  automatic_plan(std::size_t values, T& transport, host_executor& executor,
+  automatic_plan(std::size_t values, T& transport, E& executor,
                  automatic_options const& options = {})
-      : automatic_plan(values, transport, executor, options, detail::rounding_codecs<V>()) {}
+      : automatic_plan(values, transport, executor, options, detail::rounding_codecs<V, E>()) {}
 
   /// Codec, algorithm, and their expected time at the moment of the choice.
   choice const& chosen() const { return choices_.front(); }
@@ -192,20 +196,23 @@ template <class V> class automatic_plan {
   }
   /// @throws std::invalid_argument  on all ranks alike: hierarchical algorithms are allowed, whose
   ///                                residual covers only a share of the vector
-  report all_reduce(std::span<V> x, error_feedback<V>& feedback, call_options const& call = {}) {
+  report all_reduce(std::span<V> x, error_type& feedback, call_options const& call = {}) {
     refuse_feedback_by_nodes();
     return timed(call, [&](auto const& once) { return plan_->all_reduce(x, feedback, once); });
   }
-  report all_reduce(std::span<V> x, global_compensation<V>& feedback,
-                    call_options const& call = {}) {
+  report all_reduce(std::span<V> x, global_type& feedback, call_options const& call = {}) {
     refuse_feedback_by_nodes();
     return timed(call, [&](auto const& once) { return plan_->all_reduce(x, feedback, once); });
   }
 
  private:
-  void choose_plan(codec_registry<V> const& codecs) {
+  void choose_plan(codec_registry<V, E> const& codecs) {
     detail::float_environment const environment;
     any_transport& transport = *transport_;
+    if (transport.is_stream_ordered())
+      throw std::invalid_argument(
+          "automatic_plan: it compares times between calls, for which a stream-ordered transport "
+          "does not wait; use hcomp::plan or make_plan");
     detail::agree_on(transport, values_, options_, nodes_ != nullptr);
     if (!(options_.watching >= 0 && options_.watching <= 1))
       throw std::invalid_argument(
@@ -220,7 +227,7 @@ template <class V> class automatic_plan {
                             : measure_costs(codecs, options_.allowed.codecs, *executor_, transport,
                                             measuring, total_weight_);
     bool const has_nodes =
-        nodes_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
+        !DeviceExecutor<E> && nodes_ && total_weight_ == static_cast<unsigned>(transport.size()) &&
         std::ranges::any_of(options_.allowed.algorithms, &algorithm::hierarchical);
     if (!has_nodes)
       costs_.nodes.reset();
@@ -267,7 +274,7 @@ template <class V> class automatic_plan {
     bool learns = true;
     if (strategies_->look(took, calls_ - last_look_))
       strategies_->learn(
-          took, detail::measure_seconds_per_byte(*transport_, options_.plan.tag,
+          took, detail::measure_seconds_per_byte(*transport_, *executor_, options_.plan.tag,
                                                  strategies_->costs().per_byte(), costs_.link));
     else
       learns = strategies_->learn(took);
@@ -302,9 +309,10 @@ template <class V> class automatic_plan {
     auto const& named = named_[static_cast<std::size_t>(
         std::find(allowed.begin(), allowed.end(), chosen().codec) - allowed.begin())];
     plan_.reset();  // frees its memory first
-    if (plan.algorithm.hierarchical)
-      plan_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
-    else
+    if constexpr (!DeviceExecutor<E>)
+      if (plan.algorithm.hierarchical)
+        plan_ = nodes_->make(chosen().codec, values_, *transport_, *executor_, plan);
+    if (!plan_)
       plan_ = named.entry->make(
           {named.settings, values_, *transport_, *executor_, plan, total_weight_});
     if (options_.magnitude) plan_->set_magnitude(*options_.magnitude);
@@ -322,15 +330,15 @@ template <class V> class automatic_plan {
   static constexpr std::size_t least_measured = 8192;  ///< a full block or more of most codecs
 
   detail::kept_transport transport_;
-  host_executor* executor_;
+  E* executor_;
   std::size_t values_;
   automatic_options options_;
   hierarchical_strategies_of<V>* nodes_;
   std::uint32_t total_weight_ = 0;
-  std::vector<named_codec<V>> named_;  ///< the allowed ones
+  std::vector<named_codec<V, E>> named_;  ///< the allowed ones
   cost_table costs_;
   std::vector<choice> choices_;
-  std::unique_ptr<detail::plan_body<V>> plan_;
+  std::unique_ptr<detail::plan_body<V, E>> plan_;
 
   std::optional<detail::adaptive_strategy> strategies_;
   detail::recent_times times_;  ///< since the last comparison; the same number on all ranks

@@ -12,6 +12,7 @@
 #include <hcomp/collective/cost/costs.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/transport.hpp>
 #include <span>
 #include <vector>
@@ -28,11 +29,12 @@ struct measure_options {
 
 namespace detail {
 
-/// Times rounds of messages from every rank to the next. All ranks get the slowest rank's time.
-template <Transport T> class link_probe {
+/// Times rounds of messages from every rank to the next, in the executor's memory. All ranks get
+/// the slowest rank's time.
+template <Transport T, Executor E> class link_probe {
  public:
-  link_probe(T& transport, tag_t tag, double seconds)
-      : transport_(&transport), tag_(tag), seconds_(seconds) {}
+  link_probe(T& transport, E& executor, tag_t tag, double seconds)
+      : transport_(&transport), executor_(&executor), tag_(tag), seconds_(seconds) {}
 
   /// Seconds of one round of `count` messages of `bytes` bytes at once: the median of several
   /// batches of rounds, as time permits.
@@ -54,8 +56,8 @@ template <Transport T> class link_probe {
 
   /// Seconds of `rounds` rounds.
   double timed(int rounds, std::size_t count, std::size_t bytes) {
-    out_.resize(bytes);
-    in_.resize(count * bytes);
+    if (out_.size() < bytes) out_ = typename E::buffer(bytes);
+    if (in_.size() < count * bytes) in_ = typename E::buffer(count * bytes);
     int const rank = transport_->rank(), size = transport_->size();
     int const next = (rank + 1) % size, previous = (rank + size - 1) % size;
     double seconds = slowest(0);  // all ranks start together
@@ -65,12 +67,14 @@ template <Transport T> class link_probe {
       receives_.clear();
       for (std::size_t i = 0; i < count; ++i)
         receives_.push_back(
-            transport_->irecv(previous, tag_, std::span(in_).subspan(i * bytes, bytes)));
+            transport_->irecv(previous, tag_, std::span(in_.data() + i * bytes, bytes)));
       for (std::size_t i = 0; i < count; ++i)
-        sends_.push_back(transport_->isend(next, tag_, std::span<std::byte const>(out_)));
+        sends_.push_back(
+            transport_->isend(next, tag_, std::span<std::byte const>(out_.data(), bytes)));
       for (auto& request : receives_)
         require_records(*transport_, previous, transport_->wait(request), bytes);
       for (auto& request : sends_) transport_->wait(request);
+      if constexpr (DeviceExecutor<E>) executor_->synchronize();  // copies to the device
     }
     watch.add_to(seconds);
     return slowest(seconds);
@@ -83,9 +87,10 @@ template <Transport T> class link_probe {
   }
 
   T* transport_;
+  E* executor_;
   tag_t tag_;
   double seconds_;
-  std::vector<std::byte> out_, in_;
+  typename E::buffer out_, in_;
   std::vector<typename T::request> sends_, receives_;
 };
 
@@ -97,10 +102,11 @@ inline constexpr double bytes_of_link_measurement = 3 * static_cast<double>(byte
 /// unless they show that it has become much smaller. Collective.
 /// @param before  its last value
 /// @param link    the other costs of the link
-template <Transport T>
-double measure_seconds_per_byte(T& transport, tag_t tag, double before, link_cost const& link) {
+template <Transport T, Executor E>
+double measure_seconds_per_byte(T& transport, E& executor, tag_t tag, double before,
+                                link_cost const& link) {
   constexpr std::size_t bytes = bytes_of_link_message, more = 3;
-  link_probe<T> probe(transport, tag, 0);
+  link_probe<T, E> probe(transport, executor, tag, 0);
   auto const per_byte = [&](double seconds) {
     return (seconds - more * link.seconds_between_messages) / bytes_of_link_measurement;
   };
@@ -126,12 +132,13 @@ double measure_seconds_per_byte(T& transport, tag_t tag, double before, link_cos
 /// The difference for bandwidth removes the fixed cost of a burst, which a series of segments pays
 /// only once.
 ///
-/// @param seconds  approximate time; more only if messages of 256 KiB take longer
-template <Transport T>
-link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
+/// @param executor  the messages are in its memory; a device's are measured until they are there
+/// @param seconds   approximate time; more only if messages of 256 KiB take longer
+template <Transport T, Executor E>
+link_cost measure_link(T& transport, E& executor, double seconds = measure_options{}.link_seconds,
                        tag_t tag = 0) {
   if (transport.size() == 1) return {};
-  detail::link_probe<T> probe(transport, tag, seconds / 6);
+  detail::link_probe<T, E> probe(transport, executor, tag, seconds / 6);
   constexpr std::size_t small = 8, burst = 32, most = 64;
   link_cost link;
   link.seconds_per_message = probe.round(1, small);
@@ -180,6 +187,13 @@ link_cost measure_link(T& transport, double seconds = measure_options{}.link_sec
     a.eager_bytes = std::max(a.eager_bytes, b.eager_bytes);
   });
   return link;
+}
+/// The same for messages in host memory.
+template <Transport T>
+link_cost measure_link(T& transport, double seconds = measure_options{}.link_seconds,
+                       tag_t tag = 0) {
+  host_executor executor(1);
+  return measure_link(transport, executor, seconds, tag);
 }
 
 namespace detail {

@@ -40,9 +40,9 @@ template <Executor E = host_executor> struct plan_request {
 };
 
 /// Arguments of codec_entry::measure.
-struct cost_request {
+template <Executor E = host_executor> struct cost_request {
   codec_settings const& settings;
-  host_executor& executor;
+  E& executor;
   std::uint32_t total_weight;  ///< as in plan_request
   detail::codec_probe const& probe;
 };
@@ -54,9 +54,8 @@ template <class V, Executor E = host_executor> struct codec_entry : codec_info {
   ///                                their ranges
   void (*check)(codec_settings const&);
   std::unique_ptr<detail::plan_body<V, E>> (*make)(plan_request<E> const&);
-  /// See measure_codec. Null, as in every entry of a device executor: the cost is unknown, and
-  /// automatic_plan does not choose the codec.
-  codec_cost (*measure)(cost_request const&) = nullptr;
+  /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec.
+  codec_cost (*measure)(cost_request<E> const&) = nullptr;
 };
 
 /// Codecs for values of one type.

@@ -67,8 +67,8 @@ codec_entry<typename C::value_type, E> make_codec_entry(codec_info info, CodecOf
             },
             chosen);
       }};
-  if constexpr (!Sparse<C> && sizeof...(Others) == 0 && !DeviceExecutor<E>)
-    entry.measure = [](cost_request const& asked) {
+  if constexpr (!Sparse<C> && sizeof...(Others) == 0)
+    entry.measure = [](cost_request<E> const& asked) {
       return detail::measured_cost(
           detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
           asked.probe);

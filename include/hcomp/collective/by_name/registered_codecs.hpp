@@ -24,7 +24,7 @@ template <class V, Executor E = host_executor> codec_registry<V, E>& registered_
 namespace detail {
 
 /// The codecs of an automatic_plan without a registry: identity, fp16 and bf16.
-template <class V> codec_registry<V> const& rounding_codecs();
+template <class V, Executor E = host_executor> codec_registry<V, E> const& rounding_codecs();
 
 }  // namespace detail
 }  // namespace hcomp

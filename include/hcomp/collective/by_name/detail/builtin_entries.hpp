@@ -290,10 +290,9 @@ template <class V, Executor E> std::vector<codec_entry<V, E>> integer_entries() 
   return entries;
 }
 
-template <class V> codec_registry<V> const& rounding_codecs() {
-  static codec_registry<V> const entries(
-      rounding_entries<V, host_executor>(),
-      "; automatic_plan has more if it is given registered_codecs");
+template <class V, Executor E> codec_registry<V, E> const& rounding_codecs() {
+  static codec_registry<V, E> const entries(
+      rounding_entries<V, E>(), "; automatic_plan has more if it is given registered_codecs");
   return entries;
 }
 

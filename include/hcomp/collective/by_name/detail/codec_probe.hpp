@@ -127,7 +127,7 @@ struct codec_probe {
           per_value(timed([&] { encode(encoded, 0, weight); },
                           [&] { work.merge(all, encoded.data(), other.data(), any_rank); })) /
           most;
-    if (made_for.is_narrow && made_for.space == memory_space::host) {
+    if (made_for.is_narrow) {
       auto const narrow = work.allocate(made_for.layout.bytes());
       auto const change = [&](std::uint32_t weight, double& narrowing, double& widening) {
         encode(encoded, 0, weight);
@@ -135,7 +135,7 @@ struct codec_probe {
         narrowing = per_value(
             timed([&] { bytes = work.narrow(all, encoded.data(), narrow.data(), weight); }));
         widening = per_value(timed([&] {
-          work.widen(all, {narrow.data(), bytes}, nullptr, encoded.data(), 0);
+          work.widen(all, {narrow.data(), bytes}, nullptr, encoded.data(), weight);
         }));
       };
       change(1, cost.narrow_one, cost.widen_one);
@@ -260,7 +260,9 @@ codec_cost measured_cost(C const& codec, E& executor, codec_probe const& probe) 
   if constexpr (HomomorphicSum<C>) {
     auto const encoded = work.allocate(layout.bytes());
     auto cost = probe.of_blocks(size_of(codec), work.settings(), work, of_x, encoded);
-    if constexpr (SampledSign<C> && E::space == memory_space::host)
+    if constexpr (DeviceExecutor<E>)
+      cost.algorithms.remove(algorithm_kind::sampled);  // `selection` works in host memory
+    else if constexpr (SampledSign<C>)
       if (probe.ranks > 1 && static_cast<std::size_t>(probe.ranks) <= sampling::max_ranks)
         probe.selection(cost, layout, executor, encoded.data());
     return cost;
