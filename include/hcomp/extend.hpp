@@ -16,6 +16,7 @@
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/make_codec_entry.hpp>
 #include <hcomp/collective/engine/variable_rate_coder.hpp>
+#include <hcomp/collective/plan/any_parts.hpp>
 #include <hcomp/collective/plan/encoded_parts.hpp>
 #include <hcomp/collective/plan/encoded_vector.hpp>
 #include <hcomp/core/bernoulli.hpp>

@@ -1,6 +1,7 @@
 // optimise: -O1
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -108,6 +109,79 @@ template <class C> struct all_parts {
   }
 };
 
+std::vector<std::vector<float>> inputs_of(std::size_t values, int ranks, std::size_t v) {
+  return uniform_vectors(ranks, values, 5 + static_cast<int>(v));
+}
+
+/// All ranks of an all-reduce of several vectors, in host memory, with residuals of the caller.
+template <class C> struct bucket_on_host {
+  using parts_type = encoded_parts<C, host_executor>;
+
+  host_executor executor{2};
+  std::size_t vectors, first;
+  std::vector<std::vector<std::vector<float>>> x, residual, pending;  ///< by rank and vector
+  std::vector<std::vector<std::uint64_t>> withheld;
+  std::vector<std::unique_ptr<parts_type>> of;
+
+  /// @param first  number of the first vector, for inputs and keys
+  bucket_on_host(C const& codec, std::vector<std::size_t> const& sizes, int ranks,
+                 std::size_t first = 0)
+      : vectors(sizes.size()), first(first), x(ranks), withheld(ranks) {
+    for (std::size_t v = 0; v < vectors; ++v) {
+      auto const given = inputs_of(sizes[v], ranks, first + v);
+      for (int rank = 0; rank < ranks; ++rank) x[rank].push_back(given[rank]);
+    }
+    residual = x;
+    for (auto& of_rank : residual)
+      for (auto& one : of_rank) std::ranges::fill(one, 0.0f);
+    pending = residual;
+    for (int rank = 0; rank < ranks; ++rank) {
+      withheld[rank].assign(1, 0);
+      of.push_back(std::make_unique<parts_type>(std::span(sizes), ranks, rank, codec, executor));
+    }
+  }
+
+  void all_reduce(std::uint64_t steps) {
+    std::size_t const ranks = of.size(), sent = of[0]->part_bytes(),
+                      reduced = of[0]->reduced_bytes(), words = of[0]->statistics_words();
+    host_buffer const out(ranks * ranks * sent), in(ranks * sent), all(ranks * reduced);
+    std::vector<std::uint32_t> statistics(words), other(words);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      std::ranges::fill(statistics, 0u);
+      for (std::size_t r = 0; r < ranks; ++r) {
+        for_each(r, [&](auto& feedback, std::size_t v) {
+          of[r]->measure(x[r][v], feedback, other.data(), v);
+        });
+        for (std::size_t w = 0; w < words; ++w) statistics[w] = std::max(statistics[w], other[w]);
+      }
+      for (std::size_t r = 0; r < ranks; ++r)
+        for_each(r, [&](auto& feedback, std::size_t v) {
+          of[r]->encode(x[r][v], feedback, {.step = step, .tensor = first + v}, statistics.data(),
+                        out.data() + r * ranks * sent, v);
+        });
+      for (std::size_t r = 0; r < ranks; ++r) {
+        for (std::size_t s = 0; s < ranks; ++s)
+          std::copy_n(out.data() + (s * ranks + r) * sent, sent, in.data() + s * sent);
+        of[r]->merge(in.data(), all.data() + r * reduced);
+      }
+      for (std::size_t r = 0; r < ranks; ++r)
+        for_each(r, [&](auto& feedback, std::size_t v) {
+          of[r]->decode(all.data(), x[r][v], feedback, {.step = step, .tensor = first + v},
+                        reduce_op::mean, v);
+          of[r]->commit(feedback, v);
+        });
+    }
+  }
+  /// Calls f(feedback, v) for the vectors of a rank; a commit leaves the new residual in place.
+  template <class F> void for_each(std::size_t r, F const& f) {
+    for (std::size_t v = 0; v < vectors; ++v) {
+      error_feedback<float> feedback(std::span(residual[r][v]), std::span(pending[r][v]),
+                                     std::span<std::uint64_t, 1>(withheld[r].data(), 1));
+      f(feedback, v);
+    }
+  }
+};
+
 template <class C> constexpr bool takes_feedback(C const& codec) {
   if constexpr (RefusesFeedback<C>) return codec.feedback_refusal().empty();
   return true;
@@ -144,6 +218,61 @@ TEST_CASE("encoded_parts: all-reduces have the bits of plans with aggregator, re
         }
       }
   });
+}
+
+TEST_CASE("encoded_parts: vectors that share messages have the bits of plans, in host memory too") {
+  std::vector<std::size_t> const sizes{40'001, 5, 0, 33'000, 1'025};
+  builtin_codecs<float>::for_each([&]<class C>() {
+    for (int const ranks : {1, 3}) {
+      CAPTURE(std::string(C::name));
+      CAPTURE(ranks);
+      auto const codec = fit(C{}, static_cast<std::uint32_t>(ranks));
+      bucket_on_host<C> together(codec, sizes, ranks);
+      together.all_reduce(3);
+      for (std::size_t v = 0; v < sizes.size(); ++v) {
+        CAPTURE(sizes[v]);
+        bucket_on_host<C> alone(codec, {sizes[v]}, ranks, v);
+        alone.all_reduce(3);
+        for (int rank = 0; rank < ranks; ++rank) {
+          CHECK(first_difference(together.x[rank][v], alone.x[rank][0]) == nowhere);
+          CHECK(first_difference(together.residual[rank][v], alone.residual[rank][0]) == nowhere);
+        }
+        std::vector<std::vector<float>> residual(static_cast<std::size_t>(ranks));
+        auto const wanted = on_ranks(inputs_of(sizes[v], ranks, v), [&](in_process& link, auto& x) {
+          host_executor executor;
+          plan sum(x.size(), codec, link, executor, {.algorithm = {algorithm_kind::aggregator}});
+          error_feedback<float> feedback(x.size());
+          for (std::uint64_t step = 0; step < 3; ++step)
+            sum.all_reduce(x, feedback, {.step = step, .tensor = v, .op = reduce_op::mean});
+          auto const kept = feedback.residual();
+          residual[static_cast<std::size_t>(link.rank())].assign(kept.begin(), kept.end());
+        });
+        for (int rank = 0; rank < ranks; ++rank) {
+          auto const r = static_cast<std::size_t>(rank);
+          CHECK(first_difference(together.x[rank][v], wanted[r]) == nowhere);
+          CHECK(first_difference(together.residual[rank][v], residual[r]) == nowhere);
+        }
+      }
+    }
+  });
+}
+
+TEST_CASE("encoded_parts: NaN in one vector does not change the vectors beside it") {
+  bucket_on_host<thc<float>> parts(fit(thc<float>{}, 2), {5'000, 9'000, 5'000}, 2);
+  auto const before = parts.x;
+  parts.x[1][1][7] = std::numeric_limits<float>::quiet_NaN();
+  parts.all_reduce(1);
+  for (int rank = 0; rank < 2; ++rank) {
+    CHECK(parts.of[rank]->has_failed());
+    CHECK(outcome_of([&] { parts.of[rank]->check(); }).what == "nonfinite_error");
+    CHECK(!parts.of[rank]->has_failed());
+    CHECK(parts.x[rank][1][8] == before[rank][1][8]);
+    CHECK(parts.residual[rank][1] == std::vector<float>(9'000));
+    for (std::size_t const v : {0, 2}) {
+      CHECK(parts.x[rank][v] == parts.x[0][v]);
+      CHECK(parts.x[rank][v] != before[rank][v]);
+    }
+  }
 }
 
 TEST_CASE("encoded_parts: the parts cover the vector, in order") {

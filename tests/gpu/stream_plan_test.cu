@@ -1,7 +1,6 @@
 /// @file
 /// Plans over a stream-ordered transport: calls that only enqueue, and their CUDA graphs.
 
-#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -29,7 +28,7 @@
 #include <span>
 #include <string>
 #include <support/all_or_few.hpp>
-#include <support/ptx/stats.hpp>
+#include <support/ptx/calls_now.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -72,16 +71,6 @@ struct device_rank {
     return made;
   }
 };
-
-/// Calls of the CUDA runtime so far; zeros where nothing counts them.
-ptx::calls calls_now() {
-  static auto const count = reinterpret_cast<decltype(&hcomp_ptx_count_calls)>(
-      dlsym(RTLD_DEFAULT, HCOMP_PTX_COUNT_CALLS));
-  ptx::calls found;
-  if (count) count(&found);
-  return found;
-}
-bool on_machine() { return dlsym(RTLD_DEFAULT, HCOMP_PTX_COUNT_CALLS) != nullptr; }
 
 /// A rank that throws does not keep the other ranks at their barrier.
 struct leaves_barrier {

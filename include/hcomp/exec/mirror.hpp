@@ -17,6 +17,7 @@ template <class T, Executor E> class mirror {
  public:
   explicit mirror(std::size_t count) : memory_(count * sizeof(T)) {}
 
+  std::size_t count() const { return memory_.size() / sizeof(T); }
   /// The array for the executor's work.
   T* for_work() const { return reinterpret_cast<T*>(memory_.data()); }
   /// The array for the host.
@@ -39,6 +40,7 @@ template <class T, DeviceExecutor E> class mirror<T, E> {
  public:
   explicit mirror(std::size_t count) : on_device_(count * sizeof(T)), on_host_(count * sizeof(T)) {}
 
+  std::size_t count() const { return on_device_.size() / sizeof(T); }
   T* for_work() const { return reinterpret_cast<T*>(on_device_.data()); }
   T* for_host() const { return reinterpret_cast<T*>(on_host_.data()); }
   void fetch(E& executor, std::size_t count, std::size_t first = 0) {

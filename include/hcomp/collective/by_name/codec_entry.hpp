@@ -9,12 +9,14 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/cost/costs.hpp>
+#include <hcomp/collective/plan/any_parts.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/printable.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -39,6 +41,15 @@ template <Executor E = host_executor> struct plan_request {
                                ///< 1
 };
 
+/// Arguments of codec_entry::make_parts.
+template <Executor E = host_executor> struct parts_request {
+  codec_settings const& settings;
+  std::span<std::size_t const> values;  ///< of each vector
+  int ranks, rank;
+  E& executor;
+  nonfinite_policy nonfinite;
+};
+
 /// Arguments of codec_entry::measure.
 template <Executor E = host_executor> struct cost_request {
   codec_settings const& settings;
@@ -56,6 +67,8 @@ template <class V, Executor E = host_executor> struct codec_entry : codec_info {
   std::unique_ptr<detail::plan_body<V, E>> (*make)(plan_request<E> const&);
   /// See measure_codec. Null: the cost is unknown, and automatic_plan does not choose the codec.
   codec_cost (*measure)(cost_request<E> const&) = nullptr;
+  /// See make_parts. Null: the codec has no blocks of fixed rate, or the values are not float.
+  std::unique_ptr<any_parts<V, E>> (*make_parts)(parts_request<E> const&) = nullptr;
 };
 
 /// Codecs for values of one type.

@@ -10,7 +10,9 @@
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/codec_info.hpp>
 #include <hcomp/collective/by_name/detail/codec_probe.hpp>
+#include <hcomp/collective/plan/any_parts.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
+#include <hcomp/collective/plan/encoded_parts.hpp>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/collective/schedule/detail/codec_algorithms.hpp>
 #include <hcomp/exec/executor.hpp>
@@ -72,6 +74,15 @@ codec_entry<typename C::value_type, E> make_codec_entry(codec_info info, CodecOf
       return detail::measured_cost(
           detail::fitted_to(C(CodecOf{}(asked.settings)), asked.total_weight), asked.executor,
           asked.probe);
+    };
+  if constexpr (HomomorphicSum<C> && std::is_same_v<typename C::value_type, float>)
+    entry.make_parts = [](parts_request<E> const& asked) {
+      using made = detail::some_parts<encoded_parts<C, E>, E>;
+      auto const ranks = static_cast<std::uint32_t>(std::max(asked.ranks, 1));
+      std::unique_ptr<any_parts<float, E>> parts = std::make_unique<made>(
+          asked.values, asked.ranks, asked.rank,
+          detail::fitted_to(C(CodecOf{}(asked.settings)), ranks), asked.executor, asked.nonfinite);
+      return parts;
     };
   return entry;
 }

@@ -7,11 +7,15 @@
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/by_name/codec_entry.hpp>
 #include <hcomp/collective/by_name/registered_codecs.hpp>
+#include <hcomp/collective/plan/any_parts.hpp>
 #include <hcomp/collective/plan/any_plan.hpp>
 #include <hcomp/core/detail/float_environment.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <hcomp/transport/transport.hpp>
+#include <memory>
+#include <span>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -50,6 +54,29 @@ any_plan<V, E> make_plan(std::string_view codec, std::size_t values, T& transpor
   auto const named = codec_from(registered_codecs<V, E>(), codec);
   return hcomp::make_plan<V>(codec, values, transport, executor,
                              plan_options{.algorithm = {named.entry->algorithms.front()}});
+}
+
+/// Makes encoded_parts of several vectors from the name of a codec, for callers with collectives of
+/// their own:
+///
+///     auto parts = hcomp::make_parts<float>("thc:bits=4", sizes, ranks, rank, executor);
+///
+/// Codecs are fitted to the number of ranks.
+/// @param values  of each vector
+/// @tparam V      float
+/// @throws std::invalid_argument  unknown codec or setting; a codec of variable rate; otherwise as
+///                                encoded_parts
+template <class V, Executor E>
+std::unique_ptr<any_parts<V, E>> make_parts(
+    std::string_view codec, std::span<std::size_t const> values, int ranks, int rank, E& executor,
+    nonfinite_policy nonfinite = nonfinite_policy::throw_error) {
+  detail::float_environment const environment;
+  auto const named = codec_from(registered_codecs<V, E>(), codec);
+  if (!named.entry->make_parts)
+    throw std::invalid_argument(
+        "codec '" + named.text() +
+        "' has no parts of fixed size; codecs of fixed rate have, such as thc and fp16");
+  return named.entry->make_parts({named.settings, values, ranks, rank, executor, nonfinite});
 }
 
 }  // namespace hcomp

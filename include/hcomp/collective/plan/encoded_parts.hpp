@@ -1,6 +1,6 @@
 #pragma once
 /// @file
-/// The steps of an all-reduce on a device, for callers that have collectives of their own.
+/// The steps of an all-reduce for callers that have collectives of their own.
 
 #include <algorithm>
 #include <cstddef>
@@ -18,13 +18,19 @@
 #include <hcomp/core/random.hpp>
 #include <hcomp/exec/detail/own_memory.hpp>
 #include <hcomp/exec/executor.hpp>
+#include <hcomp/exec/mirror.hpp>
 #include <hcomp/feedback/feedback.hpp>
 #include <hcomp/op/block_work.hpp>
 #include <hcomp/op/detail/call_verdict.hpp>
 #include <hcomp/op/detail/encoded_check.hpp>
 #include <hcomp/op/encoded_layout.hpp>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
+#include <type_traits>
+#include <vector>
 
 namespace hcomp {
 namespace detail {
@@ -61,9 +67,49 @@ template <HomomorphicSum C> struct merge_parts {
   }
 };
 
+/// Clears gap i of a message.
+struct clear_gaps {
+  struct gap {
+    std::size_t first, bytes;
+  };
+  std::byte* out;
+  gap const* gaps;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    clear_bytes{out + gaps[i].first, gaps[i].bytes}(group, 0);
+  }
+};
+
+template <class C>
+concept HasMagnitude = requires(C codec) {
+  codec.magnitude;
+};
+
+template <class C, class View> HCOMP_HD C& codec_in(encode_with_feedback<C, View>& work) {
+  return work.codec;
+}
+template <class C, class View> HCOMP_HD C& codec_in(decode_with_feedback<C, View>& work) {
+  return work.decode.codec;
+}
+/// The same work by a codec with another magnitude, read when the work runs.
+template <class Work, class Number> struct at_magnitude {
+  static constexpr int workers = workers_of<Work>();
+  static constexpr int blocks_at_once = blocks_at_once_of<Work>();
+
+  Work work;
+  Number const* magnitude;  ///< null: that of the codec
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    Work own = work;
+    if (magnitude) codec_in(own).magnitude = *magnitude;
+    own(group, i);
+  }
+  std::size_t scratch_bytes() const requires UsesScratch<Work> { return work.scratch_bytes(); }
+};
+
 }  // namespace detail
 
-/// A vector encoded in parts of equal size, one per rank. The steps of an all-reduce for callers
+/// Vectors encoded in parts of equal size, one per rank. The steps of an all-reduce for callers
 /// with collectives of their own, such as all-to-all and all-gather of NCCL or of a PyTorch process
 /// group on uint8 tensors:
 ///
@@ -77,123 +123,178 @@ template <HomomorphicSum C> struct merge_parts {
 ///     parts.decode(all, x, key);
 ///     parts.check();                         // when errors should be known
 ///
-/// All functions but `check` and the constructor enqueue work on the executor's stream. They do not
-/// wait and allocate nothing, and a CUDA graph can capture them. Pointers are in the executor's
-/// memory. The result has the bits of a plan with algorithm aggregator, which adds in rank order.
+/// Several vectors, such as the gradients of a bucket, share the messages. `measure`, `encode`,
+/// `decode` and `commit` are called for each vector in order, all else once.
 ///
-/// A part has the same number of blocks on every rank. The last parts may be shorter or empty, and
-/// are padded with zeros. Blocks of Narrowable codecs are narrow in all parts.
+/// On a device, all functions but `check` and the constructor enqueue work on the executor's
+/// stream. They do not wait and allocate nothing, and a CUDA graph can capture them. Pointers are
+/// in the executor's memory. The result has the bits of a plan with algorithm aggregator, which
+/// adds in rank order.
 ///
-/// Findings stay on the device. `decode` and `commit` have no effect after damaged or contradicting
-/// blocks, and with the policy throw_error after NaN, infinity or overflow; nor have later calls
-/// until `check`. All ranks decode the same bytes, so all have the same findings. Wrong arguments
-/// are errors on this rank only: it has enqueued nothing, and its caller must tell other ranks.
+/// Parts differ by at most one block, and are filled up with zeros. Blocks of Narrowable codecs are
+/// narrow in all parts.
 ///
-/// Memory: the encoded vector, with narrow blocks one more vector, and the wide sums of a part. The
-/// executor is used, not owned, and must outlive this.
-template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
+/// Findings stay in the executor's memory, per vector. `decode` and `commit` have no effect after
+/// damaged or contradicting blocks, and with the policy throw_error after NaN, infinity or
+/// overflow; nor have later calls for this vector until `check`. All ranks decode the same bytes,
+/// so all have the same findings. Wrong arguments are errors on this rank only: it has enqueued
+/// nothing, and its caller must tell other ranks.
+///
+/// Memory: with narrow blocks two encoded vectors, and the wide sums of a part. The executor is
+/// used, not owned, and must outlive this.
+template <HomomorphicSum C, Executor E> class encoded_parts {
  public:
   using value_type = typename C::value_type;
 
-  /// @param values  per vector, >= 0
+  /// @param values  of the vector, >= 0
   /// @param codec   fitted to the number of ranks
   /// @throws std::invalid_argument  no such rank; more ranks than the codec can add
   encoded_parts(std::size_t values, int ranks, int rank, C const& codec, E& executor,
                 nonfinite_policy nonfinite = nonfinite_policy::throw_error)
+      : encoded_parts(std::span(&values, 1), ranks, rank, codec, executor, nonfinite) {}
+  /// @param values  of each vector
+  encoded_parts(std::span<std::size_t const> values, int ranks, int rank, C const& codec,
+                E& executor, nonfinite_policy nonfinite = nonfinite_policy::throw_error)
       : ranks_(checked(ranks, rank, codec)),
         rank_(static_cast<std::size_t>(rank)),
         nonfinite_(nonfinite),
-        work_(codec, values, ranks, executor, {}),
-        blocks_of_part_((layout().blocks() + ranks_ - 1) / ranks_),
-        wide_bytes_(work_.settings().wide_bytes),
-        encoded_(is_narrow() ? ranks_ * blocks_of_part_ * layout().block_bytes : 0),
-        incoming_(encoded_.size()),
-        sums_(blocks_of_part_ * wide_bytes_),
-        trouble_((agreement::count + 2) * sizeof(std::uint32_t)) {
-    work_.prepare_verdict();
-    work_.put({0, rank, false}, agreed(), 0);
+        codec_(codec),
+        executor_(&executor),
+        verdicts_(values.size()) {
+    for (std::size_t const count : values) {
+      vectors_.push_back(std::make_unique<vector>(codec, count, ranks, executor));
+      auto& one = *vectors_.back();
+      one.first_word = statistics_words_;
+      one.wide_at = wide_bytes_;
+      statistics_words_ += hcomp::statistics_words(codec, one.layout());
+      wide_bytes_ += aligned(one.layout().bytes());
+    }
+    cut_parts();
+    std::size_t summed = 0;
+    for (auto const& one : pieces_)
+      if (one.part == rank_) {
+        incoming_bytes_ += aligned(layout(one).bytes(one.blocks));
+        summed += aligned(one.blocks.count * sum_bytes(one));
+      }
+    if (is_narrow()) {
+      encoded_ = typename E::buffer(wide_bytes_);
+      incoming_ = typename E::buffer(ranks_ * incoming_bytes_);
+    }
+    sums_ = typename E::buffer(summed);
+    reset_verdicts();
   }
   encoded_parts(encoded_parts const&) = delete;
   encoded_parts& operator=(encoded_parts const&) = delete;
 
-  std::size_t values() const { return layout().values; }
+  std::size_t vectors() const { return vectors_.size(); }
+  std::size_t values(std::size_t v = 0) const { return vectors_[v]->layout().values; }
   int ranks() const { return static_cast<int>(ranks_); }
-  C const& codec() const { return work_.codec(); }
-  /// The values of a rank's part.
-  value_range part(int rank) const {
-    return layout().values_of(blocks_of(static_cast<std::size_t>(rank)));
+  C const& codec() const { return codec_; }
+  /// The values of a vector in a rank's part.
+  value_range part(int rank, std::size_t v = 0) const {
+    value_range found{0, 0};
+    for (auto const& one : pieces_) {
+      if (one.v != v || one.part > static_cast<std::size_t>(rank)) continue;
+      found = layout(one).values_of(one.blocks);
+      if (one.part < static_cast<std::size_t>(rank)) found = {found.first + found.count, 0};
+    }
+    return found;
   }
   /// Bytes of an encoded part of one rank, and of a reduced part.
-  std::size_t part_bytes() const { return bytes_with(1); }
-  std::size_t reduced_bytes() const { return bytes_with(static_cast<std::uint32_t>(ranks_)); }
-  /// Number of statistics that all ranks must agree on before `encode`; 0 if the codec is not
-  /// Calibrated.
-  std::size_t statistics_words() const { return hcomp::statistics_words(work_.codec(), layout()); }
+  std::size_t part_bytes() const { return part_bytes_; }
+  std::size_t reduced_bytes() const { return reduced_bytes_; }
+  /// Number of statistics of all vectors that all ranks must agree on before `encode`; 0 if the
+  /// codec is not Calibrated.
+  std::size_t statistics_words() const { return statistics_words_; }
+
+  /// Sets where later calls read the magnitude of a vector's signs.
+  /// @param magnitude  in the executor's memory, equal on all ranks; null: that of the codec
+  void set_magnitude_at(accumulator_t<value_type> const* magnitude,
+                        std::size_t v = 0) requires detail::HasMagnitude<C> {
+    vectors_[v]->magnitude = magnitude;
+  }
 
   /// Writes the statistics of x, plus what `feedback` adds to it. All ranks must encode with the
   /// elementwise maxima over all ranks, of uint32_t.
-  /// @param statistics  statistics_words() words
+  /// @param statistics  statistics_words() words; the call writes those of this vector
+  /// @param v           number of the vector
   /// @throws std::invalid_argument, memory_error  as `encode`
   template <Feedback<value_type> F>
-  void measure(std::span<value_type const> x, F& feedback, std::uint32_t* statistics) {
-    require("measure", x);
-    values_of<F>(x, feedback).measure(statistics);
+  void measure(std::span<value_type const> x, F& feedback, std::uint32_t* statistics,
+               std::size_t v = 0) {
+    auto& one = checked("measure", x, v);
+    values_of<F>(one, x, feedback).measure(statistics + one.first_word);
   }
-  void measure(std::span<value_type const> x, std::uint32_t* statistics) {
+  void measure(std::span<value_type const> x, std::uint32_t* statistics, std::size_t v = 0) {
     no_feedback<value_type> nothing(x.size());
-    measure(x, nothing, statistics);
+    measure(x, nothing, statistics, v);
   }
 
   /// Encodes x, plus what `feedback` adds to it, in ranks() parts.
-  /// @param key         equal on all ranks, different for every all-reduce
-  /// @param statistics  of all ranks; not read if the codec is not Calibrated
-  /// @param out         ranks() * part_bytes() bytes
-  /// @throws std::invalid_argument  wrong number of values
+  /// @param key         equal on all ranks, different for every all-reduce and vector
+  /// @param statistics  of all vectors and ranks; not read if the codec is not Calibrated
+  /// @param out         ranks() * part_bytes() bytes, for all vectors
+  /// @throws std::invalid_argument  no such vector, or wrong number of values
   /// @throws memory_error           x is not in memory that the executor can work on
   template <Feedback<value_type> F>
   void encode(std::span<value_type const> x, F& feedback, draw_key const& key,
-              std::uint32_t const* statistics, std::byte* out) {
-    require("encode", x);
-    auto* const encoded = is_narrow() ? encoded_.data() : out;
-    values_of<F>(x, feedback)
-        .encode(layout().all(), encoded,
-                {philox_key(key), static_cast<std::uint32_t>(rank_), 1, 0,
-                 statistics_words() > 0 ? statistics : nullptr, false});
-    if (is_narrow()) work_.narrow(layout().all(), encoded, out, 1);
-    pad(out, part_bytes(), 1);
+              std::uint32_t const* statistics, std::byte* out, std::size_t v = 0) {
+    auto& one = checked("encode", x, v);
+    block_origin const origin{philox_key(key),
+                              static_cast<std::uint32_t>(rank_),
+                              1,
+                              0,
+                              statistics_words_ > 0 ? statistics + one.first_word : nullptr,
+                              false};
+    if (is_narrow()) put(one, one.layout().all(), x, feedback, origin, wide(one));
+    for_each_piece(v, [&](piece const& each) {
+      auto* const to = out + each.part * part_bytes_ + each.sent_at;
+      if (is_narrow())
+        one.work.narrow(each.blocks, wide(one) + one.layout().offset(each.blocks.first), to, 1);
+      else
+        put(one, each.blocks, x, feedback, origin, to - one.layout().offset(each.blocks.first));
+    });
+    if (v + 1 == vectors()) clear(*sent_gaps_, out);
   }
   void encode(std::span<value_type const> x, draw_key const& key, std::uint32_t const* statistics,
-              std::byte* out) {
+              std::byte* out, std::size_t v = 0) {
     no_feedback<value_type> nothing(x.size());
-    encode(x, nothing, key, statistics, out);
+    encode(x, nothing, key, statistics, out, v);
   }
 
   /// Adds all ranks' encodings of this rank's part, in rank order.
   /// @param in   ranks() * part_bytes() bytes: part r from rank r
   /// @param out  reduced_bytes() bytes; must not overlap `in`
   void merge(std::byte const* in, std::byte* out) {
-    auto const mine = blocks_of(rank_);
-    std::size_t stride = part_bytes();
-    std::byte const* parts = in;
-    std::byte* sum = out;
-    if (is_narrow()) {
-      stride = blocks_of_part_ * layout().block_bytes;
-      for (std::size_t r = 0; r < ranks_; ++r)
-        work_.widen(mine, {in + r * part_bytes(), work_.narrow_bytes(mine, 1)}, nullptr,
-                    incoming_.data() + r * stride, 1);
-      parts = incoming_.data();
-      sum = encoded_.data() + layout().offset(mine.first);
+    std::size_t wide_at = 0, sum_at = 0;
+    for (auto const& each : pieces_) {
+      if (each.part != rank_) continue;
+      auto& one = *vectors_[each.v];
+      auto const* parts = in + each.sent_at;
+      auto* const to = out + each.reduced_at;
+      auto* sum = to;
+      std::size_t stride = part_bytes_;
+      if (is_narrow()) {
+        auto* const widened = incoming_.data() + wide_at;
+        stride = incoming_bytes_;
+        for (std::size_t r = 0; r < ranks_; ++r)
+          one.work.widen(each.blocks, {parts + r * part_bytes_, one.bytes(each.blocks, 1)}, nullptr,
+                         widened + r * stride, 1);
+        parts = widened;
+        sum = wide(one) + one.layout().offset(each.blocks.first);
+      }
+      executor_->for_each_block(
+          each.blocks.count,
+          detail::merge_parts<C>{codec_, one.layout(), each.blocks.first, parts, stride,
+                                 all_ranks(), sum, sums_.data() + sum_at, sum_bytes(each)});
+      if (is_narrow()) {
+        one.work.round(each.blocks, sum);
+        one.work.narrow(each.blocks, sum, to, all_ranks());
+      }
+      wide_at += aligned(one.layout().bytes(each.blocks));
+      sum_at += aligned(each.blocks.count * sum_bytes(each));
     }
-    executor().for_each_block(
-        mine.count,
-        detail::merge_parts<C>{work_.codec(), layout(), mine.first, parts, stride,
-                               static_cast<std::uint32_t>(ranks_), sum, sums_.data(), wide_bytes_});
-    if (is_narrow()) {
-      work_.round(mine, sum);
-      work_.narrow(mine, sum, out, static_cast<std::uint32_t>(ranks_));
-    }
-    std::size_t const used = work_.narrow_bytes(mine, static_cast<std::uint32_t>(ranks_));
-    clear(out + used, reduced_bytes() - used);
+    clear(*reduced_gaps_, out);
   }
 
   /// Verifies the reduced parts of all ranks and decodes them into x. `feedback` sees the result.
@@ -202,43 +303,152 @@ template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
   /// @throws std::invalid_argument, memory_error  as `encode`
   template <Feedback<value_type> F>
   void decode(std::byte const* in, std::span<value_type> x, F& feedback, draw_key const& key,
-              reduce_op op = reduce_op::sum) {
-    require("decode", x);
-    auto const weight = static_cast<std::uint32_t>(ranks_);
-    std::byte const* encoded = in;
+              reduce_op op = reduce_op::sum, std::size_t v = 0) {
+    auto& one = checked("decode", std::span<value_type const>(x), v);
+    auto const base_of = [&](piece const& each) {
+      return in + each.part * reduced_bytes_ + each.reduced_at -
+             one.layout().offset(each.blocks.first);
+    };
     if (is_narrow()) {
-      work_.widen(layout().all(), {in, work_.narrow_bytes(layout().all(), weight)}, nullptr,
-                  encoded_.data(), weight);
-      encoded = encoded_.data();
+      for_each_piece(v, [&](piece const& each) {
+        std::size_t const at = one.layout().offset(each.blocks.first);
+        one.work.widen(each.blocks, {base_of(each) + at, one.bytes(each.blocks, all_ranks())},
+                       nullptr, wide(one) + at, all_ranks());
+      });
+      verify(one, v, one.layout().all(), wide(one), key, op);
+    } else {
+      for_each_piece(
+          v, [&](piece const& each) { verify(one, v, each.blocks, base_of(each), key, op); });
     }
-    work_.verify(layout().all(), encoded, philox_key(key), weight, false, op);
-    work_.note(agreed(), nonfinite_ == nonfinite_policy::throw_error, trouble());
-    work_.judge(trouble(), decoded_++, static_cast<std::uint32_t>(detail::operation::all_reduce));
-    values_of<F>(x, feedback)
-        .decode(layout().all(), encoded, op, nonfinite_ == nonfinite_policy::propagate);
+    executor_->for_each_block(
+        1, detail::end_own_call{verdicts_.for_work() + v, verdicts_.for_host() + v,
+                                nonfinite_ == nonfinite_policy::throw_error, one.decoded++,
+                                static_cast<std::uint32_t>(detail::operation::all_reduce)});
+    if (is_narrow())
+      get(one, v, one.layout().all(), wide(one), x, feedback, op);
+    else
+      for_each_piece(
+          v, [&](piece const& each) { get(one, v, each.blocks, base_of(each), x, feedback, op); });
   }
   void decode(std::byte const* in, std::span<value_type> x, draw_key const& key,
-              reduce_op op = reduce_op::sum) {
+              reduce_op op = reduce_op::sum, std::size_t v = 0) {
     no_feedback<value_type> nothing(x.size());
-    decode(in, x, nothing, key, op);
+    decode(in, x, nothing, key, op, v);
   }
-  /// Makes the feedback's new state valid, unless the last `decode` had no effect.
-  template <class F> void commit(F& feedback) { feedback.commit(executor(), failed()); }
+  /// Makes the feedback's new state valid, unless the last `decode` of the vector had no effect.
+  template <class F> void commit(F& feedback, std::size_t v = 0) {
+    feedback.commit(*executor_, failed(v));
+  }
 
-  /// In the executor's memory: not 0 from the first failed `decode` on, until `check`.
-  std::uint64_t const* failed() const { return work_.failed(); }
+  /// In the executor's memory: not 0 from the first failed `decode` of the vector on, until
+  /// `check`.
+  std::uint64_t const* failed(std::size_t v = 0) const { return &verdicts_.for_work()[v].failed; }
+  /// Whether a `decode` has failed, as far as is known without waiting: then `check` throws.
+  bool has_failed() const {
+    for (std::size_t v = 0; v < vectors(); ++v)
+      if (*static_cast<std::uint64_t const volatile*>(&verdicts_.for_host()[v].failed) != 0)
+        return true;
+    return false;
+  }
   /// Waits for the executor.
   /// @throws wire_error, nonfinite_error  the first `decode` since the last `check` that had no
   ///                                      effect; on all ranks alike
   void check() {
-    auto const verdict = work_.fetch_verdict();
-    if (verdict.failed == 0) return;
-    work_.reset_verdict();
-    detail::require_sound("decode", C::name, verdict.found(), nonfinite_, layout());
+    executor_->synchronize();
+    std::size_t first = vectors();
+    detail::call_verdict found;
+    for (std::size_t v = 0; v < vectors(); ++v) {
+      auto const& one = verdicts_.for_host()[v];
+      if (one.failed == 0 || (first < vectors() && found.failed <= one.failed)) continue;
+      first = v;
+      found = one;
+    }
+    if (first == vectors()) return;
+    reset_verdicts();
+    detail::require_sound("decode", C::name, found.found(), nonfinite_, vectors_[first]->layout());
   }
 
  private:
-  using agreement = detail::agreement_words;
+  struct vector {
+    detail::codec_work<C, E> work;
+    std::size_t first_word = 0;  ///< of its statistics
+    std::size_t wide_at = 0;     ///< its blocks in encoded_
+    std::size_t sum_bytes;       ///< of the wide sum of a block
+    bool is_narrow;
+    std::uint64_t decoded = 0;  ///< number of calls
+    accumulator_t<value_type> const* magnitude = nullptr;
+
+    vector(C const& codec, std::size_t values, int ranks, E& executor)
+        : work(codec, values, ranks, executor,
+               {.segment_bytes = std::numeric_limits<std::size_t>::max()}) {
+      auto const settings = work.settings();
+      sum_bytes = settings.wide_bytes;
+      is_narrow = settings.is_narrow;
+    }
+
+    encoded_layout const& layout() const { return work.layout(); }
+    /// Of blocks in a message.
+    std::size_t bytes(block_range blocks, std::uint32_t weight) const {
+      return is_narrow ? work.narrow_bytes(blocks, weight) : layout().bytes(blocks);
+    }
+  };
+  /// The blocks of one vector in one part.
+  struct piece {
+    std::size_t v, part;
+    block_range blocks;
+    std::size_t sent_at, reduced_at;  ///< in the part
+  };
+
+  using gap = detail::clear_gaps::gap;
+
+  /// Blocks, and so pieces, begin at multiples of this.
+  static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+  /// Ends a part at the first block that gives it, and the parts before it, their share of the
+  /// bytes that a rank sends.
+  void cut_parts() {
+    std::size_t all = 0, done = 0, part = 0;
+    for (auto const& one : vectors_) all += one->bytes(one->layout().all(), 1);
+    std::vector<std::size_t> sent(ranks_), reduced(ranks_);  // bytes of each part
+    for (std::size_t v = 0; v < vectors(); ++v) {
+      auto const& one = *vectors_[v];
+      for (std::size_t b = 0; b < one.layout().blocks(); ++b) {
+        if (pieces_.empty() || pieces_.back().v != v || pieces_.back().part != part)
+          pieces_.push_back({v, part, {b, 0}, aligned(sent[part]), aligned(reduced[part])});
+        auto& now = pieces_.back();
+        ++now.blocks.count;
+        done += one.bytes({b, 1}, 1);
+        sent[part] = now.sent_at + one.bytes(now.blocks, 1);
+        reduced[part] = now.reduced_at + one.bytes(now.blocks, all_ranks());
+        while (part + 1 < ranks_ && done * ranks_ >= all * (part + 1)) ++part;
+      }
+    }
+    part_bytes_ = aligned(*std::ranges::max_element(sent));
+    reduced_bytes_ = aligned(*std::ranges::max_element(reduced));
+    std::vector<gap> of_sent, of_reduced;
+    for (std::size_t r = 0; r < ranks_; ++r) {
+      std::size_t sent_end = 0, reduced_end = 0;
+      auto const add = [&](std::size_t sent_at, std::size_t reduced_at) {
+        if (sent_at > sent_end) of_sent.push_back({r * part_bytes_ + sent_end, sent_at - sent_end});
+        if (reduced_at > reduced_end && r == rank_)
+          of_reduced.push_back({reduced_end, reduced_at - reduced_end});
+      };
+      for (auto const& one : pieces_) {
+        if (one.part != r) continue;
+        add(one.sent_at, one.reduced_at);
+        sent_end = one.sent_at + vectors_[one.v]->bytes(one.blocks, 1);
+        reduced_end = one.reduced_at + vectors_[one.v]->bytes(one.blocks, all_ranks());
+      }
+      add(part_bytes_, reduced_bytes_);
+    }
+    keep(of_sent, sent_gaps_);
+    keep(of_reduced, reduced_gaps_);
+  }
+  void keep(std::vector<gap> const& gaps, std::optional<mirror<gap, E>>& in) {
+    in.emplace(gaps.size());
+    std::ranges::copy(gaps, in->for_host());
+    in->send(*executor_, gaps.size());
+  }
 
   static std::size_t checked(int ranks, int rank, C const& codec) {
     if (ranks < 1 || rank < 0 || rank >= ranks)
@@ -250,48 +460,93 @@ template <HomomorphicSum C, DeviceExecutor E> class encoded_parts {
            ranks, " ranks add one each; fit it: fit(codec, ", ranks, ")"}));
     return static_cast<std::size_t>(ranks);
   }
-  void require(char const* who, std::span<value_type const> x) const {
-    if (x.size() != values())
+  vector& checked(char const* who, std::span<value_type const> x, std::size_t v) {
+    if (v >= vectors())
+      throw std::invalid_argument(
+          detail::error_text({who, ": vector ", v, " of ", vectors(), " vectors"}));
+    if (x.size() != values(v))
       throw std::invalid_argument(detail::error_text(
-          {who, ": ", x.size(), " values, the encoded_parts were made for ", values()}));
-    if (!detail::can_work_on(&work_.executor(), x))
+          {who, ": ", x.size(), " values, the encoded_parts were made for ", values(v)}));
+    if (!detail::can_work_on(executor_, x))
       throw memory_error(detail::error_text(
           {who, ": the ", x.size(), " values are not in memory that the executor can work on"}));
+    return *vectors_[v];
   }
 
-  encoded_layout const& layout() const { return work_.layout(); }
-  E& executor() const { return work_.executor(); }
-  static constexpr bool is_narrow() { return Narrowable<C>; }
-  block_range blocks_of(std::size_t rank) const {
-    std::size_t const first = std::min(rank * blocks_of_part_, layout().blocks());
-    return {first, std::min(blocks_of_part_, layout().blocks() - first)};
+  std::uint32_t all_ranks() const { return static_cast<std::uint32_t>(ranks_); }
+  bool is_narrow() const { return Narrowable<C> && ranks_ > 1; }
+  encoded_layout const& layout(piece const& each) const { return vectors_[each.v]->layout(); }
+  std::size_t sum_bytes(piece const& each) const { return vectors_[each.v]->sum_bytes; }
+  std::byte* wide(vector const& one) const { return encoded_.data() + one.wide_at; }
+  template <class F> void for_each_piece(std::size_t v, F const& f) const {
+    for (auto const& each : pieces_)
+      if (each.v == v) f(each);
   }
-  std::size_t bytes_with(std::uint32_t weight) const {
-    return blocks_of_part_ * travelling_layout(work_.codec(), layout(), weight).block_bytes;
+  void clear(mirror<gap, E> const& gaps, std::byte* out) {
+    if (gaps.count() > 0)
+      executor_->for_each_block(gaps.count(), detail::clear_gaps{out, gaps.for_work()});
   }
-  /// Clears what `ranks_` parts of one weight have after their last block.
-  void pad(std::byte* out, std::size_t bytes, std::uint32_t weight) {
-    std::size_t const used = work_.narrow_bytes(layout().all(), weight);
-    clear(out + used, ranks_ * bytes - used);
+  /// @param encoded  where the first block of the vector would be; the same below
+  template <class F>
+  void put(vector& one, block_range blocks, std::span<value_type const> x, F& feedback,
+           block_origin const& origin, std::byte* encoded) {
+    if constexpr (detail::HasMagnitude<C>) {
+      auto const view = feedback.view(x.data());
+      using encoding = encode_with_feedback<C, std::remove_const_t<decltype(view)>>;
+      using scaled = detail::at_magnitude<encoding, accumulator_t<value_type>>;
+      executor_->for_each_block(
+          blocks.count,
+          shifted<scaled>{{{codec_, one.layout(), view, encoded, origin}, one.magnitude},
+                          blocks.first});
+    } else {
+      values_of<F>(one, x, feedback).encode(blocks, encoded, origin);
+    }
   }
-  void clear(std::byte* bytes, std::size_t count) {
-    if (count > 0) executor().for_each_block(1, detail::clear_bytes{bytes, count});
+  void verify(vector const& one, std::size_t v, block_range blocks, std::byte const* encoded,
+              draw_key const& key, reduce_op op) {
+    executor_->for_each_block(
+        blocks.count,
+        detail::verify_blocks<C>{codec_, one.layout(), blocks.first, encoded, philox_key(key),
+                                 ranks_, false, op, verdicts_.for_work() + v});
+  }
+  template <class F>
+  void get(vector const& one, std::size_t v, block_range blocks, std::byte const* encoded,
+           std::span<value_type> x, F& feedback, reduce_op op) {
+    auto const view = feedback.view(x.data());
+    using decoding = decode_with_feedback<C, std::remove_const_t<decltype(view)>>;
+    decoding const work{{codec_, one.layout(), blocks.first, encoded, x.data(), op,
+                         nonfinite_ == nonfinite_policy::propagate},
+                        view};
+    if constexpr (detail::HasMagnitude<C>) {
+      using scaled = detail::at_magnitude<decoding, accumulator_t<value_type>>;
+      executor_->for_each_block(
+          blocks.count, detail::unless_failed<scaled>{scaled{work, one.magnitude}, failed(v)});
+    } else {
+      executor_->for_each_block(blocks.count, detail::unless_failed<decoding>{work, failed(v)});
+    }
+  }
+  void reset_verdicts() {
+    std::fill_n(verdicts_.for_host(), vectors(), detail::call_verdict{});
+    verdicts_.send(*executor_, vectors());
   }
   /// @param x  only `decode` writes it
   template <class F>
-  detail::codec_values<C, E, F> values_of(std::span<value_type const> x, F& feedback) {
-    return {work_, const_cast<value_type*>(x.data()), feedback};
+  detail::codec_values<C, E, F> values_of(vector& one, std::span<value_type const> x, F& feedback) {
+    return {one.work, const_cast<value_type*>(x.data()), feedback};
   }
-  std::uint32_t* agreed() const { return reinterpret_cast<std::uint32_t*>(trouble_.data()); }
-  std::uint32_t* trouble() const { return agreed() + agreement::count; }
 
   std::size_t ranks_, rank_;
   nonfinite_policy nonfinite_;
-  detail::codec_work<C, E> work_;
-  std::size_t blocks_of_part_;
-  std::size_t wide_bytes_;  ///< of the wide sums of a block
-  typename E::buffer encoded_, incoming_, sums_, trouble_;
-  std::uint64_t decoded_ = 0;
+  C codec_;
+  E* executor_;
+  std::vector<std::unique_ptr<vector>> vectors_;
+  std::vector<piece> pieces_;  ///< in the order of parts, and of vectors and blocks
+  std::size_t part_bytes_ = 0, reduced_bytes_ = 0, statistics_words_ = 0;
+  std::size_t wide_bytes_ = 0;      ///< of all vectors
+  std::size_t incoming_bytes_ = 0;  ///< of this rank's part, not narrow
+  typename E::buffer encoded_{0}, incoming_{0}, sums_{0};
+  std::optional<mirror<gap, E>> sent_gaps_, reduced_gaps_;  ///< bytes that are not used
+  mirror<detail::call_verdict, E> verdicts_;
 };
 
 }  // namespace hcomp

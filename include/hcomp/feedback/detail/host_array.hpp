@@ -2,7 +2,9 @@
 /// @file
 /// Compensation state in host memory.
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -12,19 +14,25 @@ namespace hcomp::detail {
 /// functions.
 template <class T> class host_array {
  public:
-  explicit host_array(std::size_t values) : values_(values) {}
+  explicit host_array(std::size_t values) : own_(values) {}
+  /// @param borrowed  memory of the caller; its values stay
+  explicit host_array(std::span<T> borrowed) : borrowed_(borrowed) {}
 
-  T* data() { return values_.data(); }
-  T const* data() const { return values_.data(); }
-  std::size_t size() const { return values_.size(); }
+  T* data() const { return all().data(); }
+  std::size_t size() const { return all().size(); }
 
-  void clear() { values_.assign(values_.size(), T{}); }
-  std::vector<T> const& to_host() const { return values_; }
+  void clear() { std::ranges::fill(all(), T{}); }
+  std::vector<T> to_host() const { return {all().begin(), all().end()}; }
   /// @param values  size() values
-  void from_host(std::vector<T>&& values) { values_ = std::move(values); }
+  void from_host(std::vector<T> const& values) { std::ranges::copy(values, data()); }
 
  private:
-  std::vector<T> values_;
+  std::span<T> all() const {
+    return own_.empty() ? borrowed_ : std::span(const_cast<T*>(own_.data()), own_.size());
+  }
+
+  std::vector<T> own_;  ///< empty if the values are borrowed
+  std::span<T> borrowed_;
 };
 
 }  // namespace hcomp::detail

@@ -180,6 +180,14 @@ struct unite_sealed_number {
   }
 };
 
+/// The trouble in the findings of a call.
+HCOMP_HD inline trouble trouble_of(call_verdict const& found, bool refuses_nonfinite) {
+  if (found.damaged != call_verdict::nowhere) return trouble::damaged;
+  if (!refuses_nonfinite) return trouble::none;
+  if (found.nonfinite != call_verdict::nowhere) return trouble::nonfinite;
+  return found.overflow != call_verdict::nowhere ? trouble::overflow : trouble::none;
+}
+
 /// Writes this rank's trouble, from its findings and the agreed words, and that none was lost.
 struct note_trouble {
   call_verdict* verdict;
@@ -189,22 +197,45 @@ struct note_trouble {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
     if (group.worker() != 0) return;
-    auto const& found = *verdict;
-    auto why = trouble::none;
-    if (found.overflow != call_verdict::nowhere && refuses_nonfinite) why = trouble::overflow;
-    if (found.nonfinite != call_verdict::nowhere && refuses_nonfinite) why = trouble::nonfinite;
-    if (found.damaged != call_verdict::nowhere) why = trouble::damaged;
+    auto why = trouble_of(*verdict, refuses_nonfinite);
     if (agreed[0] != ~agreed[2] || agreed[1] != ~agreed[3]) why = trouble::disagreement;
     if (agreed[4] != 0) {
       why = trouble::refused;
-      if (found.failed == 0) verdict->refusing_rank = agreed[4] - 1;
+      if (verdict->failed == 0) verdict->refusing_rank = agreed[4] - 1;
     }
     out[0] = static_cast<std::uint32_t>(why);
     out[1] = 0;
   }
 };
 
-/// Closes a call: keeps its findings if a rank has trouble, otherwise discards them.
+/// Ends a call: keeps its findings and a copy of them if there is trouble, otherwise discards them.
+HCOMP_HD inline void end_call(call_verdict* verdict, call_verdict* copy, trouble why,
+                              std::uint64_t number, std::uint32_t what) {
+  if (why == trouble::none) {
+    *verdict = call_verdict{};
+  } else {
+    verdict->why = why;
+    verdict->what = what;
+    verdict->failed = number + 1;
+    *copy = *verdict;
+  }
+}
+
+/// Ends a call whose blocks, and so findings, are the same on all ranks.
+struct end_own_call {
+  call_verdict* verdict;
+  call_verdict* on_host;  ///< gets a copy if the call failed; may be `verdict`
+  bool refuses_nonfinite;
+  std::uint64_t number;  ///< of the call
+  std::uint32_t what;    ///< its operation
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.worker() == 0 && verdict->failed == 0)
+      end_call(verdict, on_host, trouble_of(*verdict, refuses_nonfinite), number, what);
+  }
+};
+
+/// Ends a call: a rank has trouble, or none.
 struct judge_call {
   call_verdict* verdict;
   call_verdict* on_host;          ///< gets a copy if the call failed; may be `verdict`
@@ -216,14 +247,7 @@ struct judge_call {
     if (group.worker() != 0 || verdict->failed != 0) return;
     auto why = static_cast<trouble>(troubles[0]);
     if (troubles[1] != 0 && why < trouble::damaged) why = trouble::damaged;
-    if (why == trouble::none) {
-      *verdict = call_verdict{};
-    } else {
-      verdict->why = why;
-      verdict->what = what;
-      verdict->failed = number + 1;
-      *on_host = *verdict;
-    }
+    end_call(verdict, on_host, why, number, what);
   }
 };
 

@@ -67,12 +67,12 @@ template <MayOverflow C> struct find_overflows {
 };
 
 /// check_encoded and check_sums in an executor's memory. A device inspects its blocks, and the host
-/// reads 40 bytes per block. After construction nothing is allocated, unless values come near the
+/// reads 40 bytes per block. After the first use nothing is allocated, unless values come near the
 /// largest of their type.
 template <Executor E> class inspection {
  public:
   /// @param most_blocks  largest range that is inspected at once
-  explicit inspection(std::size_t most_blocks) : blocks_(DeviceExecutor<E> ? most_blocks : 0) {}
+  explicit inspection(std::size_t most_blocks) : most_blocks_(most_blocks) {}
 
   template <Compressor C>
   encoded_findings operator()(E& executor, C const& codec, encoded_layout const& layout,
@@ -80,15 +80,16 @@ template <Executor E> class inspection {
                               std::uint64_t weight, reduce_op op,
                               std::optional<bool> checksum = {}) {
     if constexpr (DeviceExecutor<E>) {
+      if (!blocks_) blocks_.emplace(most_blocks_);
       auto const bound = bound_of(codec, op);
       executor.for_each_block(blocks.count,
                               inspect_blocks<std::remove_const_t<decltype(bound)>>{
-                                  layout, blocks.first, encoded, blocks_.for_work(), bound});
-      blocks_.fetch(executor, blocks.count);
+                                  layout, blocks.first, encoded, blocks_->for_work(), bound});
+      blocks_->fetch(executor, blocks.count);
       block_check check(C::codec_id, layout, key, weight, checksum);
       bool may_overflow = false;
       for (std::size_t i = 0; i < blocks.count; ++i) {
-        auto const& one = blocks_.for_host()[i];
+        auto const& one = blocks_->for_host()[i];
         check.add(blocks.first + i, one.header, [&] { return one.is_intact != 0; });
         may_overflow |= one.may_overflow != 0;
       }
@@ -127,7 +128,8 @@ template <Executor E> class inspection {
     return encoded_findings::nowhere;
   }
 
-  mirror<inspected_block, E> blocks_;
+  std::size_t most_blocks_;
+  std::optional<mirror<inspected_block, E>> blocks_;
 };
 
 }  // namespace hcomp::detail
