@@ -42,6 +42,7 @@ set(layer_plan.h      "")
 set(layer_hcomp.h    plan.h)
 set(layer_group.h    plan.h)
 set(layer_elastic.h  plan.h group.h)
+set(layer_bucket.h   plan.h)
 
 # Headers outside codec/ and the umbrellas that include headers of concrete codecs, FILE=CODEC,...:
 # registries of codecs by name, and engines for one codec. The list may

@@ -3,9 +3,13 @@
 /// Plans for vectors in CUDA device memory, and the library that makes them, libhcomp_cuda.so. No
 /// header of CUDA is needed.
 
+#include <hcomp/bucket.h>
+
 #include <cstddef>
+#include <cstdint>
 #include <hcomp/collective/agreement/options.hpp>
 #include <hcomp/collective/agreement/report.hpp>
+#include <hcomp/core/config.hpp>
 #include <hcomp/core/version.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <memory>
@@ -70,6 +74,36 @@ struct device_plan_request {
   device_place place;
 };
 
+/// A vector of a bucket, see bucket.h.
+using bucket_vector = ::hcomp_bucket_vector;
+using bucket_sizes = ::hcomp_bucket_sizes;
+
+struct bucket_request {
+  std::string_view codec;  ///< as for make_parts
+  std::span<std::size_t const> values;
+  int ranks, rank;
+};
+
+/// The steps of an all-reduce of several vectors, see bucket.h. Vectors are in one memory space.
+/// Errors: those of any_parts; device_error.
+class bucket_coder {
+ public:
+  bucket_coder() = default;
+  bucket_coder(bucket_coder const&) = delete;
+  bucket_coder& operator=(bucket_coder const&) = delete;
+  virtual ~bucket_coder() = default;
+
+  virtual bucket_sizes sizes() const = 0;
+  virtual void measure(bucket_vector const* vectors, std::uint32_t* statistics) = 0;
+  virtual void encode(bucket_vector const* vectors, std::uint64_t step,
+                      std::uint32_t const* statistics, std::byte* out) = 0;
+  virtual void merge(std::byte const* in, std::byte* out) = 0;
+  virtual void decode(std::byte const* in, bucket_vector const* vectors, std::uint64_t step,
+                      reduce_op op) = 0;
+  virtual void check(bool wait) = 0;
+  virtual void synchronize() = 0;
+};
+
 /// What libhcomp_cuda.so does. Errors of its functions: std::runtime_error of CUDA.
 class cuda_library {
  public:
@@ -87,6 +121,9 @@ class cuda_library {
                                                    std::type_identity<float>) const = 0;
   virtual std::unique_ptr<device_plan<double>> make(device_plan_request const& asked,
                                                     std::type_identity<double>) const = 0;
+  /// @throws as make_parts
+  virtual std::unique_ptr<bucket_coder> make_bucket(bucket_request const& asked,
+                                                    device_place const& place) const = 0;
   /// A residual of zeros.
   virtual std::shared_ptr<device_residual<float>> make_residual(
       std::size_t values, device_place const& place, std::type_identity<float>) const = 0;

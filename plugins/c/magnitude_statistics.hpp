@@ -12,10 +12,11 @@
 #include <hcomp/core/simd.hpp>
 #include <hcomp/exec/executor.hpp>
 #include <hcomp/exec/mirror.hpp>
+#include <limits>
 
 namespace hcomp::drop_in {
 
-/// They determine the magnitude that a sign stands for.
+/// They determine the magnitude that a sign stands for: the mean of all ranks.
 struct magnitude_statistics {
   double sum = 0;      ///< of all magnitudes
   double typical = 0;  ///< geometric mean of the nonzero magnitudes, within a factor of 2
@@ -133,6 +134,56 @@ template <class Source> struct magnitudes_of_blocks {
   }
 };
 
+/// 2^exponent, for the exponents that magnitude_sums counts: a denormal one is -1023.
+HCOMP_HD inline double power_of_two(std::int64_t exponent) {
+  return same_bits<double>(exponent < -1022 ? std::uint64_t{1} << 51
+                                            : static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+/// The statistics of all blocks, added in their order.
+HCOMP_HD inline magnitude_statistics statistics_of(magnitude_sums const* of_block,
+                                                   std::size_t blocks) {
+  magnitude_sums all;
+  for (std::size_t i = 0; i < blocks; ++i) all = all + of_block[i];
+  return {all.sum, all.count > 0 ? power_of_two(all.exponents / all.count) : 0};
+}
+/// Work of an executor: statistics_of for one vector.
+struct put_statistics {
+  magnitude_sums const* of_block;
+  std::size_t blocks;
+  magnitude_statistics* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.worker() == 0) *out = statistics_of(of_block, blocks);
+  }
+};
+/// Work of an executor: the magnitude of the signs of vector i, from the statistics of all ranks.
+/// At most 2^40 times the typical magnitude: few values above would spoil all values.
+struct put_magnitudes {
+  magnitude_statistics const* of_ranks;  ///< those of vector i of rank r at [r * vectors + i]
+  std::size_t vectors;
+  int ranks;
+  std::uint64_t const* values;  ///< of each vector
+  float* out;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
+    if (group.worker() != 0) return;
+    double total = 0, typical = 0;
+    for (int r = 0; r < ranks; ++r) {
+      auto const& one = of_ranks[static_cast<std::size_t>(r) * vectors + i];
+      total += one.sum;
+      if (typical < one.typical) typical = one.typical;
+    }
+    double mean = total / (static_cast<double>(values[i]) * ranks);
+    double const most = typical * power_of_two(40);
+    constexpr double infinity = std::numeric_limits<double>::infinity();
+    if (!(mean < infinity)) mean = 1;  // the blocks report it
+    if (mean > most) mean = most;
+    auto const rounded = static_cast<float>(mean);
+    constexpr float least = std::numeric_limits<float>::min();
+    out[i] = rounded < least ? least : rounded;
+  }
+};
+
 }  // namespace detail
 
 /// Measures vectors of up to `most` values in the executor's memory space. Allocates only in the
@@ -145,19 +196,24 @@ template <Executor E> class magnitude_meter {
   /// @param x  a pointer, or compensated: [i] is value i, `+ n` begins n values later
   template <class Source>
   magnitude_statistics measure(E& executor, Source const& x, std::size_t values) {
-    using work = detail::magnitudes_of_blocks<Source>;
     std::size_t const blocks = blocks_of(values);
-    executor.for_each_block((blocks + work::at_once - 1) / work::at_once,
-                            work{x, values, found_.for_work()});
+    start(executor, x, values);
     found_.fetch(executor, blocks);
-    detail::magnitude_sums all;
-    for (std::size_t i = 0; i < blocks; ++i) all = all + found_.for_host()[i];
-    double const typical =
-        all.count > 0 ? std::ldexp(1.0, static_cast<int>(all.exponents / all.count)) : 0;
-    return {all.sum, typical};
+    return detail::statistics_of(found_.for_host(), blocks);
+  }
+  /// Enqueues the same; the result is in the executor's memory.
+  template <class Source>
+  void enqueue(E& executor, Source const& x, std::size_t values, magnitude_statistics* out) {
+    start(executor, x, values);
+    executor.for_each_block(1, detail::put_statistics{found_.for_work(), blocks_of(values), out});
   }
 
  private:
+  template <class Source> void start(E& executor, Source const& x, std::size_t values) {
+    using work = detail::magnitudes_of_blocks<Source>;
+    executor.for_each_block((blocks_of(values) + work::at_once - 1) / work::at_once,
+                            work{x, values, found_.for_work()});
+  }
   static std::size_t blocks_of(std::size_t values) {
     return (values + detail::magnitude_sums::block - 1) / detail::magnitude_sums::block;
   }

@@ -29,6 +29,39 @@
 #include "make_feedback_plan.hpp"
 #include "node_reduction.hpp"
 
+namespace hcomp::c_api {
+
+drop_in::codec_spec codec_spec_from(drop_in::value_type type, std::string const& text) {
+  std::string const quoted = "codec '" + text + "': ";
+  std::string const clause = std::string(to_text(type)) + ": " + text;
+  if (text.find_first_not_of(" \t\r\n") == text.npos)
+    throw std::invalid_argument("codec is empty; an example is 'thc:bits=4'");
+  if (text.find(';') != text.npos)
+    throw std::invalid_argument(quoted + "it is one codec, without ';'");
+  drop_in::rule given;
+  try {
+    given = drop_in::settings::from(clause).rules.at(0);
+  } catch (std::invalid_argument const& error) {
+    std::string const known = hcomp::detail::printable("HCOMP_CONFIG: clause 1 '" + clause + "': ");
+    throw std::invalid_argument(quoted + without(known, error.what()));
+  }
+  if (given.spec.codec == "none")
+    throw std::invalid_argument(
+        quoted + "a plan needs a codec of hcomp; 'identity' reduces in full precision");
+  drop_in::rule plain;
+  plain.type = type;
+  plain.spec = given.spec;
+  plain.spec.turns = 1;
+  if (given != plain)
+    throw std::invalid_argument(
+        quoted +
+        "keys min, max, ranks, when, device, check and turns are for the rules of the "
+        "drop-in library only");
+  return given.spec;
+}
+
+}  // namespace hcomp::c_api
+
 namespace {
 
 using hcomp::c_api::connection;
@@ -44,35 +77,6 @@ thread_local int last_error_rank = -1;
 
 // ---- Arguments
 
-codec_spec codec_spec_from(value_type type, std::string const& text) {
-  std::string const quoted = "codec '" + text + "': ";
-  std::string const clause = std::string(to_text(type)) + ": " + text;
-  if (text.find_first_not_of(" \t\r\n") == text.npos)
-    throw std::invalid_argument("codec is empty; an example is 'thc:bits=4'");
-  if (text.find(';') != text.npos)
-    throw std::invalid_argument(quoted + "it is one codec, without ';'");
-  hcomp::drop_in::rule given;
-  try {
-    given = hcomp::drop_in::settings::from(clause).rules.at(0);
-  } catch (std::invalid_argument const& error) {
-    std::string const known = hcomp::detail::printable("HCOMP_CONFIG: clause 1 '" + clause + "': ");
-    throw std::invalid_argument(quoted + hcomp::c_api::without(known, error.what()));
-  }
-  if (given.spec.codec == "none")
-    throw std::invalid_argument(
-        quoted + "a plan needs a codec of hcomp; 'identity' reduces in full precision");
-  hcomp::drop_in::rule plain;
-  plain.type = type;
-  plain.spec = given.spec;
-  plain.spec.turns = 1;
-  if (given != plain)
-    throw std::invalid_argument(
-        quoted +
-        "keys min, max, ranks, when, device, check and turns are for the rules of the "
-        "drop-in library only");
-  return given.spec;
-}
-
 /// Validated arguments of a create function, or the error.
 struct plan_arguments {
   value_type type = value_type::float32;
@@ -86,7 +90,7 @@ struct plan_arguments {
       if (wanted != value_type::float32 && wanted != value_type::float64)
         throw std::invalid_argument("values are neither float (4 bytes) nor double (8 bytes)");
       type = *wanted;
-      how = codec_spec_from(type, &hcomp::c_api::require(codec_text, "codec"));
+      how = hcomp::c_api::codec_spec_from(type, &hcomp::c_api::require(codec_text, "codec"));
       std::size_t const most = static_cast<std::size_t>(std::numeric_limits<std::ptrdiff_t>::max() /
                                                         static_cast<std::ptrdiff_t>(size_of(type)));
       if (values > most)

@@ -164,6 +164,10 @@ template <class T> std::unique_ptr<T> taken(T** place, char const* name) {
   return it;
 }
 
+/// Parses the codec of a plan, as in a rule without the keys that choose vectors.
+/// @throws std::invalid_argument  the text says what is wrong
+drop_in::codec_spec codec_spec_from(drop_in::value_type type, std::string const& text);
+
 /// Removes a prefix, for example the name of the environment variable in errors of settings::from.
 std::string without(std::string_view prefix, std::string text);
 

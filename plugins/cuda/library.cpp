@@ -41,6 +41,10 @@ class this_library final : public cuda_library {
                                             std::type_identity<double>) const override {
     return plans_of_type<double>::make(asked);
   }
+  std::unique_ptr<bucket_coder> make_bucket(bucket_request const& asked,
+                                            device_place const& place) const override {
+    return plans_of_type<float>::make_bucket(asked, place);
+  }
   std::shared_ptr<device_residual<float>> make_residual(std::size_t values,
                                                         device_place const& place,
                                                         std::type_identity<float>) const override {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <string_view>
+#include <type_traits>
 
 namespace hcomp::drop_in {
 
@@ -15,6 +16,8 @@ template <class V> struct plans_of_type {
   static std::unique_ptr<device_plan<V>> make(device_plan_request const& asked);
   static std::shared_ptr<device_residual<V>> make_residual(std::size_t values,
                                                            device_place const& place);
+  static std::unique_ptr<bucket_coder> make_bucket(
+      bucket_request const& asked, device_place const& place) requires std::is_same_v<V, float>;
 };
 
 }  // namespace hcomp::drop_in

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <c/coded_bucket.hpp>
 #include <c/device_plan.hpp>
 #include <c/feedback_plan.hpp>
 #include <cstddef>
@@ -117,6 +118,59 @@ template <class V> class stream_plan final : public device_plan<V> {
   std::unique_ptr<parts> parts_;
 };
 
+/// A coded_bucket whose calls make its device current, and report CUDA's errors as device_error.
+class stream_bucket final : public bucket_coder {
+ public:
+  stream_bucket(bucket_request const& asked, device_place const& place) : device_(place.device) {
+    used_device const here(device_);
+    coder_ = std::make_unique<coded_bucket<gpu::stream_executor>>(
+        asked, static_cast<cudaStream_t>(place.stream));
+  }
+  ~stream_bucket() override {
+    try {
+      used_device const here(device_);
+      coder_->synchronize();
+      coder_.reset();
+    } catch (gpu::cuda_error const&) {  // the members end on the current device
+    }
+  }
+
+  bucket_sizes sizes() const override { return coder_->sizes(); }
+  void measure(bucket_vector const* vectors, std::uint32_t* statistics) override {
+    on_device([&] { coder_->measure(vectors, statistics); });
+  }
+  void encode(bucket_vector const* vectors, std::uint64_t step, std::uint32_t const* statistics,
+              std::byte* out) override {
+    on_device([&] { coder_->encode(vectors, step, statistics, out); });
+  }
+  void merge(std::byte const* in, std::byte* out) override {
+    on_device([&] { coder_->merge(in, out); });
+  }
+  void decode(std::byte const* in, bucket_vector const* vectors, std::uint64_t step,
+              reduce_op op) override {
+    on_device([&] { coder_->decode(in, vectors, step, op); });
+  }
+  void check(bool wait) override {
+    on_device([&] { coder_->check(wait); });
+  }
+  void synchronize() override {
+    on_device([&] { coder_->synchronize(); });
+  }
+
+ private:
+  template <class F> void on_device(F const& f) const {
+    try {
+      used_device const here(device_);
+      f();
+    } catch (gpu::cuda_error const& error) {
+      throw device_error(error.what());
+    }
+  }
+
+  int device_;
+  std::unique_ptr<coded_bucket<gpu::stream_executor>> coder_;
+};
+
 template <class V> bool plans_of_type<V>::has_codec(std::string_view name) {
   return registered_codecs<V, gpu::stream_executor>().find(name) != nullptr;
 }
@@ -128,6 +182,11 @@ template <class V>
 std::shared_ptr<device_residual<V>> plans_of_type<V>::make_residual(std::size_t values,
                                                                     device_place const& place) {
   return std::make_shared<stream_residual<V>>(values, place);
+}
+template <class V>
+std::unique_ptr<bucket_coder> plans_of_type<V>::make_bucket(
+    bucket_request const& asked, device_place const& place) requires std::is_same_v<V, float> {
+  return std::make_unique<stream_bucket>(asked, place);
 }
 
 }  // namespace hcomp::drop_in

@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
+#include <hcomp/bucket.h>
 #include <hcomp/group.h>
 
 #include <algorithm>
@@ -18,9 +19,11 @@
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/transport/any_transport.hpp>
 #include <limits>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <support/placed.hpp>
+#include <support/ptx/calls_now.hpp>
 #include <vector>
 
 using namespace hcomp;
@@ -100,6 +103,126 @@ template <class V, class F> void on_plans(char const* codec, F const& f, int tim
         hcomp_plan_free(&plan);
       },
       timeout_ms);
+}
+
+/// One rank of an all-reduce of two vectors by a bucket, on the device or in host memory.
+struct bucket_rank {
+  static constexpr std::size_t sizes[] = {values, 20'001};
+
+  hcomp_bucket* bucket = nullptr;
+  hcomp_bucket_sizes about{};
+  std::vector<placed<float>> x, residual, pending;
+  placed<std::uint64_t> withheld;
+
+  bucket_rank(char const* codec, int rank, bool on_device)
+      : withheld(std::vector<std::uint64_t>(1), on_device) {
+    CHECK(hcomp_bucket_create(codec, ranks, rank, sizes, 2, on_device ? 0 : -1, nullptr, &bucket,
+                              &about) == HCOMP_OK);
+    CAPTURE(std::string(hcomp_last_error()));
+    REQUIRE(bucket);
+    for (std::size_t v = 0; v < 2; ++v) {
+      x.emplace_back(uniform_values<float>(sizes[v], v, rank), on_device);
+      residual.emplace_back(std::vector<float>(sizes[v]), on_device);
+      pending.emplace_back(std::vector<float>(sizes[v]), on_device);
+    }
+  }
+  ~bucket_rank() { CHECK(hcomp_bucket_free(&bucket) == HCOMP_OK); }
+
+  std::vector<hcomp_bucket_vector> vectors() {
+    std::vector<hcomp_bucket_vector> all;
+    for (std::size_t v = 0; v < 2; ++v) {
+      auto const address = [&](auto& one) {
+        return about.feedback ? static_cast<float*>(one[v].data()) : nullptr;
+      };
+      all.push_back({static_cast<float*>(x[v].data()), address(residual), address(pending),
+                     static_cast<std::uint64_t*>(withheld.data()), v});
+    }
+    return all;
+  }
+};
+
+/// The bytes of all stages of two all-reduces by buckets, whose results stay in x.
+struct bucket_bytes {
+  std::vector<std::vector<std::uint8_t>> of_stages;
+  std::vector<std::vector<float>> found;
+  ptx::calls calls{};
+
+  void keep(placed<std::uint8_t>& stage) { of_stages.push_back(stage.get()); }
+};
+bucket_bytes reduced_by_buckets(char const* codec, bool on_device) {
+  using bytes = std::vector<std::uint8_t>;
+  bucket_bytes made;
+  std::vector<std::unique_ptr<bucket_rank>> of;
+  for (int rank = 0; rank < ranks; ++rank)
+    of.push_back(std::make_unique<bucket_rank>(codec, rank, on_device));
+  auto const& about = of[0]->about;
+  std::size_t const sent = about.part_bytes, reduced = about.reduced_bytes,
+                    words = about.statistics_words;
+  for (std::uint64_t step = 0; step < 2; ++step) {
+    std::vector<placed<std::uint32_t>> mine;
+    std::vector<placed<std::uint8_t>> out, sums;
+    for (int r = 0; r < ranks; ++r) {
+      mine.emplace_back(std::vector<std::uint32_t>(words), on_device);
+      out.emplace_back(bytes(ranks * sent, 7), on_device);
+      sums.emplace_back(bytes(reduced, 7), on_device);
+    }
+    auto const counted = [&](auto const& f) {
+      auto const before = calls_now();
+      for (int r = 0; r < ranks; ++r) CHECK(f(r, of[r]->bucket, of[r]->vectors().data()) == 0);
+      auto const now = calls_now();
+      made.calls.waits += now.waits - before.waits;
+      made.calls.allocations += now.allocations - before.allocations;
+    };
+    counted([&](int r, hcomp_bucket* bucket, hcomp_bucket_vector const* vectors) {
+      return hcomp_bucket_measure(bucket, vectors, static_cast<std::uint32_t*>(mine[r].data()));
+    });
+    std::vector<std::uint32_t> agreed;
+    for (auto& one : mine) {
+      auto const its = one.get();
+      if (about.gathers || agreed.empty())
+        agreed.insert(agreed.end(), its.begin(), its.end());
+      else
+        for (std::size_t w = 0; w < words; ++w) agreed[w] = std::max(agreed[w], its[w]);
+    }
+    placed<std::uint32_t> statistics(agreed, on_device);
+    counted([&](int r, hcomp_bucket* bucket, hcomp_bucket_vector const* vectors) {
+      return hcomp_bucket_encode(bucket, vectors, step,
+                                 static_cast<std::uint32_t*>(statistics.data()), out[r].data());
+    });
+    std::vector<bytes> sent_by;
+    for (auto& one : out) sent_by.push_back(one.get()), made.keep(one);
+    std::vector<placed<std::uint8_t>> in;
+    for (std::size_t r = 0; r < ranks; ++r) {
+      bytes parts;
+      for (auto const& one : sent_by)
+        parts.insert(parts.end(), one.begin() + static_cast<std::ptrdiff_t>(r * sent),
+                     one.begin() + static_cast<std::ptrdiff_t>((r + 1) * sent));
+      in.emplace_back(parts, on_device);
+    }
+    counted([&](int r, hcomp_bucket* bucket, hcomp_bucket_vector const*) {
+      return hcomp_bucket_merge(bucket, in[r].data(), sums[r].data());
+    });
+    bytes together;
+    for (auto& one : sums) {
+      auto const its = one.get();
+      together.insert(together.end(), its.begin(), its.end());
+      made.keep(one);
+    }
+    placed<std::uint8_t> all(together, on_device);
+    counted([&](int, hcomp_bucket* bucket, hcomp_bucket_vector const* vectors) {
+      return hcomp_bucket_decode(bucket, all.data(), vectors, step, 1);
+    });
+    for (auto& one : of) {
+      CHECK(hcomp_bucket_check(one->bucket, 0) == HCOMP_OK);
+      CHECK(hcomp_bucket_check(one->bucket, 1) == HCOMP_OK);
+    }
+  }
+  for (auto& one : of)
+    for (std::size_t v = 0; v < 2; ++v) {
+      made.found.push_back(one->x[v].get());
+      made.found.push_back(one->residual[v].get());
+    }
+  return made;
 }
 
 template <class V> struct results {
@@ -356,4 +479,37 @@ TEST_CASE("gpu: a rank whose device fails within a call of the C API ends it on 
       if (rank == 1) CHECK(hcomp_all_reduce(plan, x.data(), nullptr) == HCOMP_TRANSPORT);
     });
   }
+}
+
+TEST_CASE(
+    "gpu: buckets of the C API give the bytes of host memory, and neither wait nor allocate") {
+  for (char const* const codec : {"identity", "fp16", "thc", "sign", "sign_count feedback=no"}) {
+    CAPTURE(std::string(codec));
+    auto const on_device = reduced_by_buckets(codec, true),
+               on_host = reduced_by_buckets(codec, false);
+    CHECK((on_device.of_stages == on_host.of_stages));
+    CHECK((on_device.found == on_host.found));
+    CHECK(on_device.calls.waits == 0);
+    CHECK(on_device.calls.allocations == 0);
+  }
+}
+
+TEST_CASE("gpu: a bucket of the C API tells damage, and wrong arguments") {
+  bucket_rank one("fp16", 1, true);
+  auto const before = one.x[0].get();
+  std::vector<std::uint8_t> const zeros(ranks * one.about.reduced_bytes);
+  placed<std::uint8_t> damaged(zeros, true);
+  CHECK(hcomp_bucket_decode(one.bucket, damaged.data(), one.vectors().data(), 0, 0) == HCOMP_OK);
+  CHECK((one.x[0].get() == before));
+  CHECK(hcomp_bucket_check(one.bucket, 1) == HCOMP_DAMAGED);
+  CHECK(hcomp_bucket_check(one.bucket, 1) == HCOMP_OK);
+
+  CHECK(hcomp_bucket_merge(one.bucket, nullptr, damaged.data()) == HCOMP_INVALID_ARGUMENT);
+  CHECK(std::string(hcomp_last_error()).ends_with("in is a null pointer"));
+  auto vectors = one.vectors();
+  auto in_host = before;
+  vectors[0].x = in_host.data();
+  CHECK(hcomp_bucket_encode(one.bucket, vectors.data(), 0, nullptr, damaged.data()) != HCOMP_OK);
+  CHECK(std::string(hcomp_last_error()).find("not in memory that the executor can work on") !=
+        std::string::npos);
 }
