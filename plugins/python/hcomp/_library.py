@@ -56,6 +56,30 @@ class CReport(ctypes.Structure):
     ]
 
 
+class CBucketVector(ctypes.Structure):
+    """hcomp_bucket_vector."""
+
+    _fields_ = [
+        ("x", ctypes.c_void_p),
+        ("residual", ctypes.c_void_p),
+        ("pending", ctypes.c_void_p),
+        ("withheld", ctypes.c_void_p),
+        ("number", ctypes.c_uint64),
+    ]
+
+
+class CBucketSizes(ctypes.Structure):
+    """hcomp_bucket_sizes."""
+
+    _fields_ = [
+        ("part_bytes", ctypes.c_size_t),
+        ("reduced_bytes", ctypes.c_size_t),
+        ("statistics_words", ctypes.c_size_t),
+        ("gathers", ctypes.c_int),
+        ("feedback", ctypes.c_int),
+    ]
+
+
 def largest_error(errors: Iterable[float]) -> float:
     """The largest error; NaN if one is unknown."""
     known = list(errors)
@@ -250,6 +274,19 @@ def _types() -> dict[str, list[object]]:
         "hcomp_elastic_share_any": [pointer, text, size, handle, ctypes.POINTER(size)],
         "hcomp_elastic_forget": [pointer],
     }
+    vectors, draws = ctypes.POINTER(CBucketVector), ctypes.c_uint64
+    types.update({
+        "hcomp_bucket_create": [
+            text, c_int, c_int, ctypes.POINTER(size), size, c_int, pointer, handle,
+            ctypes.POINTER(CBucketSizes),
+        ],
+        "hcomp_bucket_measure": [pointer, vectors, pointer],
+        "hcomp_bucket_encode": [pointer, vectors, draws, pointer, pointer],
+        "hcomp_bucket_merge": [pointer, pointer, pointer],
+        "hcomp_bucket_decode": [pointer, pointer, vectors, draws, c_int],
+        "hcomp_bucket_check": [pointer, c_int],
+        "hcomp_bucket_free": [handle],
+    })
     for name in ("all_reduce", "reduce_scatter", "all_gather"):
         types[f"hcomp_{name}_sized"] = [pointer, pointer, size, c_int, report]
         types[f"hcomp_{name}_start_sized"] = [pointer, pointer, size, c_int, handle]

@@ -5,7 +5,7 @@
 import time
 import zlib
 from fnmatch import fnmatchcase
-from typing import Callable, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import torch
 import torch.distributed as dist
@@ -23,35 +23,64 @@ class HookState(SumState):
         ddp = DistributedDataParallel(model)
         ddp.register_comm_hook(state, hcomp.torch.hook)
 
+    Parameters are in host memory, or in that of one CUDA device. Gradients on a device stay there:
+    the hook enqueues all work on a stream of its own, and encoded gradients travel by all-to-all
+    and all-gather of ``group``, for example NCCL. It needs libhcomp_cuda.so.
+
     Every parameter of at least ``min_values`` values is reduced by a Plan of its own, so results do
     not depend on DDP's buckets. Smaller parameters, for example norms and biases, stay in full
     precision. So do sparse gradients, whose zeros are not sent. Reductions start in the order of
     the buckets and overlap with backward, over separate connections.
 
     If a gradient contains NaN or infinity, it becomes NaN on all ranks, and its residual is
-    unchanged.
+    unchanged; over a process group this concerns the block of up to 32768 values around it.
 
     Creation is collective, with equal arguments on all ranks.
 
-    module:      module with the trained parameters in host memory, or DDP around it
+    module:      module with the trained parameters, or DDP around it
     codec:       codec and keys: "thc:bits=4", "sign", "bf16", or as in HCOMP_CONFIG. Error feedback
-                 follows the codec's default; "feedback=no" turns it off
+                 follows the codec's default; "feedback=no" turns it off. A process group needs a
+                 codec of fixed rate
     group:       of torch.distributed, with any back end; None: all ranks
+    transport:   "hcomp": connections of its own, for host memory; "group": the process group;
+                 None: "group" for a device, otherwise "hcomp"
     min_values:  smallest number of values of a compressed parameter
+
     exclude:     patterns of parameter names that stay in full precision, for example "*.bias"
     warm_up:     number of first steps in full precision
     full_every:  every n-th step runs in full precision and includes the residuals; 0: none
 
     timeout:     limit in seconds for connecting and for one message. If a rank is silent for
-                 longer, all other ranks raise an HcompError that names it
+                 longer, all other ranks raise an HcompError that names it. A process group has its
+                 own
     callback:    called with the report after every step, in the thread that waits for reductions
     at_a_time:   largest number of overlapping reductions on the same connections. Results do not
                  depend on it. Values over 1 save time for many parameters of about 100 kB on
-                 networks with latency
+                 networks with latency. 1 over a process group
 
-    Memory: 8 bytes per compressed value for residuals, and the codec's own buffers. A sparse
-    gradient temporarily becomes dense.
+    Memory: 8 bytes per compressed value for residuals, and the codec's own buffers. Over a process
+    group: 4 bytes, and those of one bucket. A sparse gradient temporarily becomes dense.
     """
+
+    def __new__(
+        cls,
+        module: torch.nn.Module,
+        *arguments: Any,
+        transport: Optional[str] = None,
+        **keys: Any,
+    ) -> "HookState":
+        if transport not in (None, "hcomp", "group"):
+            raise ValueError(f"transport is {transport!r}; it is 'hcomp', 'group' or None")
+        if cls is not HookState:
+            return super().__new__(cls)
+        device = device_of(module)
+        if transport == "hcomp" and device.type != "cpu":
+            raise ValueError(f"transport 'hcomp' is for host memory; parameters are on {device}")
+        if transport == "group" or device.type != "cpu":
+            from ._group_hook import GroupHookState
+
+            return super().__new__(GroupHookState)
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -66,14 +95,20 @@ class HookState(SumState):
         timeout: float = 30.0,
         callback: Optional[Callable[[HookReport], None]] = None,
         at_a_time: int = 1,
+        transport: Optional[str] = None,
+    ) -> None:
+        self._set_parameters(module, min_values, exclude)
+        names = self._name_of.values()
+        super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
+
+    def _set_parameters(
+        self, module: torch.nn.Module, min_values: int, exclude: Iterable[str]
     ) -> None:
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             module = module.module
         self._name_of = {id(p): name for name, p in module.named_parameters()}
         self._exclude = tuple(exclude)
         self._min_values = min_values
-        names = self._name_of.values()
-        super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Start the average of a bucket."""
@@ -189,6 +224,15 @@ class HookState(SumState):
             sparse.append(made.coalesce())
 
         self._start(total, "all_reduce", (flat.numpy(), True), finish, errors)
+
+
+def device_of(module: torch.nn.Module) -> torch.device:
+    """The device of all parameters. Raise ValueError if they are on several."""
+    devices = {p.device for p in module.parameters()} or {torch.device("cpu")}
+    if len(devices) > 1:
+        names = ", ".join(sorted(map(str, devices)))
+        raise ValueError(f"hcomp.torch: parameters are on {names}; a HookState is for one device")
+    return devices.pop()
 
 
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:

@@ -29,13 +29,15 @@ class HookReport:
     values: int  #: of the last step's gradients
     bytes_sent: int  #: headers included
     ratio: float  #: bytes of float32 gradients in a ring, divided by bytes_sent
-    seconds: float  #: spent in reductions
-    hidden: float  #: share of that time that overlaps with backward
+    seconds: float  #: spent in reductions; NaN on devices
+    hidden: float  #: share of that time that overlaps with backward; NaN on devices
     error: float  #: bound on any value's error in the last step; NaN: a codec states none
-    dominance: float  #: of the last step, see Report
-    nonfinite: int  #: parameters that became NaN on all ranks because of NaN or infinity
+    dominance: float  #: of the last step, see Report; NaN over a process group
+    #: parameters that became NaN on all ranks because of NaN or infinity; -1 over a process group
+    nonfinite: int
     #: energy of the residual relative to the gradients: the largest of the last step's reductions.
-    #: Grows from step to step if error feedback diverges; 0 in full-precision steps
+    #: Grows from step to step if error feedback diverges; 0 in full-precision steps, NaN over a
+    #: process group
     residual: float
 
 
@@ -76,6 +78,44 @@ def residual_of(total: Plan) -> Optional[Tensor]:
         return torch.from_numpy(total.residual)
     except HcompError:
         return None
+
+
+def restored(
+    state: Union[dict[str, Any], Sequence[dict[str, Any]]], size: int, rank: int, names: set[str]
+) -> tuple[int, dict[str, Tensor]]:
+    """The step and the residuals of a state_dict, or of those of all ranks of a previous run.
+
+    size, rank:  of this run
+    names:       of its parameters
+    """
+    states = [state] if isinstance(state, dict) else list(state)
+    if not states or any({"step", "ranks", "residuals"} - set(one) for one in states):
+        raise ValueError(
+            f"hcomp.torch: {len(states)} states, of {[sorted(one) for one in states]}; every state "
+            "is what state_dict() gave, of step, ranks and lost"
+        )
+    before = states[0]["ranks"]
+    if isinstance(state, dict):
+        if before != size:
+            raise ValueError(
+                f"hcomp.torch: the state is of one of {before} ranks, these are {size}; give "
+                f"a list of the states of all {before}"
+            )
+    elif len(states) != before:
+        raise ValueError(f"hcomp.torch: {len(states)} states of a run with {before} ranks")
+    elif before == size:
+        states = [states[rank]]
+    lost = {
+        name: torch.stack([one["residuals"][name] for one in states]).mean(0)
+        for name in states[0]["residuals"]
+    }
+    if unknown := sorted(set(lost) - names):
+        warnings.warn(
+            f"hcomp.torch: the model has no parameter {', '.join(unknown)}; its residual "
+            "is dropped",
+            stacklevel=3,
+        )
+    return states[0]["step"], {name: one for name, one in lost.items() if name in names}
 
 
 class SumState:
@@ -152,37 +192,10 @@ class SumState:
         residuals, which preserves their mean over the ranks. Residuals of unknown names are dropped
         with a warning.
         """
-        states = [state] if isinstance(state, dict) else list(state)
-        if not states or any({"step", "ranks", "residuals"} - set(one) for one in states):
-            raise ValueError(
-                f"hcomp.torch: {len(states)} states, of {[sorted(one) for one in states]}; every state "
-                "is what state_dict() gave, of step, ranks and lost"
-            )
-        before = states[0]["ranks"]
-        if isinstance(state, dict):
-            if before != self.size:
-                raise ValueError(
-                    f"hcomp.torch: the state is of one of {before} ranks, these are {self.size}; give "
-                    f"a list of the states of all {before}"
-                )
-        elif len(states) != before:
-            raise ValueError(f"hcomp.torch: {len(states)} states of a run with {before} ranks")
-        elif before == self.size:
-            states = [states[self._group.rank]]
-        lost = {
-            name: torch.stack([one["residuals"][name] for one in states]).mean(0)
-            for name in states[0]["residuals"]
-        }
-        if unknown := sorted(set(lost) - self._names):
-            warnings.warn(
-                f"hcomp.torch: the model has no parameter {', '.join(unknown)}; its residual "
-                "is dropped",
-                stacklevel=2,
-            )
-
+        step, lost = restored(state, self.size, self._group.rank, self._names)
         self._after_all(self._close_plans)
-        self._lost = {name: one for name, one in lost.items() if name in self._names}
-        self.steps = states[0]["step"]
+        self._lost = lost
+        self.steps = step
 
     def is_full(self, step: int) -> bool:
         """True if the step runs in full precision."""
