@@ -8,7 +8,9 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "coded_bucket.hpp"
 #include "device_plan.hpp"
@@ -20,14 +22,12 @@ using hcomp::c_api::require;
 using hcomp::drop_in::bucket_coder;
 
 struct hcomp_bucket : hcomp::c_api::handle {
-  std::size_t vectors;
-  bool has_statistics;
+  std::vector<std::size_t> values;
   std::unique_ptr<bucket_coder> coder;
+  hcomp_bucket_sizes sizes;
 
-  hcomp_bucket(std::size_t vectors, std::unique_ptr<bucket_coder> made)
-      : vectors(vectors),
-        has_statistics(made->sizes().statistics_words > 0),
-        coder(std::move(made)) {}
+  hcomp_bucket(std::span<std::size_t const> values, std::unique_ptr<bucket_coder> made)
+      : values(values.begin(), values.end()), coder(std::move(made)), sizes(coder->sizes()) {}
 };
 
 namespace {
@@ -37,19 +37,46 @@ template <class F>
 int on(char const* where, hcomp_bucket* bucket, hcomp_bucket_vector const* vectors, F const& f) {
   return guarded(where, [&] {
     auto& it = require(bucket, "bucket");
-    if (it.vectors > 0) require(vectors, "vectors");
-    for (std::size_t v = 0; v < it.vectors; ++v)
-      if (auto const& one = vectors[v]; one.residual && (!one.pending || !one.withheld))
-        throw std::invalid_argument("vector " + std::to_string(v) +
-                                    " has a residual, and no pending residual or no withheld");
+    if (!it.values.empty()) require(vectors, "vectors");
+    for (std::size_t v = 0; v < it.values.size(); ++v) {
+      auto const& one = vectors[v];
+      auto const vector = "vector " + std::to_string(v) + " has ";
+      if (!one.x && it.values[v] > 0) throw std::invalid_argument(vector + "a null pointer for x");
+      if (one.residual && (!one.pending || !one.withheld))
+        throw std::invalid_argument(vector + "a residual, and no pending residual or no withheld");
+    }
     f(it);
   });
 }
-std::byte* bytes(void* memory, char const* name) {
-  return reinterpret_cast<std::byte*>(&require(static_cast<char*>(memory), name));
+/// @param bytes  that are in use
+template <class T> T* checked(T* memory, std::size_t bytes, char const* name) {
+  if (bytes == 0) return memory;
+  auto const address = reinterpret_cast<std::uintptr_t>(&require(memory, name));
+  if (address % 16 != 0)
+    throw std::invalid_argument(std::string(name) + " is at address " + std::to_string(address) +
+                                ", which is not a multiple of 16");
+  return memory;
 }
-std::byte const* bytes(void const* memory, char const* name) {
-  return reinterpret_cast<std::byte const*>(&require(static_cast<char const*>(memory), name));
+std::byte* bytes_at(void* memory, std::size_t bytes, char const* name) {
+  return reinterpret_cast<std::byte*>(checked(static_cast<char*>(memory), bytes, name));
+}
+std::byte const* bytes_at(void const* memory, std::size_t bytes, char const* name) {
+  return reinterpret_cast<std::byte const*>(checked(static_cast<char const*>(memory), bytes, name));
+}
+/// @throws std::invalid_argument  why no bucket can have them
+void require_sizes(std::span<std::size_t const> values) {
+  constexpr std::size_t most = std::size_t{1} << 36;
+  std::size_t all = 0;
+  for (std::size_t const one : values) {
+    if (one > most - all)
+      throw std::invalid_argument("more than " + std::to_string(most) + " values: a vector has " +
+                                  std::to_string(one));
+    all += one;
+  }
+}
+
+hcomp::reduce_op result_of(int mean) {
+  return mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum;
 }
 
 }  // namespace
@@ -61,10 +88,18 @@ int hcomp_bucket_create(char const* codec, int ranks, int rank, size_t const* va
   return guarded(__func__, [&] {
     require(bucket, "bucket");
     if (vectors > 0) require(values, "values");
+    std::span const sizes_of(values, vectors);
+    require_sizes(sizes_of);
+    if (device < -1)
+      throw std::invalid_argument("device is " + std::to_string(device) +
+                                  "; -1 is host memory, 0 the first CUDA device");
     auto const how = hcomp::c_api::codec_spec_from(hcomp::drop_in::value_type::float32,
                                                    &require(codec, "codec"));
+    if (std::string_view(codec).find("algorithm") != std::string_view::npos)
+      throw std::invalid_argument("codec '" + std::string(codec) +
+                                  "': a bucket has no algorithm, its caller moves the bytes");
     auto const text = how.entry_text();
-    hcomp::drop_in::bucket_request const asked{text, {values, vectors}, ranks, rank};
+    hcomp::drop_in::bucket_request const asked{text, sizes_of, ranks, rank};
     std::unique_ptr<bucket_coder> coder;
     if (device < 0)
       coder =
@@ -73,33 +108,43 @@ int hcomp_bucket_create(char const* codec, int ranks, int rank, size_t const* va
       coder = hcomp::drop_in::loaded_cuda_library().make_bucket(asked, {device, stream});
     if (sizes) *sizes = coder->sizes();
     if (sizes) sizes->feedback = how.feedback ? 1 : 0;
-    *bucket = new hcomp_bucket(vectors, std::move(coder));
+    *bucket = new hcomp_bucket(sizes_of, std::move(coder));
   });
 }
 
 int hcomp_bucket_measure(hcomp_bucket* bucket, hcomp_bucket_vector const* vectors,
                          uint32_t* statistics) {
   return on(__func__, bucket, vectors, [&](hcomp_bucket& it) {
-    if (it.has_statistics) it.coder->measure(vectors, &require(statistics, "statistics"));
+    std::size_t const words = it.sizes.statistics_words;
+    if (words > 0) it.coder->measure(vectors, checked(statistics, words, "statistics"));
   });
 }
 int hcomp_bucket_encode(hcomp_bucket* bucket, hcomp_bucket_vector const* vectors, uint64_t step,
                         uint32_t const* statistics, void* out) {
   return on(__func__, bucket, vectors, [&](hcomp_bucket& it) {
-    if (it.has_statistics) require(statistics, "statistics");
-    it.coder->encode(vectors, step, statistics, bytes(out, "out"));
+    it.coder->encode(vectors, step, checked(statistics, it.sizes.statistics_words, "statistics"),
+                     bytes_at(out, it.sizes.part_bytes, "out"));
   });
 }
 int hcomp_bucket_merge(hcomp_bucket* bucket, void const* in, void* out) {
   return guarded(__func__, [&] {
-    require(bucket, "bucket").coder->merge(bytes(in, "in"), bytes(out, "out"));
+    auto& it = require(bucket, "bucket");
+    it.coder->merge(bytes_at(in, it.sizes.part_bytes, "in"),
+                    bytes_at(out, it.sizes.reduced_bytes, "out"));
   });
 }
 int hcomp_bucket_decode(hcomp_bucket* bucket, void const* in, hcomp_bucket_vector const* vectors,
                         uint64_t step, int mean) {
   return on(__func__, bucket, vectors, [&](hcomp_bucket& it) {
-    it.coder->decode(bytes(in, "in"), vectors, step,
-                     mean ? hcomp::reduce_op::mean : hcomp::reduce_op::sum);
+    it.coder->decode(bytes_at(in, it.sizes.reduced_bytes, "in"), false, vectors, step,
+                     result_of(mean));
+  });
+}
+int hcomp_bucket_decode_part(hcomp_bucket* bucket, void const* in,
+                             hcomp_bucket_vector const* vectors, uint64_t step, int mean) {
+  return on(__func__, bucket, vectors, [&](hcomp_bucket& it) {
+    it.coder->decode(bytes_at(in, it.sizes.reduced_bytes, "in"), true, vectors, step,
+                     result_of(mean));
   });
 }
 int hcomp_bucket_check(hcomp_bucket* bucket, int wait) {

@@ -71,11 +71,11 @@ template <Executor E> class coded_bucket final : public bucket_coder {
     });
   }
   void merge(std::byte const* in, std::byte* out) override { parts_->merge(in, out); }
-  void decode(std::byte const* in, bucket_vector const* vectors, std::uint64_t step,
-              reduce_op op) override {
+  void decode(std::byte const* in, bool is_own_part, bucket_vector const* vectors,
+              std::uint64_t step, reduce_op op) override {
     step_ = step;
     for_each(vectors, [&](auto x, auto* feedback, draw_key const& key, std::size_t v) {
-      parts_->decode(in, x, feedback, key, op, v);
+      parts_->decode(in, is_own_part, x, feedback, key, op, v);
     });
   }
   void check(bool wait) override {

@@ -98,8 +98,8 @@ class bucket_coder {
   virtual void encode(bucket_vector const* vectors, std::uint64_t step,
                       std::uint32_t const* statistics, std::byte* out) = 0;
   virtual void merge(std::byte const* in, std::byte* out) = 0;
-  virtual void decode(std::byte const* in, bucket_vector const* vectors, std::uint64_t step,
-                      reduce_op op) = 0;
+  virtual void decode(std::byte const* in, bool is_own_part, bucket_vector const* vectors,
+                      std::uint64_t step, reduce_op op) = 0;
   virtual void check(bool wait) = 0;
   virtual void synchronize() = 0;
 };
@@ -136,7 +136,8 @@ inline std::string cuda_library_version() {
   return std::to_string(HCOMP_VERSION_MAJOR) + "." + std::to_string(HCOMP_VERSION_MINOR) + "." +
          std::to_string(HCOMP_VERSION_PATCH) + ", wire format " + std::to_string(wire_version) +
          ", options of " + std::to_string(sizeof(plan_options) + sizeof(call_options)) +
-         " and reports of " + std::to_string(sizeof(report)) + " bytes";
+         " and reports of " + std::to_string(sizeof(report)) + " bytes, buckets of " +
+         std::to_string(sizeof(bucket_vector) + sizeof(bucket_sizes)) + " bytes";
 }
 
 /// Loads libhcomp_cuda.so when first called: HCOMP_CUDA_LIBRARY, or the file beside this library,

@@ -157,7 +157,8 @@ struct put_statistics {
   }
 };
 /// Work of an executor: the magnitude of the signs of vector i, from the statistics of all ranks.
-/// At most 2^40 times the typical magnitude: few values above would spoil all values.
+/// NaN if a value is NaN or infinite, or if the mean exceeds 2^40 times the typical magnitude: few
+/// values would spoil all values and their residuals.
 struct put_magnitudes {
   magnitude_statistics const* of_ranks;  ///< those of vector i of rank r at [r * vectors + i]
   std::size_t vectors;
@@ -173,14 +174,14 @@ struct put_magnitudes {
       total += one.sum;
       if (typical < one.typical) typical = one.typical;
     }
-    double mean = total / (static_cast<double>(values[i]) * ranks);
-    double const most = typical * power_of_two(40);
-    constexpr double infinity = std::numeric_limits<double>::infinity();
-    if (!(mean < infinity)) mean = 1;  // the blocks report it
-    if (mean > most) mean = most;
+    double const mean = total / (static_cast<double>(values[i]) * ranks);
+    bool const is_usable = values[i] == 0 || (mean <= typical * power_of_two(40) &&
+                                              mean < std::numeric_limits<double>::infinity());
     auto const rounded = static_cast<float>(mean);
     constexpr float least = std::numeric_limits<float>::min();
-    out[i] = rounded < least ? least : rounded;
+    out[i] = !is_usable         ? std::numeric_limits<float>::quiet_NaN()
+             : rounded >= least ? rounded
+                                : least;
   }
 };
 

@@ -29,14 +29,19 @@ class used_device {
  public:
   explicit used_device(int device) {
     HCOMP_CUDA_TRY(cudaGetDevice(&before_));
-    if (device != before_) HCOMP_CUDA_TRY(cudaSetDevice(device));
+    is_other_ = device != before_;
+    if (is_other_) HCOMP_CUDA_TRY(cudaSetDevice(device));
   }
-  ~used_device() { static_cast<void>(cudaSetDevice(before_)); }
+  /// Sets no device that was current: that would create a context on one that nothing uses.
+  ~used_device() {
+    if (is_other_) static_cast<void>(cudaSetDevice(before_));
+  }
   used_device(used_device const&) = delete;
   used_device& operator=(used_device const&) = delete;
 
  private:
   int before_ = 0;
+  bool is_other_ = false;
 };
 
 template <class V> class stream_residual final : public device_residual<V> {
@@ -146,9 +151,9 @@ class stream_bucket final : public bucket_coder {
   void merge(std::byte const* in, std::byte* out) override {
     on_device([&] { coder_->merge(in, out); });
   }
-  void decode(std::byte const* in, bucket_vector const* vectors, std::uint64_t step,
-              reduce_op op) override {
-    on_device([&] { coder_->decode(in, vectors, step, op); });
+  void decode(std::byte const* in, bool is_own_part, bucket_vector const* vectors,
+              std::uint64_t step, reduce_op op) override {
+    on_device([&] { coder_->decode(in, is_own_part, vectors, step, op); });
   }
   void check(bool wait) override {
     on_device([&] { coder_->check(wait); });

@@ -31,7 +31,7 @@ typedef struct hcomp_bucket_vector {
   uint64_t number;     ///< identifies the vector in random draws, as in hcomp_plan_set_draws
 } hcomp_bucket_vector;
 
-/// What a bucket needs.
+/// What a bucket needs. Memory of messages and statistics begins at multiples of 16.
 typedef struct hcomp_bucket_sizes {
   size_t part_bytes;        ///< of an encoded part, one per rank
   size_t reduced_bytes;     ///< of a reduced part
@@ -44,8 +44,9 @@ typedef struct hcomp_bucket_sizes {
 /// Makes a bucket. Not collective; all ranks make it with the same arguments but `rank`.
 ///
 /// The result of a vector does not depend on the vectors beside it. It has the bits of
-/// hcomp_all_reduce with `algorithm=aggregator`, except for vectors of few blocks, which a plan
-/// divides more finely. NaN, infinity and overflow make the values of a block NaN, on all ranks.
+/// hcomp_all_reduce with `algorithm=aggregator`. NaN, infinity and overflow become NaN on all
+/// ranks: the value itself (fp16, for example), its block (thc), or the vector (sign), which then
+/// keeps its residual.
 /// @param codec    of fixed rate: "thc:bits=4", "sign", "fp16"
 /// @param values   of each vector
 /// @param device   number of a CUDA device, which runs the calls below in order on `stream`: they
@@ -77,6 +78,12 @@ HCOMP_API int hcomp_bucket_merge(hcomp_bucket* bucket, void const* in, void* out
 /// @param mean  1: the mean over the ranks; 0: the sum
 HCOMP_API int hcomp_bucket_decode(hcomp_bucket* bucket, void const* in,
                                   hcomp_bucket_vector const* vectors, uint64_t step, int mean);
+/// The same for this rank's part alone, without an all-gather: a reduce-scatter. Vectors of equal
+/// size, one for each rank, are the parts: then this rank's vector gets the result, and the other
+/// vectors of the bucket do not change. The new residuals of all vectors become valid.
+/// @param in  reduced_bytes bytes, as hcomp_bucket_merge writes them
+HCOMP_API int hcomp_bucket_decode_part(hcomp_bucket* bucket, void const* in,
+                                       hcomp_bucket_vector const* vectors, uint64_t step, int mean);
 /// Fails with HCOMP_DAMAGED if hcomp_bucket_decode has found damage.
 /// @param wait  1: waits for the stream; 0: tells what is known without waiting
 HCOMP_API int hcomp_bucket_check(hcomp_bucket* bucket, int wait);

@@ -141,7 +141,8 @@ template <class C> struct bucket_on_host {
     }
   }
 
-  void all_reduce(std::uint64_t steps) {
+  /// @param scatters  every rank decodes its own part only
+  void all_reduce(std::uint64_t steps, bool scatters = false) {
     std::size_t const ranks = of.size(), sent = of[0]->part_bytes(),
                       reduced = of[0]->reduced_bytes(), words = of[0]->statistics_words();
     host_buffer const out(ranks * ranks * sent), in(ranks * sent), all(ranks * reduced);
@@ -166,8 +167,12 @@ template <class C> struct bucket_on_host {
       }
       for (std::size_t r = 0; r < ranks; ++r)
         for_each(r, [&](auto& feedback, std::size_t v) {
-          of[r]->decode(all.data(), x[r][v], feedback, {.step = step, .tensor = first + v},
-                        reduce_op::mean, v);
+          draw_key const key{.step = step, .tensor = first + v};
+          if (scatters)
+            of[r]->decode_part(all.data() + r * reduced, x[r][v], feedback, key, reduce_op::mean,
+                               v);
+          else
+            of[r]->decode(all.data(), x[r][v], feedback, key, reduce_op::mean, v);
           of[r]->commit(feedback, v);
         });
     }
@@ -254,6 +259,28 @@ TEST_CASE("encoded_parts: vectors that share messages have the bits of plans, in
         }
       }
     }
+  });
+}
+
+TEST_CASE(
+    "encoded_parts: a vector for each rank is a part, and a reduce-scatter decodes it alone") {
+  constexpr int ranks = 3;
+  constexpr std::size_t values = 6'007;
+  builtin_codecs<float>::for_each([&]<class C>() {
+    CAPTURE(std::string(C::name));
+    auto const codec = fit(C{}, ranks);
+    bucket_on_host<C> whole(codec, std::vector<std::size_t>(ranks, values), ranks),
+        scattered(codec, std::vector<std::size_t>(ranks, values), ranks);
+    auto const before = scattered.x;
+    whole.all_reduce(1);
+    scattered.all_reduce(1, true);
+    for (int rank = 0; rank < ranks; ++rank)
+      for (int v = 0; v < ranks; ++v) {
+        CHECK(scattered.of[0]->part(rank, v).count == (v == rank ? values : 0));
+        CHECK(first_difference(scattered.x[rank][v],
+                               v == rank ? whole.x[rank][v] : before[rank][v]) == nowhere);
+        CHECK(first_difference(scattered.residual[rank][v], whole.residual[rank][v]) == nowhere);
+      }
   });
 }
 

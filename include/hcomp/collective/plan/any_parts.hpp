@@ -40,8 +40,8 @@ template <class V, Executor E = host_executor> class any_parts {
   virtual void encode(std::span<V const> x, error_type* feedback, draw_key const& key,
                       std::uint32_t const* statistics, std::byte* out, std::size_t v) = 0;
   virtual void merge(std::byte const* in, std::byte* out) = 0;
-  /// Decodes, and commits the feedback.
-  virtual void decode(std::byte const* in, std::span<V> x, error_type* feedback,
+  /// Decodes the parts of all ranks, or this rank's, and commits the feedback.
+  virtual void decode(std::byte const* in, bool is_own_part, std::span<V> x, error_type* feedback,
                       draw_key const& key, reduce_op op, std::size_t v) = 0;
   virtual bool has_failed() const = 0;
   virtual void check() = 0;
@@ -82,10 +82,14 @@ class some_parts final : public any_parts<typename Parts::value_type, E> {
       parts_.encode(x, key, statistics, out, v);
   }
   void merge(std::byte const* in, std::byte* out) override { parts_.merge(in, out); }
-  void decode(std::byte const* in, std::span<V> x, error_type* feedback, draw_key const& key,
-              reduce_op op, std::size_t v) override {
-    if (!feedback) return parts_.decode(in, x, key, op, v);
-    parts_.decode(in, x, *feedback, key, op, v);
+  void decode(std::byte const* in, bool is_own_part, std::span<V> x, error_type* feedback,
+              draw_key const& key, reduce_op op, std::size_t v) override {
+    if (!feedback)
+      return is_own_part ? parts_.decode_part(in, x, key, op, v) : parts_.decode(in, x, key, op, v);
+    if (is_own_part)
+      parts_.decode_part(in, x, *feedback, key, op, v);
+    else
+      parts_.decode(in, x, *feedback, key, op, v);
     parts_.commit(*feedback, v);
   }
   bool has_failed() const override { return parts_.has_failed(); }

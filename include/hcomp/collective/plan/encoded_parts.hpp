@@ -85,6 +85,18 @@ concept HasMagnitude = requires(C codec) {
   codec.magnitude;
 };
 
+/// *keeps = whether a vector keeps its feedback's state: its call failed, or its magnitude is NaN.
+template <class Number> struct keep_feedback {
+  call_verdict const* verdict;
+  Number const* magnitude;  ///< null: that of the codec
+  std::uint64_t* keeps;
+
+  template <class Group> HCOMP_HD void operator()(Group group, std::size_t) const {
+    if (group.worker() == 0)
+      *keeps = verdict->failed != 0 || (magnitude && !(*magnitude == *magnitude)) ? 1 : 0;
+  }
+};
+
 template <class C, class View> HCOMP_HD C& codec_in(encode_with_feedback<C, View>& work) {
   return work.codec;
 }
@@ -181,6 +193,7 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
       incoming_ = typename E::buffer(ranks_ * incoming_bytes_);
     }
     sums_ = typename E::buffer(summed);
+    if (detail::HasMagnitude<C>) keeps_ = typename E::buffer(vectors() * sizeof(std::uint64_t));
     reset_verdicts();
   }
   encoded_parts(encoded_parts const&) = delete;
@@ -208,7 +221,8 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
   std::size_t statistics_words() const { return statistics_words_; }
 
   /// Sets where later calls read the magnitude of a vector's signs.
-  /// @param magnitude  in the executor's memory, equal on all ranks; null: that of the codec
+  /// @param magnitude  in the executor's memory, equal on all ranks; NaN: the result is NaN, and
+  ///                   `commit` has no effect. Null: that of the codec
   void set_magnitude_at(accumulator_t<value_type> const* magnitude,
                         std::size_t v = 0) requires detail::HasMagnitude<C> {
     vectors_[v]->magnitude = magnitude;
@@ -304,40 +318,39 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
   template <Feedback<value_type> F>
   void decode(std::byte const* in, std::span<value_type> x, F& feedback, draw_key const& key,
               reduce_op op = reduce_op::sum, std::size_t v = 0) {
-    auto& one = checked("decode", std::span<value_type const>(x), v);
-    auto const base_of = [&](piece const& each) {
-      return in + each.part * reduced_bytes_ + each.reduced_at -
-             one.layout().offset(each.blocks.first);
-    };
-    if (is_narrow()) {
-      for_each_piece(v, [&](piece const& each) {
-        std::size_t const at = one.layout().offset(each.blocks.first);
-        one.work.widen(each.blocks, {base_of(each) + at, one.bytes(each.blocks, all_ranks())},
-                       nullptr, wide(one) + at, all_ranks());
-      });
-      verify(one, v, one.layout().all(), wide(one), key, op);
-    } else {
-      for_each_piece(
-          v, [&](piece const& each) { verify(one, v, each.blocks, base_of(each), key, op); });
-    }
-    executor_->for_each_block(
-        1, detail::end_own_call{verdicts_.for_work() + v, verdicts_.for_host() + v,
-                                nonfinite_ == nonfinite_policy::throw_error, one.decoded++,
-                                static_cast<std::uint32_t>(detail::operation::all_reduce)});
-    if (is_narrow())
-      get(one, v, one.layout().all(), wide(one), x, feedback, op);
-    else
-      for_each_piece(
-          v, [&](piece const& each) { get(one, v, each.blocks, base_of(each), x, feedback, op); });
+    decode_pieces(in, x, feedback, key, op, v, [](piece const&) { return true; });
   }
   void decode(std::byte const* in, std::span<value_type> x, draw_key const& key,
               reduce_op op = reduce_op::sum, std::size_t v = 0) {
     no_feedback<value_type> nothing(x.size());
     decode(in, x, nothing, key, op, v);
   }
+  /// The same for this rank's part alone, without an all-gather: a reduce-scatter. The rest of x is
+  /// unchanged. Other ranks do not have the findings. For feedback of a rank's own encoding.
+  /// @param in  reduced_bytes() bytes, as `merge` writes them
+  template <Feedback<value_type> F>
+  void decode_part(std::byte const* in, std::span<value_type> x, F& feedback, draw_key const& key,
+                   reduce_op op = reduce_op::sum, std::size_t v = 0) {
+    static_assert(F::is_of_own_encoding);
+    decode_pieces(in - rank_ * reduced_bytes_, x, feedback, key, op, v,
+                  [&](piece const& each) { return each.part == rank_; });
+  }
+  void decode_part(std::byte const* in, std::span<value_type> x, draw_key const& key,
+                   reduce_op op = reduce_op::sum, std::size_t v = 0) {
+    no_feedback<value_type> nothing(x.size());
+    decode_part(in, x, nothing, key, op, v);
+  }
   /// Makes the feedback's new state valid, unless the last `decode` of the vector had no effect.
   template <class F> void commit(F& feedback, std::size_t v = 0) {
-    feedback.commit(*executor_, failed(v));
+    std::uint64_t const* keeps = failed(v);
+    if constexpr (detail::HasMagnitude<C>) {
+      using number = accumulator_t<value_type>;
+      keeps = reinterpret_cast<std::uint64_t*>(keeps_.data()) + v;
+      executor_->for_each_block(
+          1, detail::keep_feedback<number>{verdicts_.for_work() + v, vectors_[v]->magnitude,
+                                           const_cast<std::uint64_t*>(keeps)});
+    }
+    feedback.commit(*executor_, keeps);
   }
 
   /// In the executor's memory: not 0 from the first failed `decode` of the vector on, until
@@ -502,6 +515,34 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
       values_of<F>(one, x, feedback).encode(blocks, encoded, origin);
     }
   }
+  /// @param in       where the first of all reduced parts would be
+  /// @param is_mine  (piece): whether to decode it
+  template <class F, class IsMine>
+  void decode_pieces(std::byte const* in, std::span<value_type> x, F& feedback, draw_key const& key,
+                     reduce_op op, std::size_t v, IsMine const& is_mine) {
+    auto& one = checked("decode", std::span<value_type const>(x), v);
+    auto const encoded = [&](piece const& each) -> std::byte const* {
+      if (is_narrow()) return wide(one);
+      return in + each.part * reduced_bytes_ + each.reduced_at -
+             one.layout().offset(each.blocks.first);
+    };
+    for_each_piece(v, [&](piece const& each) {
+      if (!is_mine(each)) return;
+      if (is_narrow())
+        one.work.widen(each.blocks,
+                       {in + each.part * reduced_bytes_ + each.reduced_at,
+                        one.bytes(each.blocks, all_ranks())},
+                       nullptr, wide(one) + one.layout().offset(each.blocks.first), all_ranks());
+      verify(one, v, each.blocks, encoded(each), key, op);
+    });
+    executor_->for_each_block(
+        1, detail::end_own_call{verdicts_.for_work() + v, verdicts_.for_host() + v,
+                                nonfinite_ == nonfinite_policy::throw_error, one.decoded++,
+                                static_cast<std::uint32_t>(detail::operation::all_reduce)});
+    for_each_piece(v, [&](piece const& each) {
+      if (is_mine(each)) get(one, v, each.blocks, encoded(each), x, feedback, op);
+    });
+  }
   void verify(vector const& one, std::size_t v, block_range blocks, std::byte const* encoded,
               draw_key const& key, reduce_op op) {
     executor_->for_each_block(
@@ -544,7 +585,7 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
   std::size_t part_bytes_ = 0, reduced_bytes_ = 0, statistics_words_ = 0;
   std::size_t wide_bytes_ = 0;      ///< of all vectors
   std::size_t incoming_bytes_ = 0;  ///< of this rank's part, not narrow
-  typename E::buffer encoded_{0}, incoming_{0}, sums_{0};
+  typename E::buffer encoded_{0}, incoming_{0}, sums_{0}, keeps_{0};
   std::optional<mirror<gap, E>> sent_gaps_, reduced_gaps_;  ///< bytes that are not used
   mirror<detail::call_verdict, E> verdicts_;
 };
