@@ -80,6 +80,12 @@ class Bucket(_library.Handle):
             "hcomp_bucket_decode", self.handle, reduced, self._vectors, step, mean
         )
 
+    def decode_part(self, reduced: int, step: int, mean: bool) -> None:
+        """Decode this rank's part, as ``merge`` writes it."""
+        self._library.call(
+            "hcomp_bucket_decode_part", self.handle, reduced, self._vectors, step, mean
+        )
+
     def check(self, wait: bool = False) -> None:
         """Raise if a ``decode`` found damage. wait=False tells what is known without waiting."""
         self._library.call("hcomp_bucket_check", self.handle, wait)

@@ -284,6 +284,7 @@ def _types() -> dict[str, list[object]]:
         "hcomp_bucket_encode": [pointer, vectors, draws, pointer, pointer],
         "hcomp_bucket_merge": [pointer, pointer, pointer],
         "hcomp_bucket_decode": [pointer, pointer, vectors, draws, c_int],
+        "hcomp_bucket_decode_part": [pointer, pointer, vectors, draws, c_int],
         "hcomp_bucket_check": [pointer, c_int],
         "hcomp_bucket_free": [handle],
     })

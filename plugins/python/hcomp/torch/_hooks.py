@@ -33,7 +33,8 @@ class HookState(SumState):
     the buckets and overlap with backward, over separate connections.
 
     If a gradient contains NaN or infinity, it becomes NaN on all ranks, and its residual is
-    unchanged; over a process group this concerns the block of up to 32768 values around it.
+    unchanged. Over a process group this concerns the block around it, of up to 16384 values, or
+    with "fp16", "bf16" and "identity" the value itself.
 
     Creation is collective, with equal arguments on all ranks.
 
@@ -58,8 +59,8 @@ class HookState(SumState):
                  depend on it. Values over 1 save time for many parameters of about 100 kB on
                  networks with latency. 1 over a process group
 
-    Memory: 8 bytes per compressed value for residuals, and the codec's own buffers. Over a process
-    group: 4 bytes, and those of one bucket. A sparse gradient temporarily becomes dense.
+    Memory: 8 bytes per compressed value for residuals, and the codec's own buffers; over a process
+    group 4 bytes, and 4 more in the largest bucket. A sparse gradient temporarily becomes dense.
     """
 
     def __new__(
@@ -69,18 +70,11 @@ class HookState(SumState):
         transport: Optional[str] = None,
         **keys: Any,
     ) -> "HookState":
-        if transport not in (None, "hcomp", "group"):
-            raise ValueError(f"transport is {transport!r}; it is 'hcomp', 'group' or None")
-        if cls is not HookState:
+        if not uses_group(module, transport):
             return super().__new__(cls)
-        device = device_of(module)
-        if transport == "hcomp" and device.type != "cpu":
-            raise ValueError(f"transport 'hcomp' is for host memory; parameters are on {device}")
-        if transport == "group" or device.type != "cpu":
-            from ._group_hook import GroupHookState
+        from ._group_hook import GroupHookState
 
-            return super().__new__(GroupHookState)
-        return super().__new__(cls)
+        return super().__new__(of_group(cls, HookState, GroupHookState))
 
     def __init__(
         self,
@@ -107,6 +101,8 @@ class HookState(SumState):
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             module = module.module
         self._name_of = {id(p): name for name, p in module.named_parameters()}
+        if isinstance(exclude, str):
+            raise TypeError(f"exclude is {exclude!r}; it is a list of patterns")
         self._exclude = tuple(exclude)
         self._min_values = min_values
 
@@ -114,9 +110,7 @@ class HookState(SumState):
         """Start the average of a bucket."""
         buffer, is_last, called = bucket.buffer(), bucket.is_last(), time.monotonic()
         require_host(buffer)
-        # a sparse gradient has a bucket of its own, without pieces
-        gradients = [buffer] if buffer.is_sparse else bucket.gradients()
-        pieces = [(self._name(p), g) for p, g in zip(bucket.parameters(), gradients)]
+        pieces = self._pieces(bucket)
         step = self.steps
         if is_last:
             self.steps += 1
@@ -143,6 +137,15 @@ class HookState(SumState):
         self._queue.put(start)
         return work.get_future()
 
+    def _pieces(self, bucket: dist.GradBucket) -> List[Tuple[str, Tensor]]:
+        """Names and gradients of a bucket's parameters."""
+        # a sparse gradient has a bucket of its own, without pieces
+        buffer = bucket.buffer()
+        gradients = [buffer] if buffer.is_sparse else bucket.gradients()
+        for parameter in bucket.parameters():
+            require_real(parameter)
+        return [(self._name(p), g) for p, g in zip(bucket.parameters(), gradients)]
+
     def _name(self, parameter: Tensor) -> str:
         try:
             return self._name_of[id(parameter)]
@@ -153,7 +156,7 @@ class HookState(SumState):
             ) from None
 
     def _is_compressed(self, name: str, values: int) -> bool:
-        return values >= self._min_values and not any(fnmatchcase(name, p) for p in self._exclude)
+        return values >= max(1, self._min_values) and not any(fnmatchcase(name, p) for p in self._exclude)
 
     def _start_pieces(
         self,
@@ -233,6 +236,35 @@ def device_of(module: torch.nn.Module) -> torch.device:
         names = ", ".join(sorted(map(str, devices)))
         raise ValueError(f"hcomp.torch: parameters are on {names}; a HookState is for one device")
     return devices.pop()
+
+
+def uses_group(module: torch.nn.Module, transport: Optional[str]) -> bool:
+    """Whether a state uses the process group; raise ValueError for wrong arguments."""
+    if transport not in (None, "hcomp", "group"):
+        raise ValueError(f"transport is {transport!r}; it is 'hcomp', 'group' or None")
+    device = device_of(module)
+    if transport == "hcomp" and device.type == "cuda":
+        raise ValueError(f"transport 'hcomp' is for host memory; parameters are on {device}")
+    return transport == "group" or device.type == "cuda"
+
+
+def of_group(cls: type, base: type, over_group: type) -> type:
+    """The class of a state over a process group that a program makes as `cls`."""
+    if cls is base:
+        return over_group
+    if issubclass(cls, over_group):
+        return cls
+    raise TypeError(
+        f"{cls.__name__} is a {base.__name__} with connections of its own; over a process group, "
+        f"subclass {over_group.__module__}.{over_group.__name__}"
+    )
+
+
+def require_real(gradient: Tensor) -> None:
+    if gradient.is_complex():
+        raise TypeError(
+            f"hcomp.torch: gradients are {gradient.dtype}; use real parameters (torch.view_as_real)"
+        )
 
 
 def hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:

@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from .. import Plan
+from ._hooks import of_group, uses_group
 from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
@@ -27,9 +28,20 @@ class ShardState(SumState):
     values per rank, or if padding to complete blocks would add more than 25 %. Reductions run one
     after the other, because FSDP2 uses each result at once.
 
+    Over a process group, nothing is padded.
+
     A step is one backward pass that reduces gradients. A checkpoint can only be resumed with the
-    same number of ranks. Arguments and creation as in HookState.
+    same number of ranks and transport. Arguments and creation as in HookState.
     """
+
+    def __new__(
+        cls, model: torch.nn.Module, *arguments: Any, transport: Optional[str] = None, **keys: Any
+    ) -> ShardState:
+        if not uses_group(model, transport):
+            return super().__new__(cls)
+        from ._group_shards import GroupShardState
+
+        return super().__new__(of_group(cls, ShardState, GroupShardState))
 
     def __init__(
         self,
@@ -42,20 +54,18 @@ class ShardState(SumState):
         full_every: int = 0,
         timeout: float = 30.0,
         callback: Optional[Callable[[HookReport], None]] = None,
+        transport: Optional[str] = None,
     ) -> None:
-        modules = {
-            name or "model": module
-            for name, module in model.named_modules()
-            if hasattr(module, "set_custom_reduce_scatter")
-        }
-        if not modules:
-            raise TypeError("hcomp.torch: fully_shard was not called on the model or any part of it")
+        modules = _sharded_modules(model)
         super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
         # Parts must be complete blocks in full-precision steps, too.
         with Plan(self._group, 0, numpy.float32, "identity") as exact:
             self._shard_alignment = math.lcm(self._shard_alignment, exact.shard_alignment)
-        self._min_values = min_values
         self._slots: dict[tuple[str, str], Tensor] = {}
+        self._take_over(modules, min_values)
+
+    def _take_over(self, modules: dict[str, Any], min_values: int) -> None:
+        self._min_values = min_values
         self._reduced: set[str] = set()  #: modules with gradients so far in this step
         self._backward = -1  #: number of the backward pass that ends this step; -1: none
         for name, module in modules.items():
@@ -63,13 +73,16 @@ class ShardState(SumState):
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Restore this rank's state. The number of ranks must be the same."""
+        self._require_ranks_of(state)
+        super().load_state_dict(state)
+
+    def _require_ranks_of(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         for one in [state] if isinstance(state, dict) else state:
             if one.get("ranks", self.size) != self.size:
                 raise ValueError(
                     f"hcomp.torch: the state was saved on {one['ranks']} ranks, this job has {self.size}; "
                     "residuals of shards cannot be loaded on another number of ranks"
                 )
-        super().load_state_dict(state)
 
     def reduce_scatter(
         self, name: str, output: Tensor, whole: Tensor, group: Any, operation: Any
@@ -134,6 +147,17 @@ class ShardState(SumState):
             self._group.all_gather_at(mine.data_ptr(), mine.nbytes, slots.data_ptr())
             self._slots[name, words] = slots
         return self._slots[name, words]
+
+
+def _sharded_modules(model: torch.nn.Module) -> dict[str, Any]:
+    modules = {
+        name or "model": module
+        for name, module in model.named_modules()
+        if hasattr(module, "set_custom_reduce_scatter")
+    }
+    if not modules:
+        raise TypeError("hcomp.torch: fully_shard was not called on the model or any part of it")
+    return modules
 
 
 class _ReduceScatter:

@@ -92,7 +92,7 @@ def restored(
     if not states or any({"step", "ranks", "residuals"} - set(one) for one in states):
         raise ValueError(
             f"hcomp.torch: {len(states)} states, of {[sorted(one) for one in states]}; every state "
-            "is what state_dict() gave, of step, ranks and lost"
+            "is what state_dict() gave, of step, ranks and residuals"
         )
     before = states[0]["ranks"]
     if isinstance(state, dict):
@@ -378,5 +378,5 @@ def _require_at_a_time(group: Group, at_a_time: int) -> None:
 def require_host(x: Tensor) -> None:
     if x.device.type != "cpu":
         raise TypeError(
-            f"hcomp.torch: gradients are in the memory of {x.device}; hooks are for that of the host"
+            f"hcomp.torch: gradients are on {x.device}, the state was made for host memory"
         )

@@ -1,0 +1,118 @@
+"""Compressed gradients for FSDP2 over a process group."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from typing import Any, Callable, Optional, Sequence, Union
+
+import torch
+import torch.distributed as dist
+from torch.distributed import ReduceOp
+
+from ._group_state import GroupState
+from ._hooks import device_of, require_real
+from ._shards import ShardState, _sharded_modules
+from ._state import HookReport
+
+Tensor = torch.Tensor
+
+
+class GroupShardState(GroupState, ShardState):
+    """A ShardState whose reductions use a process group; ShardState describes the arguments.
+
+    Every rank's shard of a module is a vector of a bucket. An all-to-all gives each rank all
+    encodings of its shard. ``group`` is the one that shards the model.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        codec: str = "thc:bits=4",
+        *,
+        group: Optional[dist.ProcessGroup] = None,
+        min_values: int = 4096,
+        warm_up: int = 0,
+        full_every: int = 0,
+        timeout: float = 30.0,
+        callback: Optional[Callable[[HookReport], None]] = None,
+        transport: Optional[str] = None,
+    ) -> None:
+        modules = _sharded_modules(model)
+        self._set_up(
+            modules, device_of(model), codec, group, warm_up, full_every, timeout, callback,
+            (min_values,),
+        )
+        self._take_over(modules, min_values)
+
+    def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
+        """Restore this rank's state. The number of ranks must be the same."""
+        self._require_ranks_of(state)
+        super().load_state_dict(state)
+
+    def reduce_scatter(
+        self, name: str, output: Tensor, whole: Tensor, group: Any, operation: Any
+    ) -> None:
+        began = time.monotonic()
+        self._require_reducible(whole)
+        require_real(whole)
+        self._begin_step(name)
+        if dist.get_world_size(group) != self.size:
+            raise ValueError(
+                f"hcomp.torch: {name} is sharded over {dist.get_world_size(group)} ranks, the state "
+                f"was made for {self.size}; its group is the one that shards the model"
+            )
+        is_mean = operation == ReduceOp.AVG
+        is_ours = (is_mean or operation == ReduceOp.SUM) and output.numel() >= self._min_values
+        if not is_ours:
+            dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
+            return
+        with self._beside():
+            if self.is_full(self.steps):
+                self._scatter_exact(name, output, whole, is_mean)
+            else:
+                self._scatter_compressed(name, output, whole, is_mean)
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        self._values += whole.numel()
+        self._seconds += time.monotonic() - began
+
+    def _scatter_compressed(self, name: str, output: Tensor, whole: Tensor, is_mean: bool) -> None:
+        part = output.numel()
+        bucket = self._bucket_of((name,), (part,) * self.size)
+        bucket.check()
+        residual = self._residual(name, whole.numel())
+        residuals = [None] * self.size if residual is None else residual.split(part)
+        shards = whole.detach().view(-1).split(part)
+        vectors, flat = self._vectors_of(
+            [
+                (shard, its, zlib.crc32(f"{name}:{rank}".encode()))
+                for rank, (shard, its) in enumerate(zip(shards, residuals))
+            ]
+        )
+        bucket.set_vectors(vectors)
+        mine = self._start(bucket, self.steps)
+        with self._range("hcomp:decode"):
+            bucket.decode_part(mine.data_ptr(), self.steps, is_mean)
+        output.copy_(flat[self._rank].view_as(output))
+
+    def _scatter_exact(self, name: str, output: Tensor, whole: Tensor, is_mean: bool) -> None:
+        """In full precision, with the residual."""
+        flat = whole.detach().view(-1).to(torch.float32, copy=True)
+        residual = self._known_residual(name, whole.numel())
+        if residual is not None:
+            flat += residual
+        part = torch.empty(output.numel(), dtype=torch.float32, device=self._device)
+        dist.reduce_scatter_tensor(part, flat, op=ReduceOp.SUM, group=self._process_group)
+        self._bytes += (self.size - 1) * part.numel() * part.element_size()
+        if is_mean:
+            part /= self.size
+        output.copy_(part.view_as(output))
+        if residual is not None:  # NaN keeps it
+            residual.masked_fill_(flat.isfinite().all(), 0.0)
+
+    def _end_step(self) -> None:
+        self._backward = -1
+        self._reduced.clear()
+        self.steps += 1
+        self._end_report((self.size - 1) / self.size)

@@ -1,0 +1,316 @@
+"""States whose reductions use a process group: encoded gradients travel by its own collectives."""
+
+# Annotations are not postponed, because DDP inspects those of the hook.
+
+import math
+import warnings
+import zlib
+from contextlib import contextmanager, nullcontext
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+
+import torch
+import torch.distributed as dist
+
+from .. import HcompError
+from .._bucket import Bucket, Vector
+from ._state import HookReport, restored
+
+Tensor = torch.Tensor
+
+#: What a bucket is for: the names of its vectors
+Names = Tuple[str, ...]
+
+
+class GroupState:
+    """Buckets and residuals by name, over one process group. Arguments as in HookState.
+
+    On a CUDA device nothing waits on the host after the first use of a bucket: a stream of this
+    object does the work. A part that arrives damaged leaves its gradient and residual as they are.
+    Then a later step, ``report`` or ``close`` raises an HcompError, on some ranks earlier than on
+    the rest.
+    """
+
+    def _set_up(
+        self,
+        names: Iterable[str],
+        device: torch.device,
+        codec: str,
+        group: Optional[dist.ProcessGroup],
+        warm_up: int,
+        full_every: int,
+        timeout: float,
+        callback: Optional[Callable[[HookReport], None]],
+        agreed: Tuple[Any, ...],
+        wrong: str = "",
+    ) -> None:
+        """Check the arguments, and connect nothing. Collective.
+
+        agreed:  further arguments that are equal on all ranks
+        wrong:   why further arguments of this rank are invalid
+        """
+        self._rank = dist.get_rank(group)
+        if self._rank < 0:
+            raise ValueError(f"hcomp.torch: rank {dist.get_rank()} is not in the group of the state")
+        if min(warm_up, full_every) < 0:
+            wrong = f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more"
+        if timeout != 30.0:
+            wrong = f"timeout is {timeout}; a process group has a time limit of its own"
+        if device.type not in ("cpu", "cuda"):
+            wrong = f"parameters are on {device}; a process group reduces those on cpu and cuda"
+        self.codec = codec
+        self.warm_up = warm_up
+        self.full_every = full_every
+        self.steps = 0  #: submitted
+        self.size = dist.get_world_size(group)
+        self._names = set(names)
+        self._process_group = group
+        self._device = device
+        self._require_agreement((codec, warm_up, full_every, *agreed), wrong)
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._callback = callback
+        self._lost: Dict[str, Tensor] = {}  #: from a checkpoint, until the first use of the name
+        self._residuals: Dict[str, Tensor] = {}
+        self._buckets: Dict[Tuple[Names, Tuple[int, ...]], Bucket] = {}
+        self._scratch: Dict[str, Tensor] = {}  #: of the largest bucket, by purpose
+        with self._beside():
+            self._withheld = torch.zeros(1, dtype=torch.int64, device=device)
+        self._values = 0  #: of this step
+        self._bytes = 0
+        self._float_bytes = 0.0
+        self._seconds = 0.0
+        self._error = 0.0
+        self._report = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, -1, 0.0)
+        self._is_closed = False
+        self._has_feedback = False
+        with self._bucket_of((), ()) as nothing:  # refuses invalid codecs now, on all ranks
+            self._has_feedback = nothing.has_feedback
+        self._buckets.clear()
+
+    def report(self) -> HookReport:
+        self._check(False)
+        return self._report
+
+    def state_dict(self) -> Dict[str, Any]:
+        """State of this rank: the step, and the residuals by name, in host memory."""
+        if self._stream is not None:
+            self._stream.synchronize()
+        residuals = {name: one.to("cpu", copy=True) for name, one in self._residuals.items()}
+        return {"step": self.steps, "ranks": self.size, "residuals": {**self._lost, **residuals}}
+
+    def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
+        step, lost = restored(state, self.size, self._rank, self._names)
+        self._residuals.clear()
+        self._lost = lost
+        self.steps = step
+
+    def is_full(self, step: int) -> bool:
+        """True if the step runs in full precision."""
+        return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
+
+    def close(self) -> None:
+        """Free the buckets after all enqueued work. Not collective."""
+        self._is_closed = True
+        try:
+            self._check(True)
+        finally:
+            for one in self._buckets.values():
+                one.close()
+            self._buckets.clear()
+
+    # ---- Reductions ------------------------------------------------------------------------------
+
+    def _start(self, bucket: Bucket, step: int) -> Tensor:
+        """Encode the bucket's vectors, and add this rank's part of all ranks; return the sum."""
+        ranks, words = self.size, bucket.statistics_words
+        statistics = self._space("statistics", words, torch.int32)
+        if words:
+            with self._range("hcomp:measure"):
+                bucket.measure(statistics.data_ptr())
+            with self._range("hcomp:agree"):
+                if bucket.gathers:
+                    together = self._space("all statistics", ranks * words, torch.int32)
+                    self._all_gather(together, statistics)
+                    statistics = together
+                else:
+                    self._all_reduce(statistics, dist.ReduceOp.MAX)
+        out = self._space("out", ranks * bucket.part_bytes, torch.uint8)
+        parts = self._space("parts", ranks * bucket.part_bytes, torch.uint8)
+        mine = self._space("reduced", bucket.reduced_bytes, torch.uint8)
+        with self._range("hcomp:encode"):
+            bucket.encode(step, statistics.data_ptr(), out.data_ptr())
+        with self._range("hcomp:all_to_all"):
+            dist.all_to_all_single(parts, out, group=self._process_group)
+            self._bytes += (ranks - 1) * bucket.part_bytes
+        with self._range("hcomp:merge"):
+            bucket.merge(parts.data_ptr(), mine.data_ptr())
+        if not self.codec.startswith("identity"):
+            self._error = math.nan
+        return mine
+
+    def _vectors_of(
+        self, pieces: Sequence[Tuple[Tensor, Optional[Tensor], int]]
+    ) -> Tuple[List[Vector], List[Tensor]]:
+        """Vectors for a bucket, and the float32 values that they point to.
+
+        pieces:  gradient, residual and number for random draws of each. A gradient that is
+                 contiguous and float32 is used itself, otherwise a copy
+        """
+        gradients = [g for g, _, _ in pieces]
+        sizes = [g.numel() for g in gradients]
+        in_place = [g.dtype == torch.float32 and g.is_contiguous() for g in gradients]
+        copies = self._space("copies", 0 if all(in_place) else sum(sizes), torch.float32)
+        pending = self._space("pending", sum(sizes) if self._has_feedback else 0, torch.float32)
+        vectors, flat, first = [], [], 0
+        for (gradient, residual, number), size, is_ready in zip(pieces, sizes, in_place):
+            end = first + size
+            x = gradient.detach().view(-1) if is_ready else copies[first:end]
+            if not is_ready:
+                x.copy_(gradient.detach().reshape(-1))
+            there = (0, 0, 0)
+            if residual is not None:
+                there = (
+                    residual.data_ptr(), pending[first:end].data_ptr(), self._withheld.data_ptr()
+                )
+            vectors.append(Vector(x.data_ptr(), number, *there))
+            flat.append(x)
+            first = end
+        return vectors, flat
+
+    def _all_reduce(self, x: Tensor, operation: Any) -> None:
+        dist.all_reduce(x, op=operation, group=self._process_group)
+        self._bytes += round(2 * (self.size - 1) / self.size * x.numel() * x.element_size())
+
+    def _all_gather(self, out: Tensor, mine: Tensor) -> None:
+        if self._stream is None:  # Gloo of PyTorch 1 has no other
+            dist.all_gather(list(out.chunk(self.size)), mine, group=self._process_group)
+        else:
+            dist.all_gather_into_tensor(out, mine, group=self._process_group)
+        self._bytes += (self.size - 1) * mine.numel() * mine.element_size()
+
+    # ---- State -----------------------------------------------------------------------------------
+
+    def _bucket_of(self, names: Names, values: Tuple[int, ...]) -> Bucket:
+        if (names, values) not in self._buckets:
+            # DDP makes new buckets after the first step.
+            for old in [key for key in self._buckets if set(key[0]) & set(names)]:
+                self._buckets[old].check(wait=True)
+                self._buckets.pop(old).close()
+            device, stream = None, 0
+            if self._stream is not None:
+                device, stream = self._device.index, self._stream.cuda_stream
+            self._buckets[names, values] = Bucket(
+                self.codec, self.size, self._rank, values, device, stream
+            )
+        return self._buckets[names, values]
+
+    def _known_residual(self, name: str, values: int) -> Optional[Tensor]:
+        """The residual of a vector; None if it has none so far, or without error feedback."""
+        if not self._has_feedback:
+            return None
+        if (lost := self._lost.pop(name, None)) is not None:
+            if lost.numel() == values:
+                self._residuals[name] = lost.to(self._device, torch.float32, copy=True)
+            else:
+                warnings.warn(
+                    f"hcomp.torch: {name} has {values} values, the saved residual has "
+                    f"{lost.numel()}; the residual is dropped"
+                )
+        return self._residuals.get(name)
+
+    def _residual(self, name: str, values: int) -> Optional[Tensor]:
+        """The residual of a vector; None without error feedback."""
+        found = self._known_residual(name, values)
+        if found is None and self._has_feedback:
+            found = torch.zeros(values, dtype=torch.float32, device=self._device)
+            self._residuals[name] = found
+        return found
+
+    def _space(self, purpose: str, count: int, dtype: torch.dtype) -> Tensor:
+        """Memory for one step of one bucket, in the order of the stream."""
+        found = self._scratch.get(purpose)
+        if found is None or found.numel() < count:
+            found = torch.empty(count, dtype=dtype, device=self._device)
+            self._scratch[purpose] = found
+        return found[:count]
+
+    @contextmanager
+    def _beside(self) -> Iterator[None]:
+        """On this object's stream, after the work of the current one. In host memory: at once."""
+        if self._stream is None:
+            yield
+            return
+        self._stream.wait_stream(torch.cuda.current_stream(self._device))
+        with torch.cuda.stream(self._stream):
+            yield
+
+    @contextmanager
+    def _range(self, title: str) -> Iterator[None]:
+        """A range in profiles."""
+        if self._stream is None:
+            yield
+            return
+        torch.cuda.nvtx.range_push(title)
+        try:
+            yield
+        finally:
+            torch.cuda.nvtx.range_pop()
+
+    def _check(self, wait: bool) -> None:
+        for one in self._buckets.values():
+            one.check(wait)
+
+    def _end_report(self, ring: float) -> None:
+        """Complete the report of a step.
+
+        ring:  how often float32 values travel, per rank
+        """
+        self._float_bytes += 4 * self._values * ring
+        seconds = self._seconds if self._stream is None else math.nan
+        self._report = HookReport(
+            self._report.steps + 1,
+            self._values,
+            self._bytes,
+            self._float_bytes / self._bytes if self._bytes else 1.0,
+            seconds,
+            0.0 if self._stream is None else math.nan,
+            self._error,
+            math.nan,
+            -1,
+            math.nan,
+        )
+        self._values, self._error = 0, 0.0
+        if self._callback:
+            self._callback(self._report)
+
+    def _require_reducible(self, x: Tensor) -> None:
+        if self._is_closed:
+            raise HcompError(HcompError.INVALID_ARGUMENT, "hcomp.torch: the state is closed")
+        if x.device != self._device:
+            raise ValueError(
+                f"hcomp.torch: gradients are on {x.device}, the state was made for {self._device}"
+            )
+
+    def _require_agreement(self, arguments: Tuple[Any, ...], wrong: str) -> None:
+        """Raise on all ranks alike if their arguments are wrong or differ."""
+        names = zlib.crc32(repr(sorted(self._names)).encode())
+        mine = ("hcomp.torch", wrong, *arguments, names)
+        records: List[Any] = [None] * self.size
+        with torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
+            dist.all_gather_object(records, mine, self._process_group)
+        if not all_are_states(records):
+            raise ValueError(
+                "hcomp.torch: the transport is not 'group' on all ranks, or they make different calls"
+            )
+        if any(one[1] for one in records):
+            raise ValueError(
+                wrong or "".join(f"rank {r}: {one[1]}" for r, one in enumerate(records) if one[1])
+            )
+        if any(one != records[0] for one in records):
+            raise ValueError(
+                "hcomp.torch: the arguments, or the names of parameters (the last number), differ "
+                f"between ranks: {[one[2:] for one in records]}"
+            )
+
+
+def all_are_states(records: Sequence[Any]) -> bool:
+    return all(isinstance(one, tuple) and one[:1] == ("hcomp.torch",) for one in records)
