@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 
 from ._elastic import ElasticTraining
+from ._group_shards import ReplicaState
 from ._hooks import HookState, hook
 from ._marsit import Marsit
 from ._shards import ShardState
@@ -42,6 +43,7 @@ __all__ = [
     "HookReport",
     "HookState",
     "Marsit",
+    "ReplicaState",
     "ShardState",
     "backend_of",
     "compress",

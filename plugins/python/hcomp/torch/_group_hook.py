@@ -3,7 +3,6 @@
 # Annotations are not postponed, because DDP inspects those of the hook.
 
 import time
-import zlib
 from typing import Any, Callable, Iterable, List, Optional, Tuple
 
 import torch
@@ -84,42 +83,6 @@ class GroupHookState(GroupState, HookState):
             self._reduce_exact(exact, is_full)
         if compressed:
             self._reduce_compressed(compressed, step)
-
-    def _reduce_exact(self, pieces: List[Tuple[str, Tensor]], adds_residuals: bool) -> None:
-        dtype = torch.float64 if any(g.dtype == torch.float64 for _, g in pieces) else torch.float32
-        flat = torch.cat([g.detach().reshape(-1).to(dtype) for _, g in pieces])
-        parts = flat.split([g.numel() for _, g in pieces])
-        residuals = [
-            self._known_residual(name, g.numel()) if adds_residuals else None for name, g in pieces
-        ]
-        for part, residual in zip(parts, residuals):
-            if residual is not None:
-                part += residual
-        self._all_reduce(flat, dist.ReduceOp.SUM)
-        flat /= self.size
-        for (_, gradient), part, residual in zip(pieces, parts, residuals):
-            gradient.copy_(part.view_as(gradient))
-            if residual is not None:  # NaN keeps it, on all ranks alike
-                residual.masked_fill_(part.isfinite().all(), 0.0)
-
-    def _reduce_compressed(self, pieces: List[Tuple[str, Tensor]], step: int) -> None:
-        bucket = self._bucket_of(
-            tuple(name for name, _ in pieces), tuple(g.numel() for _, g in pieces)
-        )
-        bucket.check()
-        vectors, flat = self._vectors_of(
-            [(g, self._residual(name, g.numel()), zlib.crc32(name.encode())) for name, g in pieces]
-        )
-        bucket.set_vectors(vectors)
-        mine = self._start(bucket, step)
-        reduced = self._space("all reduced", self.size * bucket.reduced_bytes, torch.uint8)
-        with self._range("hcomp:all_gather"):
-            self._all_gather(reduced, mine)
-        with self._range("hcomp:decode"):
-            bucket.decode(reduced.data_ptr(), step, True)
-        for (_, gradient), x in zip(pieces, flat):
-            if x.data_ptr() != gradient.data_ptr():
-                gradient.copy_(x.view_as(gradient))
 
     def _reduce_sparse(self, gradient: Tensor) -> Tensor:
         """Average a sparse gradient in full precision. The result omits rows of zeros."""

@@ -1,7 +1,8 @@
-"""Compressed gradients for FSDP2 over a process group."""
+"""Compressed gradients for FSDP2 and HSDP over a process group."""
 
 from __future__ import annotations
 
+import functools
 import time
 import zlib
 from typing import Any, Callable, Optional, Sequence, Union
@@ -12,7 +13,7 @@ from torch.distributed import ReduceOp
 
 from ._group_state import GroupState
 from ._hooks import device_of, require_real
-from ._shards import ShardState, _sharded_modules
+from ._shards import BackwardSteps, ShardState, sharded_modules
 from ._state import HookReport
 
 Tensor = torch.Tensor
@@ -38,7 +39,7 @@ class GroupShardState(GroupState, ShardState):
         callback: Optional[Callable[[HookReport], None]] = None,
         transport: Optional[str] = None,
     ) -> None:
-        modules = _sharded_modules(model)
+        modules = sharded_modules(model)
         self._set_up(
             modules, device_of(model), codec, group, warm_up, full_every, timeout, callback,
             (min_values,),
@@ -112,7 +113,67 @@ class GroupShardState(GroupState, ShardState):
             residual.masked_fill_(flat.isfinite().all(), 0.0)
 
     def _end_step(self) -> None:
-        self._backward = -1
-        self._reduced.clear()
-        self.steps += 1
+        self._forget_step()
         self._end_report((self.size - 1) / self.size)
+
+
+class ReplicaState(BackwardSteps, GroupState):
+    """Compressed gradients between the replicas of a sharded model (HSDP).
+
+        mesh = init_device_mesh("cuda", (nodes, ranks_per_node), mesh_dim_names=("node", "inside"))
+        model = fully_shard(model, mesh=mesh["inside"])
+        state = hcomp.torch.ReplicaState(model, "thc:bits=4", group=mesh["node"].get_group())
+
+    PyTorch reduces gradients inside a node in full precision. Each rank's shard is then averaged
+    over ``group``, the ranks that hold the same shard, with the codec. The hook is FSDP2's
+    ``set_all_reduce_hook``.
+
+    A step is one backward pass that reduces gradients. A checkpoint can only be resumed with the
+    same shards. Creation is collective over all ranks. Arguments as in HookState; ``min_values`` is
+    of a shard.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        codec: str = "thc:bits=4",
+        *,
+        group: dist.ProcessGroup,
+        min_values: int = 4096,
+        warm_up: int = 0,
+        full_every: int = 0,
+        timeout: float = 30.0,
+        callback: Optional[Callable[[HookReport], None]] = None,
+    ) -> None:
+        modules = sharded_modules(model)
+        self._set_up(
+            modules, device_of(model), codec, group, warm_up, full_every, timeout, callback,
+            (min_values,),
+        )
+        self._min_values = min_values
+        self._begin_steps()
+        # Shards draw different numbers.
+        self._shard = dist.get_process_group_ranks(group)[0]
+        for name, module in modules.items():
+            module.set_all_reduce_hook(functools.partial(self.all_reduce, name))
+
+    def all_reduce(self, name: str, shard: Tensor) -> None:
+        """Average a module's shard in place."""
+        began = time.monotonic()
+        self._require_reducible(shard)
+        require_real(shard)
+        self._begin_step(name)
+        pieces = [(name, shard)]
+        with self._beside():
+            if self.is_full(self.steps) or shard.numel() < max(1, self._min_values):
+                self._reduce_exact(pieces, self.is_full(self.steps))
+            else:
+                self._reduce_compressed(pieces, self.steps, f"@{self._shard}")
+        if self._stream is not None:
+            torch.cuda.current_stream(self._device).wait_stream(self._stream)
+        self._values += shard.numel()
+        self._seconds += time.monotonic() - began
+
+    def _end_step(self) -> None:
+        self._forget_step()
+        self._end_report(2 * (self.size - 1) / self.size)

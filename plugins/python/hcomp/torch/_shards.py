@@ -17,7 +17,31 @@ from ._state import HookReport, SumState, require_host
 Tensor = torch.Tensor
 
 
-class ShardState(SumState):
+class BackwardSteps:
+    """Steps of a state whose modules reduce their gradients one by one."""
+
+    def _begin_steps(self) -> None:
+        self._reduced: set[str] = set()  #: modules with gradients so far in this step
+        self._backward = -1  #: number of the backward pass that ends this step; -1: none
+
+    def _begin_step(self, name: str) -> None:
+        """Begin a step, unless the module belongs to the present one."""
+        backward = torch._C._current_graph_task_id()
+        if backward >= 0:
+            if backward != self._backward:
+                torch.autograd.Variable._execution_engine.queue_callback(self._end_step)
+        elif name in self._reduced:  # a pipeline reduces between backward passes
+            self._end_step()
+        self._backward = backward
+        self._reduced.add(name)
+
+    def _forget_step(self) -> None:
+        self._backward = -1
+        self._reduced.clear()
+        self.steps += 1
+
+
+class ShardState(BackwardSteps, SumState):
     """Codec settings, connections and residuals for a model under fully_shard (FSDP2).
 
         model = fully_shard(model)
@@ -56,7 +80,7 @@ class ShardState(SumState):
         callback: Optional[Callable[[HookReport], None]] = None,
         transport: Optional[str] = None,
     ) -> None:
-        modules = _sharded_modules(model)
+        modules = sharded_modules(model)
         super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
         # Parts must be complete blocks in full-precision steps, too.
         with Plan(self._group, 0, numpy.float32, "identity") as exact:
@@ -66,8 +90,7 @@ class ShardState(SumState):
 
     def _take_over(self, modules: dict[str, Any], min_values: int) -> None:
         self._min_values = min_values
-        self._reduced: set[str] = set()  #: modules with gradients so far in this step
-        self._backward = -1  #: number of the backward pass that ends this step; -1: none
+        self._begin_steps()
         for name, module in modules.items():
             module.set_custom_reduce_scatter(_ReduceScatter(self, name))
 
@@ -109,21 +132,8 @@ class ShardState(SumState):
             dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
         self._now.values += whole.numel() if is_ours else 0
 
-    def _begin_step(self, name: str) -> None:
-        """Begin a step, unless the module belongs to the present one."""
-        backward = torch._C._current_graph_task_id()
-        if backward >= 0:
-            if backward != self._backward:
-                torch.autograd.Variable._execution_engine.queue_callback(self._end_step)
-        elif name in self._reduced:  # a pipeline reduces between backward passes
-            self._end_step()
-        self._backward = backward
-        self._reduced.add(name)
-
     def _end_step(self) -> None:
-        self._backward = -1
-        self._reduced.clear()
-        self.steps += 1
+        self._forget_step()
         self._finish(self._now.busy, (self.size - 1) / self.size)
 
     def _scatter(
@@ -149,7 +159,7 @@ class ShardState(SumState):
         return self._slots[name, words]
 
 
-def _sharded_modules(model: torch.nn.Module) -> dict[str, Any]:
+def sharded_modules(model: torch.nn.Module) -> dict[str, Any]:
     modules = {
         name or "model": module
         for name, module in model.named_modules()
