@@ -6,7 +6,7 @@
 --method selects how gradients are averaged: a codec of hcomp ("identity": full precision), "gloo"
 (DistributedDataParallel without a hook) or "powersgd:rank=R" (PyTorch's hook). "marsit" averages
 optimizer steps instead. Runs with equal arguments give bit-identical losses, also with breaks
-(--resume).
+(--resume). --device cuda trains on one GPU per rank, over NCCL and with bfloat16 autocast.
 """
 
 from __future__ import annotations
@@ -110,9 +110,11 @@ class Training:
         self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
         self.settings = settings_of(args, self.ranks)
         self.text = on_all_ranks(lambda: Text.read(args.data, args.context))
-        self.validation = self.text.validation(args.validation, self.rank, self.ranks)
+        self.device = torch.device(args.device)
+        validation = self.text.validation(args.validation, self.rank, self.ranks)
+        self.validation = validation.to(self.device)
         torch.manual_seed(args.seed)
-        self.model = GPT(args.layers, args.width, args.heads, args.context)
+        self.model = GPT(args.layers, args.width, args.heads, args.context).to(self.device)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), betas=(0.9, 0.95))
         self.warm_up = max(1, args.steps // 20)
         self.averaging = on_all_ranks(
@@ -160,16 +162,22 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = args.rate * share
         self.optimizer.zero_grad()
-        loss = self.averaging.model(self.text.batch(args.batch, args.seed, step, self.rank))
+        batch = self.text.batch(args.batch, args.seed, step, self.rank).to(self.device)
+        with self.autocast():
+            loss = self.averaging.model(batch)
         loss.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.averaging.step()
         self.averaging.steps += 1
         return loss.item()
 
+    def autocast(self) -> Any:
+        is_on_gpu = self.device.type == "cuda"
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=is_on_gpu)
+
     def note(self) -> None:
         """Validates, prints a line and writes the history."""
-        with torch.no_grad():
+        with torch.no_grad(), self.autocast():
             held_out = self.model(self.validation)
         dist.all_reduce(held_out)
         now = self.progress
@@ -296,6 +304,7 @@ def options(arguments: list[str]) -> argparse.Namespace:
     parser.number("--checkpoint-every", 200, "steps between two checkpoints")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint")
     parser.number("--stop-at", None, "end after this step, with a checkpoint")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="of the model")
     parser.add_argument("--quick", action="store_true", help="sizes that take seconds")
     if "--quick" in arguments:
         parser.set_defaults(steps=40, layers=2, width=64, heads=2, context=32, every=10, rate=3e-3)
@@ -303,6 +312,9 @@ def options(arguments: list[str]) -> argparse.Namespace:
     width, heads = args.width, args.heads
     require(width % heads == 0, f"--width {width}: no multiple of --heads {heads}")
     require(not args.resume or args.checkpoint, "--resume needs --checkpoint FILE to go on from")
+    if args.device == "cuda":
+        require(torch.cuda.is_available(), "--device cuda: PyTorch finds no GPU")
+        require(args.method != "marsit", "--method marsit is for --device cpu")
     if args.checkpoint and args.method.startswith("powersgd"):
         raise ValueError("--checkpoint is for gloo and codecs, not for powersgd")
     return args
@@ -318,7 +330,11 @@ def main() -> None:
     interrupted = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: interrupted.set())
-    dist.init_process_group("gloo")
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]) % torch.cuda.device_count())
+        dist.init_process_group("cpu:gloo,cuda:nccl")
+    else:
+        dist.init_process_group("gloo")
     training = Training(on_all_ranks(lambda: options(sys.argv[1:])))
     if training.rank == 0:
         print(f"{training.averaging.values} parameters on {training.ranks} ranks", flush=True)

@@ -10,6 +10,7 @@ import tempfile
 import threading
 from pathlib import Path
 
+import torch
 import torch.distributed as dist
 
 top = Path(__file__).resolve().parents[2]
@@ -17,6 +18,7 @@ sys.path.insert(0, str(top / "examples" / "torch"))
 
 import gpt  # noqa: E402
 
+no_gpu = not torch.cuda.is_available()
 dist.init_process_group("gloo")
 rank = dist.get_rank()
 sizes = ["--quick", "--steps", "12", "--every", "3", "--data", str(top / "LICENSE")]
@@ -62,6 +64,7 @@ def test_wrong_arguments_are_told_with_their_values():
         (["--width", "30"], "--width 30: no multiple of --heads 8"),
         (["--steps", "-1"], "-1 is not above 0"),
         (["--resume"], "--resume needs --checkpoint"),
+        (["--device", "cuda", "--method", "marsit"], "--device cuda" if no_gpu else "--method marsit"),
         (["--method", "powersgd:rank=2", "--checkpoint", "x"], "not for powersgd"),
     ):
         try:
