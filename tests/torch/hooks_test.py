@@ -712,13 +712,14 @@ def test_over_a_group_what_cannot_be_reduced_is_refused():
     run.steps(0, 1)
     run.close()
     raises("the state is closed", lambda: run.steps(1, 2))
-    table = torch.nn.Linear(96, 96, dtype=torch.complex64)
-    ddp = DistributedDataParallel(table)
-    state = hcomp.torch.HookState(ddp, "bf16", transport="group")
-    ddp.register_comm_hook(state, hcomp.torch.hook)
-    x = torch.ones(2, 96, dtype=torch.complex64)
-    raises("gradients are torch.complex64", lambda: ddp(x).abs().sum().backward())
-    state.close()
+    if not is_old:  # its Gloo cannot broadcast them
+        table = torch.nn.Linear(96, 96, dtype=torch.complex64)
+        ddp = DistributedDataParallel(table)
+        state = hcomp.torch.HookState(ddp, "bf16", transport="group")
+        ddp.register_comm_hook(state, hcomp.torch.hook)
+        x = torch.ones(2, 96, dtype=torch.complex64)
+        raises("gradients are torch.complex64", lambda: ddp(x).abs().sum().backward())
+        state.close()
 
     class Own(hcomp.torch.HookState):
         pass
