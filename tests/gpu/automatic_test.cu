@@ -6,7 +6,7 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <hcomp/codec/error_bounded/error_bounded.hpp>
-#include <hcomp/codec/sign/sign.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/agreement/digest.hpp>
 #include <hcomp/collective/automatic/automatic.hpp>
@@ -32,14 +32,14 @@ namespace {
 using executor_type = gpu::stream_executor;
 constexpr std::size_t many = 9'001;
 measure_options const brief{.values = 2'000, .codec_seconds = 1e-4, .link_seconds = 1e-3};
-std::vector<std::string> const names{"identity", "sign", "uniform_thc", "error_bounded:0.001"};
+std::vector<std::string> const names{"identity", "uniform_thc", "error_bounded:0.001"};
 
 /// One codec per kind of work: blocks, narrow blocks with statistics, variable rate.
 codec_registry<float, executor_type> const& some_codecs() {
   static codec_registry<float, executor_type> const table([] {
-    auto entries = detail::rounding_entries<float, executor_type>();
-    entries.push_back(make_codec_entry<executor_type, sign<float>>(
-        {.name = "sign"}, [](codec_settings const&) { return sign<float>{}; }));
+    std::vector<codec_entry<float, executor_type>> entries;
+    entries.push_back(make_codec_entry<executor_type, identity<float>>(
+        {.name = "identity"}, [](codec_settings const&) { return identity<float>{}; }));
     entries.push_back(make_codec_entry<executor_type, uniform_thc<float>>(
         {.name = "uniform_thc"}, [](codec_settings const&) { return uniform_thc<float>{}; }));
     entries.push_back(detail::error_bounded_entry<float, executor_type>());
@@ -114,7 +114,7 @@ TEST_CASE("gpu: automatic_plan gives the bits of the plan that it chose") {
       CHECK(plan.chosen().codec == name);
       if (transport.rank() == 0) algorithm_of_it = plan.chosen().algorithm.name();
       plan.all_reduce(x, call);
-      if (name != "sign") return;
+      if (name != "uniform_thc") return;
       gpu::error_feedback<float> feedback(x.size());  // is taken, and does not change this result
       plan.all_reduce(x, feedback, call);
     });
@@ -124,7 +124,7 @@ TEST_CASE("gpu: automatic_plan gives the bits of the plan that it chose") {
       auto plan = make_plan<float>(name, x.size(), transport, executor,
                                    {.algorithm = algorithm::from(algorithm_of_it)});
       plan.all_reduce(x, call);
-      if (name == "sign") plan.all_reduce(x, call);
+      if (name == "uniform_thc") plan.all_reduce(x, call);
     });
     for (std::size_t rank = 0; rank < inputs.size(); ++rank)
       CHECK(first_difference(found[rank], wanted[rank]) == nowhere);
@@ -135,7 +135,8 @@ TEST_CASE("gpu: automatic_plan refuses a stream-ordered transport") {
   on_ranks(uniform_vectors(2, 10, 1), [](in_process& from_to, auto&) {
     executor_type executor;
     gpu::in_process_stream over(from_to, nullptr);
-    CHECK(outcome_of([&] { automatic_plan<float, executor_type>(10, over, executor, {}); })
+    CHECK(outcome_of(
+              [&] { automatic_plan<float, executor_type>(10, over, executor, {}, some_codecs()); })
               .text.starts_with("automatic_plan: it compares times between calls, for which a "
                                 "stream-ordered transport does not wait"));
   });
