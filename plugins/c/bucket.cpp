@@ -40,15 +40,18 @@ int on(char const* where, hcomp_bucket* bucket, hcomp_bucket_vector const* vecto
     if (!it.values.empty()) require(vectors, "vectors");
     for (std::size_t v = 0; v < it.values.size(); ++v) {
       auto const& one = vectors[v];
-      auto const vector = "vector " + std::to_string(v) + " has ";
-      if (!one.x && it.values[v] > 0) throw std::invalid_argument(vector + "a null pointer for x");
+      auto const refuse = [v](char const* what) {
+        throw std::invalid_argument("vector " + std::to_string(v) + " has " + what);
+      };
+      if (!one.x && it.values[v] > 0) refuse("a null pointer for x");
       if (one.residual && (!one.pending || !one.withheld))
-        throw std::invalid_argument(vector + "a residual, and no pending residual or no withheld");
+        refuse("a residual, and no pending residual or no withheld");
     }
     f(it);
   });
 }
-/// @param bytes  that are in use
+/// @param bytes  size of the memory; 0: any pointer
+/// @throws std::invalid_argument  a null pointer, or an address that is no multiple of 16
 template <class T> T* checked(T* memory, std::size_t bytes, char const* name) {
   if (bytes == 0) return memory;
   auto const address = reinterpret_cast<std::uintptr_t>(&require(memory, name));

@@ -46,7 +46,7 @@ template <Executor E> class coded_bucket final : public bucket_coder {
     return {parts_->part_bytes(), parts_->reduced_bytes(), words, magnitudes_ ? 1 : 0, 0};
   }
   void measure(bucket_vector const* vectors, std::uint32_t* statistics) override {
-    for_each(vectors, [&](auto x, auto* feedback, draw_key const&, std::size_t v) {
+    for_each(vectors, 0, [&](auto x, auto* feedback, draw_key const&, std::size_t v) {
       if (!magnitudes_) return parts_->measure(x, feedback, statistics, v);
       auto* const out = reinterpret_cast<magnitude_statistics*>(statistics) + v;
       auto& meter = magnitudes_->meter;
@@ -59,22 +59,20 @@ template <Executor E> class coded_bucket final : public bucket_coder {
   }
   void encode(bucket_vector const* vectors, std::uint64_t step, std::uint32_t const* statistics,
               std::byte* out) override {
-    step_ = step;
     if (magnitudes_)
       executor_.for_each_block(
           values_.size(),
           detail::put_magnitudes{reinterpret_cast<magnitude_statistics const*>(statistics),
                                  values_.size(), ranks_, magnitudes_->values.for_work(),
                                  magnitudes_->out()});
-    for_each(vectors, [&](auto x, auto* feedback, draw_key const& key, std::size_t v) {
+    for_each(vectors, step, [&](auto x, auto* feedback, draw_key const& key, std::size_t v) {
       parts_->encode(x, feedback, key, statistics, out, v);
     });
   }
   void merge(std::byte const* in, std::byte* out) override { parts_->merge(in, out); }
   void decode(std::byte const* in, bool is_own_part, bucket_vector const* vectors,
               std::uint64_t step, reduce_op op) override {
-    step_ = step;
-    for_each(vectors, [&](auto x, auto* feedback, draw_key const& key, std::size_t v) {
+    for_each(vectors, step, [&](auto x, auto* feedback, draw_key const& key, std::size_t v) {
       parts_->decode(in, is_own_part, x, feedback, key, op, v);
     });
   }
@@ -84,7 +82,8 @@ template <Executor E> class coded_bucket final : public bucket_coder {
   void synchronize() override { executor_.synchronize(); }
 
  private:
-  template <class F> void for_each(bucket_vector const* vectors, F const& f) {
+  /// Calls f(x, its feedback or null, key, v) for every vector.
+  template <class F> void for_each(bucket_vector const* vectors, std::uint64_t step, F const& f) {
     using error_type = typename any_parts<float, E>::error_type;
     for (std::size_t v = 0; v < values_.size(); ++v) {
       auto const& one = vectors[v];
@@ -92,7 +91,7 @@ template <Executor E> class coded_bucket final : public bucket_coder {
       if (one.residual)
         feedback.emplace(std::span(one.residual, values_[v]), std::span(one.pending, values_[v]),
                          std::span<std::uint64_t, 1>(one.withheld, 1));
-      draw_key const key{.step = step_, .tensor = one.number};
+      draw_key const key{.step = step, .tensor = one.number};
       f(std::span(one.x, values_[v]), feedback ? &*feedback : nullptr, key, v);
     }
   }
@@ -121,7 +120,6 @@ template <Executor E> class coded_bucket final : public bucket_coder {
   int ranks_;
   std::unique_ptr<any_parts<float, E>> parts_;
   std::optional<magnitudes> magnitudes_;
-  std::uint64_t step_ = 0;
 };
 
 }  // namespace hcomp::drop_in

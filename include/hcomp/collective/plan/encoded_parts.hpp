@@ -143,7 +143,7 @@ template <class Work, class Number> struct at_magnitude {
 /// in the executor's memory. The result has the bits of a plan with algorithm aggregator, which
 /// adds in rank order.
 ///
-/// Parts differ by at most one block, and are filled up with zeros. Blocks of Narrowable codecs are
+/// Parts differ by at most one block, and are padded with zeros. Blocks of Narrowable codecs are
 /// narrow in all parts.
 ///
 /// Findings stay in the executor's memory, per vector. `decode` and `commit` have no effect after
@@ -326,7 +326,8 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
     decode(in, x, nothing, key, op, v);
   }
   /// The same for this rank's part alone, without an all-gather: a reduce-scatter. The rest of x is
-  /// unchanged. Other ranks do not have the findings. For feedback of a rank's own encoding.
+  /// unchanged. `check` then knows of this part only, so ranks may differ. For feedback of a rank's
+  /// own encoding.
   /// @param in  reduced_bytes() bytes, as `merge` writes them
   template <Feedback<value_type> F>
   void decode_part(std::byte const* in, std::span<value_type> x, F& feedback, draw_key const& key,
@@ -417,8 +418,8 @@ template <HomomorphicSum C, Executor E> class encoded_parts {
   /// Blocks, and so pieces, begin at multiples of this.
   static constexpr std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-  /// Ends a part at the first block that gives it, and the parts before it, their share of the
-  /// bytes that a rank sends.
+  /// Cuts the blocks where parts 0 to r have reached (r + 1) / ranks of the bytes that a rank
+  /// sends.
   void cut_parts() {
     std::size_t all = 0, done = 0, part = 0;
     for (auto const& one : vectors_) all += one->bytes(one->layout().all(), 1);
