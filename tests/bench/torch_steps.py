@@ -12,6 +12,7 @@ error feedback adds later; PowerSGD's is of its first compressed step.
 """
 
 import argparse
+import re
 import statistics
 import time
 
@@ -32,11 +33,18 @@ parser.add_argument("--repetitions", type=int, default=7)
 parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
 parser.add_argument("--mbit", type=float, default=0, help="rate of a link, Mbit/s; 0: not known")
 options = parser.parse_args()
+methods = options.methods.split(";")
+width = round((max(0, options.values) / max(1, options.layers)) ** 0.5 / 64) * 64
+if min(width, options.layers, options.repetitions) < 1:
+    parser.error(f"--values {options.values} --layers {options.layers} --repetitions "
+                 f"{options.repetitions}: a layer has 4096 values or more, the rest is above 0")
+for one in methods:
+    if not re.fullmatch(r"plain|fp16|powersgd:[1-9]\d*|(hcomp|group) \S+", one):
+        parser.error(f"--methods: '{one}' is none of plain, fp16, powersgd:RANK, hcomp CODEC, group CODEC")
 
 torch.set_num_threads(1)
 dist.init_process_group("cpu:gloo,cuda:nccl" if options.device == "cuda" else "gloo")
 rank, ranks = dist.get_rank(), dist.get_world_size()
-width = round((options.values / options.layers) ** 0.5 / 64) * 64
 inputs = torch.randn(8, width, generator=torch.Generator().manual_seed(rank)).to(options.device)
 
 
@@ -114,7 +122,7 @@ exact = mean_gradients()
 values = exact.numel()
 line("method", "ms/step", "of plain", "MB/step", "error")
 plain = None
-for name in ["no communication", *options.methods.split(";")]:
+for name in ["no communication", *methods]:
     method = Method(name)
     step(method.module)
     if name.startswith("powersgd:"):  # its first steps are uncompressed

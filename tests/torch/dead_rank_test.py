@@ -1,5 +1,5 @@
 """Errors on the other ranks when a rank dies, or does not join, within the timeout: of the back
-end, and of a hook of DistributedDataParallel.
+end, and of hooks of DistributedDataParallel over both transports.
 
 Ranks are plain processes: torchrun would end all of them.
 """
@@ -34,13 +34,20 @@ def plans_of_the_back_end():
         yield
 
 
-def plans_of_a_hook():
+def plans_of_a_hook(**keys):
     ddp = DistributedDataParallel(torch.nn.Linear(100, 100))
-    state = hcomp.torch.HookState(ddp, "thc:bits=4", timeout=limit, at_a_time=2)
+    state = hcomp.torch.HookState(
+        ddp, "thc:bits=4", **(keys or {"timeout": limit, "at_a_time": 2})
+    )
     ddp.register_comm_hook(state, hcomp.torch.hook)
     while True:
         ddp(torch.ones(1, 100)).sum().backward()
         yield
+
+
+def hook_over_a_group():
+    """Its errors and its timeout are those of the process group, which names no rank."""
+    return plans_of_a_hook(transport="group")
 
 
 def run(rank, file, sums, leave, answers):
@@ -72,7 +79,9 @@ def stays_away():
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-for sums, leave in itertools.product((plans_of_the_back_end, plans_of_a_hook), (dies, stays_away)):
+for sums, leave in itertools.product(
+    (plans_of_the_back_end, plans_of_a_hook, hook_over_a_group), (dies, stays_away)
+):
     answers = processes.Queue()
     with tempfile.TemporaryDirectory() as directory:
         started = [
@@ -89,7 +98,8 @@ for sums, leave in itertools.product((plans_of_the_back_end, plans_of_a_hook), (
                 print(f"rank {rank}, where rank 1 {leave.__name__}: {kind}: {said}", file=sys.stderr)
                 # DDP rethrows an exception of a hook as a RuntimeError with its text
                 is_ours = kind == "HcompError" or "HcompError: " in said
-                assert rank != 1 and is_ours and "rank 1" in said, (rank, kind, said)
+                names_it = is_ours and "rank 1" in said
+                assert rank != 1 and (names_it or sums is hook_over_a_group), (rank, kind, said)
                 assert seconds < limit + 5, seconds
             for rank in (0, 2):
                 started[rank].join(20)

@@ -3,7 +3,7 @@ ranks."""
 
 import torch
 import torch.distributed as dist
-from on_ranks import alike, raises, run_tests
+from on_ranks import alike, raises, run_tests, trained
 from torch.distributed.fsdp import fully_shard
 
 import hcomp.torch
@@ -31,15 +31,7 @@ class Run:
         self.optimizer = torch.optim.SGD(self.model.parameters(), 0.5)
 
     def steps(self, first, last):
-        losses = []
-        for step in range(first, last):
-            x = torch.randn(8, 256, generator=torch.Generator().manual_seed(1000 * step + rank))
-            loss = (self.model(x) - x.flip(1)).square().mean()
-            self.optimizer.zero_grad()
-            loss.backward()
-            self.optimizer.step()
-            losses.append(loss.item())
-        return torch.tensor(losses)
+        return trained(self.model, self.optimizer, first, last)
 
     def shards(self):
         return torch.cat([p.to_local().reshape(-1) for p in self.model.parameters()]).detach()

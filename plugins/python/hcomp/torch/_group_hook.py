@@ -3,14 +3,13 @@
 # Annotations are not postponed, because DDP inspects those of the hook.
 
 import time
-from typing import Any, Callable, Iterable, List, Optional, Tuple
+from typing import Any, List, Tuple
 
 import torch
 import torch.distributed as dist
 
 from ._group_state import GroupState
-from ._hooks import HookState, device_of
-from ._state import HookReport
+from ._hooks import HookState
 
 Tensor = torch.Tensor
 
@@ -22,31 +21,6 @@ class GroupHookState(GroupState, HookState):
     all-gather. On a CUDA device the future of a bucket orders the current stream after them. In
     host memory the hook returns when the reduction is done.
     """
-
-    def __init__(
-        self,
-        module: torch.nn.Module,
-        codec: str = "thc:bits=4",
-        *,
-        group: Optional[dist.ProcessGroup] = None,
-        min_values: int = 4096,
-        exclude: Iterable[str] = (),
-        warm_up: int = 0,
-        full_every: int = 0,
-        timeout: float = 30.0,
-        callback: Optional[Callable[[HookReport], None]] = None,
-        at_a_time: int = 1,
-        transport: Optional[str] = None,
-    ) -> None:
-        wrong = ""
-        if at_a_time != 1:
-            wrong = f"at_a_time is {at_a_time}; a process group reduces one bucket at a time"
-        self._set_parameters(module, min_values, exclude)
-        names, device = self._name_of.values(), device_of(module)
-        agreed = (min_values, self._exclude)
-        self._set_up(
-            names, device, codec, group, warm_up, full_every, timeout, callback, agreed, wrong
-        )
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Reduce a bucket: enqueue its average, or in host memory compute it."""

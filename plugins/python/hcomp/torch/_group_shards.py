@@ -26,26 +26,6 @@ class GroupShardState(GroupState, ShardState):
     encodings of its shard. ``group`` is the one that shards the model.
     """
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        codec: str = "thc:bits=4",
-        *,
-        group: Optional[dist.ProcessGroup] = None,
-        min_values: int = 4096,
-        warm_up: int = 0,
-        full_every: int = 0,
-        timeout: float = 30.0,
-        callback: Optional[Callable[[HookReport], None]] = None,
-        transport: Optional[str] = None,
-    ) -> None:
-        modules = sharded_modules(model)
-        self._set_up(
-            modules, device_of(model), codec, group, warm_up, full_every, timeout, callback,
-            (min_values,),
-        )
-        self._take_over(modules, min_values)
-
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Restore this rank's state. The number of ranks must be the same."""
         self._require_ranks_of(state)
@@ -146,11 +126,10 @@ class ReplicaState(BackwardSteps, GroupState):
         callback: Optional[Callable[[HookReport], None]] = None,
     ) -> None:
         modules = sharded_modules(model)
-        self._set_up(
-            modules, device_of(model), codec, group, warm_up, full_every, timeout, callback,
-            (min_values,),
-        )
         self._min_values = min_values
+        self._device = device_of(model)
+        self._agreed = (min_values,)
+        self._set_up(modules, codec, group, warm_up, full_every, timeout, callback)
         self._begin_steps()
         # Shards draw different numbers.
         self._shard = dist.get_process_group_ranks(group)[0]

@@ -13,15 +13,15 @@ import torch.distributed as dist
 
 from .. import HcompError
 from .._bucket import Bucket, Vector
-from ._state import HookReport, restored
+from ._state import HookReport, Steps, restored, wrong_steps
 
 Tensor = torch.Tensor
 
-#: What a bucket is for: the names of its vectors
+#: Of the vectors of a bucket
 Names = Tuple[str, ...]
 
 
-class GroupState:
+class GroupState(Steps):
     """Buckets and residuals by name, over one process group. Arguments as in HookState.
 
     On a CUDA device nothing waits on the host after the first use of a bucket: a stream of this
@@ -30,31 +30,30 @@ class GroupState:
     the rest.
     """
 
+    _device: torch.device  #: of the parameters; set before _set_up
+    _agreed: Tuple[Any, ...]  #: further arguments that are equal on all ranks; set before _set_up
+
     def _set_up(
         self,
         names: Iterable[str],
-        device: torch.device,
         codec: str,
         group: Optional[dist.ProcessGroup],
         warm_up: int,
         full_every: int,
         timeout: float,
         callback: Optional[Callable[[HookReport], None]],
-        agreed: Tuple[Any, ...],
-        wrong: str = "",
+        at_a_time: int = 1,
     ) -> None:
-        """Check the arguments, and connect nothing. Collective.
-
-        agreed:  further arguments that are equal on all ranks
-        wrong:   why further arguments of this rank are invalid
-        """
+        """Compare the arguments of all ranks. Collective."""
         self._rank = dist.get_rank(group)
         if self._rank < 0:
             raise ValueError(f"hcomp.torch: rank {dist.get_rank()} is not in the group of the state")
-        if min(warm_up, full_every) < 0:
-            wrong = f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more"
+        wrong = wrong_steps(warm_up, full_every)
         if timeout != 30.0:
             wrong = f"timeout is {timeout}; a process group has a time limit of its own"
+        if at_a_time != 1:
+            wrong = f"at_a_time is {at_a_time}; a process group reduces one bucket at a time"
+        device = self._device
         if device.type not in ("cpu", "cuda"):
             wrong = f"parameters are on {device}; a process group reduces those on cpu and cuda"
         self.codec = codec
@@ -64,16 +63,12 @@ class GroupState:
         self.size = dist.get_world_size(group)
         self._names = set(names)
         self._process_group = group
-        self._device = device
-        self._require_agreement((codec, warm_up, full_every, *agreed), wrong)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._callback = callback
+        self._stream: Any = None
         self._lost: Dict[str, Tensor] = {}  #: from a checkpoint, until the first use of the name
         self._residuals: Dict[str, Tensor] = {}
         self._buckets: Dict[Tuple[Names, Tuple[int, ...]], Bucket] = {}
         self._scratch: Dict[str, Tensor] = {}  #: of the largest bucket, by purpose
-        with self._beside():
-            self._withheld = torch.zeros(1, dtype=torch.int64, device=device)
         self._values = 0  #: of this step
         self._bytes = 0
         self._float_bytes = 0.0
@@ -81,10 +76,19 @@ class GroupState:
         self._error = 0.0
         self._report = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, -1, 0.0)
         self._is_closed = False
-        self._has_feedback = False
-        with self._bucket_of((), ()) as nothing:  # refuses invalid codecs now, on all ranks
-            self._has_feedback = nothing.has_feedback
-        self._buckets.clear()
+        # The codec, and libhcomp_cuda.so, are tried before ranks compare: an error reaches all.
+        refused: Optional[Exception] = ValueError(wrong) if wrong else None
+        try:
+            if not refused:
+                if device.type == "cuda":
+                    self._stream = torch.cuda.Stream(device)
+                with self._new_bucket(()) as nothing:
+                    self._has_feedback = nothing.has_feedback
+        except (HcompError, ImportError) as error:
+            refused = error
+        self._require_agreement((codec, warm_up, full_every, *self._agreed), refused)
+        with self._beside():
+            self._withheld = torch.zeros(1, dtype=torch.int64, device=device)
 
     def report(self) -> HookReport:
         self._check(False)
@@ -102,10 +106,6 @@ class GroupState:
         self._residuals.clear()
         self._lost = lost
         self.steps = step
-
-    def is_full(self, step: int) -> bool:
-        """True if the step runs in full precision."""
-        return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
 
     def close(self) -> None:
         """Free the buckets after all enqueued work. Not collective."""
@@ -141,7 +141,7 @@ class GroupState:
     ) -> None:
         """Average gradients in place with the codec.
 
-        place:  further part of the names in random draws
+        place:  appended to the names in random draws
         """
         bucket = self._bucket_of(
             tuple(name for name, _ in pieces), tuple(g.numel() for _, g in pieces)
@@ -240,13 +240,14 @@ class GroupState:
             for old in [key for key in self._buckets if set(key[0]) & set(names)]:
                 self._buckets[old].check(wait=True)
                 self._buckets.pop(old).close()
-            device, stream = None, 0
-            if self._stream is not None:
-                device, stream = self._device.index, self._stream.cuda_stream
-            self._buckets[names, values] = Bucket(
-                self.codec, self.size, self._rank, values, device, stream
-            )
+            self._buckets[names, values] = self._new_bucket(values)
         return self._buckets[names, values]
+
+    def _new_bucket(self, values: Tuple[int, ...]) -> Bucket:
+        device, stream = None, 0
+        if self._stream is not None:
+            device, stream = self._device.index, self._stream.cuda_stream
+        return Bucket(self.codec, self.size, self._rank, values, device, stream)
 
     def _known_residual(self, name: str, values: int) -> Optional[Tensor]:
         """The residual of a vector; None if it has none so far, or without error feedback."""
@@ -335,27 +336,28 @@ class GroupState:
                 f"hcomp.torch: gradients are on {x.device}, the state was made for {self._device}"
             )
 
-    def _require_agreement(self, arguments: Tuple[Any, ...], wrong: str) -> None:
-        """Raise on all ranks alike if their arguments are wrong or differ."""
+    def _require_agreement(
+        self, arguments: Tuple[Any, ...], refused: Optional[Exception]
+    ) -> None:
+        """Raise on all ranks alike if their arguments are wrong or differ.
+
+        refused:  this rank's error
+        """
         names = zlib.crc32(repr(sorted(self._names)).encode())
-        mine = ("hcomp.torch", wrong, *arguments, names)
+        mine = ("hcomp.torch", "" if refused is None else str(refused), *arguments, names)
         records: List[Any] = [None] * self.size
         with torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
             dist.all_gather_object(records, mine, self._process_group)
-        if not all_are_states(records):
+        if refused is not None:
+            raise refused
+        if not all(isinstance(one, tuple) and one[:1] == ("hcomp.torch",) for one in records):
             raise ValueError(
                 "hcomp.torch: the transport is not 'group' on all ranks, or they make different calls"
             )
-        if any(one[1] for one in records):
-            raise ValueError(
-                wrong or "".join(f"rank {r}: {one[1]}" for r, one in enumerate(records) if one[1])
-            )
+        if errors := [f"rank {r}: {one[1]}" for r, one in enumerate(records) if one[1]]:
+            raise ValueError("; ".join(errors))
         if any(one != records[0] for one in records):
             raise ValueError(
                 "hcomp.torch: the arguments, or the names of parameters (the last number), differ "
                 f"between ranks: {[one[2:] for one in records]}"
             )
-
-
-def all_are_states(records: Sequence[Any]) -> bool:
-    return all(isinstance(one, tuple) and one[:1] == ("hcomp.torch",) for one in records)

@@ -91,13 +91,6 @@ class HookState(SumState):
         at_a_time: int = 1,
         transport: Optional[str] = None,
     ) -> None:
-        self._set_parameters(module, min_values, exclude)
-        names = self._name_of.values()
-        super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
-
-    def _set_parameters(
-        self, module: torch.nn.Module, min_values: int, exclude: Iterable[str]
-    ) -> None:
         if isinstance(module, torch.nn.parallel.DistributedDataParallel):
             module = module.module
         self._name_of = {id(p): name for name, p in module.named_parameters()}
@@ -105,6 +98,10 @@ class HookState(SumState):
             raise TypeError(f"exclude is {exclude!r}; it is a list of patterns")
         self._exclude = tuple(exclude)
         self._min_values = min_values
+        self._device = device_of(module)
+        self._agreed = (min_values, self._exclude)
+        names = self._name_of.values()
+        super().__init__(names, codec, group, warm_up, full_every, timeout, callback, at_a_time)
 
     def put(self, bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
         """Start the average of a bucket."""
@@ -234,7 +231,7 @@ def device_of(module: torch.nn.Module) -> torch.device:
     devices = {p.device for p in module.parameters()} or {torch.device("cpu")}
     if len(devices) > 1:
         names = ", ".join(sorted(map(str, devices)))
-        raise ValueError(f"hcomp.torch: parameters are on {names}; a HookState is for one device")
+        raise ValueError(f"hcomp.torch: parameters are on {names}; a state is for one device")
     return devices.pop()
 
 
@@ -249,7 +246,7 @@ def uses_group(module: torch.nn.Module, transport: Optional[str]) -> bool:
 
 
 def of_group(cls: type, base: type, over_group: type) -> type:
-    """The class of a state over a process group that a program makes as `cls`."""
+    """The class to instantiate for `cls` over a process group."""
     if cls is base:
         return over_group
     if issubclass(cls, over_group):

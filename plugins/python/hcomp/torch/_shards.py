@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch.distributed import ReduceOp
 
 from .. import Plan
-from ._hooks import of_group, uses_group
+from ._hooks import device_of, of_group, uses_group
 from ._state import HookReport, SumState, require_host
 
 Tensor = torch.Tensor
@@ -81,18 +81,20 @@ class ShardState(BackwardSteps, SumState):
         transport: Optional[str] = None,
     ) -> None:
         modules = sharded_modules(model)
+        self._min_values = min_values
+        self._device = device_of(model)
+        self._agreed = (min_values,)
         super().__init__(modules, codec, group, warm_up, full_every, timeout, callback)
+        self._begin_steps()
+        for name, module in modules.items():
+            module.set_custom_reduce_scatter(_ReduceScatter(self, name))
+
+    def _set_up(self, *arguments: Any) -> None:
+        super()._set_up(*arguments)
         # Parts must be complete blocks in full-precision steps, too.
         with Plan(self._group, 0, numpy.float32, "identity") as exact:
             self._shard_alignment = math.lcm(self._shard_alignment, exact.shard_alignment)
         self._slots: dict[tuple[str, str], Tensor] = {}
-        self._take_over(modules, min_values)
-
-    def _take_over(self, modules: dict[str, Any], min_values: int) -> None:
-        self._min_values = min_values
-        self._begin_steps()
-        for name, module in modules.items():
-            module.set_custom_reduce_scatter(_ReduceScatter(self, name))
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
         """Restore this rank's state. The number of ranks must be the same."""

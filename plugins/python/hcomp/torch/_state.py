@@ -118,7 +118,25 @@ def restored(
     return states[0]["step"], {name: one for name, one in lost.items() if name in names}
 
 
-class SumState:
+class Steps:
+    """Which steps run in full precision. Arguments as in HookState."""
+
+    warm_up: int
+    full_every: int
+
+    def is_full(self, step: int) -> bool:
+        """True if the step runs in full precision."""
+        return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
+
+
+def wrong_steps(warm_up: int, full_every: int) -> str:
+    """Why the arguments are invalid; "" if they are valid."""
+    if min(warm_up, full_every) >= 0:
+        return ""
+    return f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more"
+
+
+class SumState(Steps):
     """Plans by name, over one set of connections. Arguments as in HookState.
 
     One thread runs the reductions in submission order. If ``at_a_time`` is more than 1, it starts
@@ -136,8 +154,24 @@ class SumState:
         callback: Optional[Callable[[HookReport], None]],
         at_a_time: int = 1,
     ) -> None:
-        if min(warm_up, full_every) < 0:
-            raise ValueError(f"warm_up is {warm_up}, full_every {full_every}; they are 0 or more")
+        self._set_up(
+            names, codec, group, warm_up, full_every, timeout, callback, at_a_time
+        )
+
+    def _set_up(
+        self,
+        names: Iterable[str],
+        codec: str,
+        group: Optional[dist.ProcessGroup],
+        warm_up: int,
+        full_every: int,
+        timeout: float,
+        callback: Optional[Callable[[HookReport], None]],
+        at_a_time: int,
+    ) -> None:
+        """Connect the ranks. Collective. GroupState replaces this."""
+        if wrong := wrong_steps(warm_up, full_every):
+            raise ValueError(wrong)
         if not isinstance(at_a_time, int):
             raise TypeError(f"at_a_time is {at_a_time!r}; it is a whole number, 1 or more")
         self.codec = codec
@@ -196,10 +230,6 @@ class SumState:
         self._after_all(self._close_plans)
         self._lost = lost
         self.steps = step
-
-    def is_full(self, step: int) -> bool:
-        """True if the step runs in full precision."""
-        return step < self.warm_up or (self.full_every > 0 and (step + 1) % self.full_every == 0)
 
     def close(self) -> None:
         """Close the connections after all submitted reductions. Collective."""
