@@ -104,18 +104,14 @@ template <class V, Executor E = host_executor> class feedback_plan {
     else if (is_sound)
       mine = meter_->measure(executor_, x.data(), x.size());
     all_gather_records(*transport_, plan_options{}.tag, mine, of_ranks_);
-    double total = 0, typical = 0;
-    for (magnitude_statistics const& one : of_ranks_) {
-      total += one.sum;
-      typical = std::max(typical, one.typical);
-    }
-    double const mean = total / (static_cast<double>(values()) * transport_->size());
-    if (std::isfinite(mean) && mean > std::ldexp(typical, 40))
+    auto const all = detail::magnitude_of(of_ranks_.data(), 1, transport_->size(), values());
+    if (all.is_finite() && all.is_of_few())
       throw nonfinite_error(hcomp::detail::error_text(
-          {codec_.name, ": a sign would be worth the mean of all magnitudes, ", mean,
-           ", but typical are ", typical, "; few values are too large for signs; x is unchanged"}));
+          {codec_.name, ": a sign would be worth the mean of all magnitudes, ", all.mean,
+           ", but typical are ", all.typical,
+           "; few values are too large for signs; x is unchanged"}));
     constexpr double least = std::numeric_limits<accumulator_t<V>>::min();
-    plan_.set_magnitude(std::isfinite(mean) ? std::max(mean, least) : 1);
+    plan_.set_magnitude(all.is_finite() ? std::max(all.mean, least) : 1);
   }
 
   codec_info const& codec_;

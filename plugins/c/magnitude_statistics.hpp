@@ -156,9 +156,29 @@ struct put_statistics {
     if (group.worker() == 0) *out = statistics_of(of_block, blocks);
   }
 };
+/// What a sign of a vector stands for on all ranks.
+struct magnitude_of_ranks {
+  double mean;     ///< of all magnitudes
+  double typical;  ///< the largest of all ranks
+
+  HCOMP_HD bool is_finite() const { return mean < std::numeric_limits<double>::infinity(); }
+  /// Whether few values make up the mean, which would spoil all values and their residuals.
+  HCOMP_HD bool is_of_few() const { return mean > typical * power_of_two(40); }
+};
+/// @param of_ranks  those of rank r at [r * stride]
+/// @param values    of the vector, on every rank
+HCOMP_HD inline magnitude_of_ranks magnitude_of(magnitude_statistics const* of_ranks,
+                                                std::size_t stride, int ranks, std::size_t values) {
+  double total = 0, typical = 0;
+  for (int r = 0; r < ranks; ++r) {
+    auto const& one = of_ranks[static_cast<std::size_t>(r) * stride];
+    total += one.sum;
+    if (typical < one.typical) typical = one.typical;
+  }
+  return {total / (static_cast<double>(values) * ranks), typical};
+}
 /// Work of an executor: the magnitude of the signs of vector i, from the statistics of all ranks.
-/// NaN if a value is NaN or infinite, or if the mean exceeds 2^40 times the typical magnitude: few
-/// values would spoil all values and their residuals.
+/// NaN where a plan throws: a value is NaN or infinite, or few values make up the mean.
 struct put_magnitudes {
   magnitude_statistics const* of_ranks;  ///< those of vector i of rank r at [r * vectors + i]
   std::size_t vectors;
@@ -168,16 +188,9 @@ struct put_magnitudes {
 
   template <class Group> HCOMP_HD void operator()(Group group, std::size_t i) const {
     if (group.worker() != 0) return;
-    double total = 0, typical = 0;
-    for (int r = 0; r < ranks; ++r) {
-      auto const& one = of_ranks[static_cast<std::size_t>(r) * vectors + i];
-      total += one.sum;
-      if (typical < one.typical) typical = one.typical;
-    }
-    double const mean = total / (static_cast<double>(values[i]) * ranks);
-    bool const is_usable = values[i] == 0 || (mean <= typical * power_of_two(40) &&
-                                              mean < std::numeric_limits<double>::infinity());
-    auto const rounded = static_cast<float>(mean);
+    auto const all = magnitude_of(of_ranks + i, vectors, ranks, values[i]);
+    bool const is_usable = values[i] == 0 || (all.is_finite() && !all.is_of_few());
+    auto const rounded = static_cast<float>(all.mean);
     constexpr float least = std::numeric_limits<float>::min();
     out[i] = !is_usable         ? std::numeric_limits<float>::quiet_NaN()
              : rounded >= least ? rounded
