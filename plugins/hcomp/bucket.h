@@ -44,9 +44,9 @@ typedef struct hcomp_bucket_sizes {
 /// Makes a bucket. Not collective; all ranks make it with the same arguments but `rank`.
 ///
 /// The result of a vector does not depend on the vectors beside it. It has the bits of
-/// hcomp_all_reduce with `algorithm=aggregator`. NaN, infinity and overflow become NaN on all
-/// ranks: the value itself (fp16, for example), its block (thc), or the vector (sign), which then
-/// keeps its residual.
+/// hcomp_all_reduce with `algorithm=aggregator`. NaN, infinity and overflow reach all ranks: as in
+/// an uncompressed sum (fp16, for example), as a block of NaN (thc), or as a vector of NaN (sign),
+/// which then keeps its residual.
 /// @param codec    of fixed rate: "thc:bits=4", "sign", "fp16"
 /// @param values   of each vector
 /// @param device   number of a CUDA device, which runs the calls below in order on `stream`: they

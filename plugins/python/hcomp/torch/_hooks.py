@@ -33,8 +33,8 @@ class HookState(SumState):
     the buckets and overlap with backward, over separate connections.
 
     If a gradient contains NaN or infinity, it becomes NaN on all ranks, and its residual is
-    unchanged. Over a process group this concerns the block around it, of up to 16384 values, or
-    with "fp16", "bf16" and "identity" the value itself.
+    unchanged. Over a process group this concerns the block around it, of up to 16384 values. With
+    "fp16", "bf16", "reproducible" and "identity" the value alone becomes NaN or infinity.
 
     Creation is collective, with equal arguments on all ranks.
 

@@ -25,6 +25,7 @@ class WorkQueue:
         self._works: queue.SimpleQueue[Optional[HcompWork]] = queue.SimpleQueue()
         self._turn = threading.Lock()  #: of the thread that takes an operation and runs it
         self._lock = threading.Lock()  #: protects the members below
+        self._is_closed = False
         self._spare = 0  #: threads that wait for their turn
         self._threads: list[threading.Thread] = []
         self._add_thread()
@@ -38,7 +39,10 @@ class WorkQueue:
 
     def put_work(self, work: HcompWork) -> None:
         self.require_own_process()
-        self._works.put(work)
+        with self._lock:
+            if self._is_closed:
+                raise HcompError(HcompError.INVALID_ARGUMENT, f"{self._name}: is closed")
+            self._works.put(work)
 
     def is_forked(self) -> bool:
         """Whether this is a copy in a forked process, which has none of the threads."""
@@ -64,7 +68,9 @@ class WorkQueue:
         if self.is_forked():
             return
         end = None if timeout is None else time.monotonic() + timeout
-        self._works.put(None)
+        with self._lock:
+            self._is_closed = True
+            self._works.put(None)
         while True:
             with self._lock:  # _hand_over adds threads, which can be joined once they have started
                 if not self._threads:
