@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import time
-import zlib
 from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
@@ -22,8 +21,7 @@ Tensor = torch.Tensor
 class GroupShardState(GroupState, ShardState):
     """A ShardState whose reductions use a process group; ShardState describes the arguments.
 
-    Every rank's shard of a module is a vector of a bucket. An all-to-all gives each rank all
-    encodings of its shard. ``group`` is the one that shards the model.
+    ``group`` is the one that shards the model.
     """
 
     def load_state_dict(self, state: Union[dict[str, Any], Sequence[dict[str, Any]]]) -> None:
@@ -52,30 +50,11 @@ class GroupShardState(GroupState, ShardState):
             if self.is_full(self.steps):
                 self._scatter_exact(name, output, whole, is_mean)
             else:
-                self._scatter_compressed(name, output, whole, is_mean)
+                self._scatter_compressed(name, output, whole, self.steps, is_mean)
         if self._stream is not None:
             torch.cuda.current_stream(self._device).wait_stream(self._stream)
         self._values += whole.numel()
         self._seconds += time.monotonic() - began
-
-    def _scatter_compressed(self, name: str, output: Tensor, whole: Tensor, is_mean: bool) -> None:
-        part = output.numel()
-        bucket = self._bucket_of((name,), (part,) * self.size)
-        bucket.check()
-        residual = self._residual(name, whole.numel())
-        residuals = [None] * self.size if residual is None else residual.split(part)
-        shards = whole.detach().view(-1).split(part)
-        vectors, flat = self._vectors_of(
-            [
-                (shard, its, zlib.crc32(f"{name}:{rank}".encode()))
-                for rank, (shard, its) in enumerate(zip(shards, residuals))
-            ]
-        )
-        bucket.set_vectors(vectors)
-        mine = self._start(bucket, self.steps)
-        with self._range("hcomp:decode"):
-            bucket.decode_part(mine.data_ptr(), self.steps, is_mean)
-        output.copy_(flat[self._rank].view_as(output))
 
     def _scatter_exact(self, name: str, output: Tensor, whole: Tensor, is_mean: bool) -> None:
         """In full precision, with the residual."""

@@ -32,6 +32,8 @@ class GroupState(Steps):
 
     _device: torch.device  #: of the parameters; set before _set_up
     _agreed: Tuple[Any, ...]  #: further arguments that are equal on all ranks; set before _set_up
+    _callback: Optional[Callable[[HookReport], None]] = None
+    _most_buckets = -1  #: the oldest is dropped for a further one; -1: none
 
     def _set_up(
         self,
@@ -45,8 +47,7 @@ class GroupState(Steps):
         at_a_time: int = 1,
     ) -> None:
         """Compare the arguments of all ranks. Collective."""
-        self._rank = dist.get_rank(group)
-        if self._rank < 0:
+        if dist.get_rank(group) < 0:
             raise ValueError(f"hcomp.torch: rank {dist.get_rank()} is not in the group of the state")
         wrong = wrong_steps(warm_up, full_every)
         if timeout != 30.0:
@@ -56,14 +57,28 @@ class GroupState(Steps):
         device = self._device
         if device.type not in ("cpu", "cuda"):
             wrong = f"parameters are on {device}; a process group reduces those on cpu and cuda"
-        self.codec = codec
         self.warm_up = warm_up
         self.full_every = full_every
+        self._names = set(names)
+        self._callback = callback
+        refused = self._prepare(codec, group, wrong)
+        names_code = zlib.crc32(repr(sorted(self._names)).encode())
+        require_agreement(
+            group, device, refused, (codec, warm_up, full_every, *self._agreed, names_code)
+        )
+
+    def _prepare(
+        self, codec: str, group: Optional[dist.ProcessGroup], wrong: str = ""
+    ) -> Optional[Exception]:
+        """Set all but what only training needs. Not collective.
+
+        Returns this rank's error, of the codec or ``wrong``, for require_agreement.
+        """
+        self.codec = codec
         self.steps = 0  #: submitted
         self.size = dist.get_world_size(group)
-        self._names = set(names)
+        self._rank = dist.get_rank(group)
         self._process_group = group
-        self._callback = callback
         self._stream: Any = None
         self._lost: Dict[str, Tensor] = {}  #: from a checkpoint, until the first use of the name
         self._residuals: Dict[str, Tensor] = {}
@@ -76,19 +91,19 @@ class GroupState(Steps):
         self._error = 0.0
         self._report = HookReport(0, 0, 0, 1.0, 0.0, 0.0, 0.0, 0.0, -1, 0.0)
         self._is_closed = False
+        if wrong:
+            return ValueError(wrong)
         # The codec, and libhcomp_cuda.so, are tried before ranks compare: an error reaches all.
-        refused: Optional[Exception] = ValueError(wrong) if wrong else None
         try:
-            if not refused:
-                if device.type == "cuda":
-                    self._stream = torch.cuda.Stream(device)
-                with self._new_bucket(()) as nothing:
-                    self._has_feedback = nothing.has_feedback
+            if self._device.type == "cuda":
+                self._stream = torch.cuda.Stream(self._device)
+            with self._new_bucket(()) as nothing:
+                self._has_feedback = nothing.has_feedback
+            with self._beside():
+                self._withheld = torch.zeros(1, dtype=torch.int64, device=self._device)
         except (HcompError, ImportError) as error:
-            refused = error
-        self._require_agreement((codec, warm_up, full_every, *self._agreed), refused)
-        with self._beside():
-            self._withheld = torch.zeros(1, dtype=torch.int64, device=device)
+            return error
+        return None
 
     def report(self) -> HookReport:
         self._check(False)
@@ -137,9 +152,9 @@ class GroupState(Steps):
                 residual.masked_fill_(part.isfinite().all(), 0.0)
 
     def _reduce_compressed(
-        self, pieces: List[Tuple[str, Tensor]], step: int, place: str = ""
+        self, pieces: List[Tuple[str, Tensor]], step: int, place: str = "", is_mean: bool = True
     ) -> None:
-        """Average gradients in place with the codec.
+        """Average, or sum, gradients in place with the codec.
 
         place:  appended to the names in random draws
         """
@@ -159,10 +174,42 @@ class GroupState(Steps):
         with self._range("hcomp:all_gather"):
             self._all_gather(reduced, mine)
         with self._range("hcomp:decode"):
-            bucket.decode(reduced.data_ptr(), step, True)
+            bucket.decode(reduced.data_ptr(), step, is_mean)
         for (_, gradient), x in zip(pieces, flat):
             if x.data_ptr() != gradient.data_ptr():
                 gradient.copy_(x.view_as(gradient))
+
+    def _scatter_compressed(
+        self, name: str, output: Tensor, whole: Tensor, step: int, is_mean: bool
+    ) -> None:
+        """Reduce-scatter with the codec; ``whole`` stays as it is.
+
+        Every rank's part is a vector of a bucket. An all-to-all gives each rank all encodings of
+        its part.
+        """
+        part = output.numel()
+        bucket = self._bucket_of((name,), (part,) * self.size)
+        bucket.check()
+        residual = self._residual(name, whole.numel())
+        residuals = [None] * self.size if residual is None else residual.split(part)
+        shards = whole.detach().view(-1).split(part)
+        vectors, _ = self._vectors_of(
+            [
+                (shard, its, zlib.crc32(f"{name}:{rank}".encode()))
+                for rank, (shard, its) in enumerate(zip(shards, residuals))
+            ]
+        )
+        bucket.set_vectors(vectors)
+        mine = self._start(bucket, step)
+        in_place = output.dtype == torch.float32 and output.is_contiguous()
+        result = output.view(-1) if in_place else self._space("result", part, torch.float32)
+        result.copy_(shards[self._rank])  # remains if a message is damaged
+        vectors[self._rank] = vectors[self._rank]._replace(x=result.data_ptr())
+        bucket.set_vectors(vectors)
+        with self._range("hcomp:decode"):
+            bucket.decode_part(mine.data_ptr(), step, is_mean)
+        if not in_place:
+            output.copy_(result.view_as(output))
 
     def _start(self, bucket: Bucket, step: int) -> Tensor:
         """Encode the bucket's vectors, and add this rank's part of all ranks; return the sum."""
@@ -238,10 +285,15 @@ class GroupState(Steps):
         if (names, values) not in self._buckets:
             # DDP makes new buckets after the first step.
             for old in [key for key in self._buckets if set(key[0]) & set(names)]:
-                self._buckets[old].check(wait=True)
-                self._buckets.pop(old).close()
+                self._drop(old)
+            if len(self._buckets) == self._most_buckets:
+                self._drop(next(iter(self._buckets)))
             self._buckets[names, values] = self._new_bucket(values)
         return self._buckets[names, values]
+
+    def _drop(self, key: Tuple[Names, Tuple[int, ...]]) -> None:
+        self._buckets[key].check(wait=True)
+        self._buckets.pop(key).close()
 
     def _new_bucket(self, values: Tuple[int, ...]) -> Bucket:
         device, stream = None, 0
@@ -336,28 +388,32 @@ class GroupState(Steps):
                 f"hcomp.torch: gradients are on {x.device}, the state was made for {self._device}"
             )
 
-    def _require_agreement(
-        self, arguments: Tuple[Any, ...], refused: Optional[Exception]
-    ) -> None:
-        """Raise on all ranks alike if their arguments are wrong or differ.
 
-        refused:  this rank's error
-        """
-        names = zlib.crc32(repr(sorted(self._names)).encode())
-        mine = ("hcomp.torch", "" if refused is None else str(refused), *arguments, names)
-        records: List[Any] = [None] * self.size
-        with torch.cuda.device(self._device) if self._device.type == "cuda" else nullcontext():
-            dist.all_gather_object(records, mine, self._process_group)
-        if refused is not None:
-            raise refused
-        if not all(isinstance(one, tuple) and one[:1] == ("hcomp.torch",) for one in records):
-            raise ValueError(
-                "hcomp.torch: the transport is not 'group' on all ranks, or they make different calls"
-            )
-        if errors := [f"rank {r}: {one[1]}" for r, one in enumerate(records) if one[1]]:
-            raise ValueError("; ".join(errors))
-        if any(one != records[0] for one in records):
-            raise ValueError(
-                "hcomp.torch: the arguments, or the names of parameters (the last number), differ "
-                f"between ranks: {[one[2:] for one in records]}"
-            )
+def require_agreement(
+    group: Optional[dist.ProcessGroup],
+    device: torch.device,
+    refused: Optional[Exception],
+    arguments: Tuple[Any, ...],
+) -> None:
+    """Raise on all ranks alike if their arguments are wrong or differ. Collective.
+
+    device:   of the tensors of the group
+    refused:  this rank's error
+    """
+    mine = ("hcomp.torch", "" if refused is None else str(refused), *arguments)
+    records: List[Any] = [None] * dist.get_world_size(group)
+    with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        dist.all_gather_object(records, mine, group)
+    if refused is not None:
+        raise refused
+    if not all(isinstance(one, tuple) and one[:1] == ("hcomp.torch",) for one in records):
+        raise ValueError(
+            "hcomp.torch: the transport is not 'group' on all ranks, or they make different calls"
+        )
+    if errors := [f"rank {r}: {one[1]}" for r, one in enumerate(records) if one[1]]:
+        raise ValueError("; ".join(errors))
+    if any(one != records[0] for one in records):
+        raise ValueError(
+            "hcomp.torch: the arguments, or the names of parameters (the last number), differ "
+            f"between ranks: {[one[2:] for one in records]}"
+        )
