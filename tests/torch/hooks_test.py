@@ -11,6 +11,7 @@ import zlib
 import torch
 import torch.distributed as dist
 from on_ranks import alike, raises, run_tests, trained
+from torch.distributed.algorithms.join import Join
 from torch.nn.parallel import DistributedDataParallel
 
 import hcomp
@@ -643,6 +644,29 @@ def test_a_queue_closes_while_it_adds_a_thread():
     assert not [one for one in threading.enumerate() if one.name == "test"]
 
 
+def test_ranks_join_with_unequal_numbers_of_batches():
+    run = Run("thc:bits=4")
+    with Join([run.ddp]):
+        for step in range(3 + rank):
+            run.steps(step, step + 1)
+    assert run.state.steps == 2 + ranks
+    parameters = torch.cat([p.detach().reshape(-1) for p in run.model.parameters()])
+    first = parameters.clone()
+    dist.broadcast(first, 0)
+    alike(parameters, first)
+    run.close()
+
+
+def test_compiled_models_have_the_losses_of_others():
+    if is_old:
+        return
+    expected = losses_of("thc:bits=4", 25)  # PyTorch refuses smaller buckets
+    run = Run("thc:bits=4", 25)
+    run.ddp = torch.compile(run.ddp, backend="eager")
+    alike(run.steps(0, 6), expected)
+    run.close()
+
+
 def test_a_closed_queue_refuses_operations():
     queue = WorkQueue("test")
     queue.close()
@@ -755,7 +779,7 @@ def test_over_a_group_what_is_wrong_is_said():
 #: parts of the names of tests for both transports; of the rest, each transport has its own
 of_both = (
     "full_precision few_bits what_is_excluded restart_goes full_steps another_number no_state "
-    "sparse_gradients mixed_precision callback shards closed"
+    "sparse_gradients mixed_precision callback shards closed join compiled"
 ).split()
 
 
