@@ -14,6 +14,7 @@
 #
 #   facts       the driver, the chip, the available tools
 #   tests       all programs of tests/gpu, in parallel
+#   nccl_lab    training steps over NCCL, if nccl_lab.sh has prepared FOLDER/nccl_lab
 #   bench       bench_gpu with 1, 16 and 64 M values, with the rate of a copy
 #   sanitizers  four tools of compute-sanitizer on the short tests, in parallel
 #   profile     sections of Nsight Compute, of one launch of each kernel
@@ -140,6 +141,14 @@ step_tests() {
   wait
 }
 
+step_nccl_lab() {
+  if [[ -d $folder/nccl_lab ]]; then
+    attempt 240 nccl_lab "$root/tests/gpu/nccl_lab.sh" run "$folder/nccl_lab"
+  else
+    record nccl_lab "skipped: nccl_lab.sh has not prepared it" 0
+  fi
+}
+
 # bench PROGRAM VALUES WHAT LABEL
 bench() {
   # shellcheck disable=SC2086  # several arguments
@@ -236,11 +245,11 @@ run() {
     echo "$folder: has no bench_gpu; tests/gpu/first_day.sh prepare makes it where nvcc is" >&2
     exit 2
   fi
-  (($#)) || set -- facts tests bench sanitizers profile variants
+  (($#)) || set -- facts tests nccl_lab bench sanitizers profile variants
   local step
   for step in "$@"; do
     declare -F "step_$step" >/dev/null || {
-      echo "no step is called '$step'; there are: facts tests bench sanitizers profile variants" >&2
+      echo "no step is called '$step'; there are: facts tests nccl_lab bench sanitizers profile variants" >&2
       exit 2
     }
   done

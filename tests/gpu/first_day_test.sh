@@ -32,6 +32,7 @@ chmod +x "$scratch"/sound/*
 for program in "$@"; do
   [[ $program == */bench_gpu ]] || expect "$scratch/results/${program##*/}.txt" "Status: SUCCESS"
 done
+expect "$scratch/said" "skipped: nccl_lab.sh has not prepared it"
 expect "$scratch/results/bench_gpu.5000.json" '"is_gpu": false'
 expect "$scratch/results/first_day.json" '{"what": "bench_gpu.5000", "result": "ok"'
 expect "$scratch/results/first_day.json" '"what": "bench_gpu.same.3", "result": "ok"'
