@@ -80,6 +80,8 @@ class any_transport {
   /// See Transport.
   /// @throws std::logic_error  the transport has no `wait_until`
   void wait_until(std::function<bool()> const& is_so) { behind_->wait_until(is_so); }
+  /// See Transport.
+  void check() { behind_->check(); }
   /// @throws wire_error  always; on all ranks if the transport can notify them
   [[noreturn]] void revoke(std::string const& why) {
     behind_->revoke(why);
@@ -102,6 +104,7 @@ class any_transport {
     virtual std::optional<std::size_t> test(request& r) = 0;
     virtual bool can_wait_until() const = 0;
     virtual void wait_until(std::function<bool()> const& is_so) = 0;
+    virtual void check() = 0;
     virtual void revoke(std::string const& why) = 0;
   };
 
@@ -145,6 +148,9 @@ class any_transport {
         transport_->wait_until(is_so);
       else
         throw std::logic_error("any_transport: wait_until of a transport that has none");
+    }
+    void check() override {
+      if constexpr (requires { transport_->check(); }) transport_->check();
     }
     void revoke(std::string const& why) override { detail::revoke(*transport_, why); }
 

@@ -48,6 +48,13 @@ using tag_t = std::uint32_t;
 /// receiver name the same number of bytes, which `wait` returns. A plan then enqueues its calls;
 /// see plan::check.
 ///
+/// Optional for a stream-ordered transport: `void check()`, which throws the error of a message
+/// that had been enqueued, after the caller has waited for the stream.
+///
+/// A plan waits for a receive of a stream-ordered transport when it has posted what it sends in the
+/// same hop. So the transport can delay messages until then, and move what was posted up to the
+/// last send as one group.
+///
 /// A transport that connects only some ranks of a job should have `std::uint64_t group() const`: a
 /// number equal on these ranks and different for any other set of ranks. It seeds random draws, so
 /// that errors in different groups are independent. Default: 0.

@@ -44,6 +44,7 @@ struct stream {
   std::deque<work> waiting;
   std::vector<work>* captured = nullptr;  ///< the graph that captures this stream
   bool is_origin = false;                 ///< the capture began here
+  bool is_in_host = false;                ///< a host function runs
   std::uint64_t given = 0;                ///< amount of captured work
   std::uint64_t joined = 0;               ///< captured work that another stream waits for
 
@@ -483,6 +484,24 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   one.do_all();
   return cudaSuccess;
 }
+/// The other threads of the program go on meanwhile, as on a device.
+cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* argument) {
+  std::lock_guard const lock(all().mutex);
+  stream& s = all().of(handle);
+  s.give([&s, function, argument] {
+    s.is_in_host = true;
+    all().mutex.unlock();
+    function(argument);
+    all().mutex.lock();
+    s.is_in_host = false;
+  });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
+  std::lock_guard const lock(all().mutex);
+  *status = all().of(handle).captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   std::lock_guard const lock(all().mutex);
   stream const& one = all().of(handle);
@@ -518,7 +537,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle) {
   std::lock_guard const lock(all().mutex);
   auto& one = **reinterpret_cast<event_handle*>(handle);
   if (one.captured) return failed(cudaErrorCapturedEvent);
-  if (one.done < one.recorded && ++one.asked % 16 == 0) one.last->do_one();
+  if (one.done < one.recorded && ++one.asked % 16 == 0 && !one.last->is_in_host) one.last->do_one();
   return one.done == one.recorded ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t handle) {

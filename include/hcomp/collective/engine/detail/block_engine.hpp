@@ -112,6 +112,7 @@ class block_engine final : public collective_engine<value_work> {
   void check_enqueued() override {
     if (!enqueues()) return;
     auto const verdict = work_->fetch_verdict();
+    transport().check();
     if (verdict.failed == 0) return;
     work_->reset_verdict();
     session_.raise(verdict, layout_);
@@ -186,9 +187,11 @@ class block_engine final : public collective_engine<value_work> {
   block_range blocks(block_range parts) const {
     return schedule_.blocks_of(parts, layout_.blocks());
   }
+  /// One segment if calls are enqueued: on one stream, work and messages do not overlap.
   std::vector<block_range> segments(block_range parts) const {
     block_range const all = blocks(parts);
-    std::size_t const most = layout_.blocks_per(options().segment_bytes);
+    std::size_t const most = enqueues() ? std::max<std::size_t>(all.count, 1)
+                                        : layout_.blocks_per(options().segment_bytes);
     std::vector<block_range> cut;
     for (std::size_t first = all.first; first < all.end(); first += most)
       cut.push_back({first, std::min(most, all.end() - first)});

@@ -51,8 +51,11 @@ class call_session {
       : codec_(codec), values_(values), transport_(&transport), options_(options), space_(space) {
     if (!transport.reaches(space))
       throw std::invalid_argument(
-          "plan: the transport does not reach the executor's memory, which is a device's; "
-          "hcomp::host_staged copies messages for it");
+          space == memory_space::device
+              ? "plan: the transport does not reach the executor's memory, which is a device's; "
+                "hcomp::host_staged copies messages for it"
+              : "plan: the transport moves messages in a device's memory only; the executor's is "
+                "host memory");
   }
 
   /// Changes the codec's parameters from the next call on.

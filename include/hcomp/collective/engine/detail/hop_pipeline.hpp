@@ -52,9 +52,11 @@ class segment_handler {
 ///
 /// Receives of the next hop are posted before the walk waits for those of this hop. So work on a
 /// segment overlaps the transfer of other segments, and a segment that the next hop forwards is
-/// sent as soon as it has arrived. If no hop depends on another, all sends start at once. Data that
-/// a hop both sends and changes is sent before it is changed. It keeps its request lists: after
-/// the first walk nothing is allocated.
+/// sent as soon as it has arrived. Data that a hop both sends and changes is sent before it is
+/// changed. It keeps its request lists: after the first walk nothing is allocated.
+///
+/// If no hop depends on another, all sends start at once. Over a stream-ordered transport they wait
+/// for their hops, whose receives they need.
 class hop_pipeline {
  public:
   /// @param cut                      (parts) -> their segments, in order; see schedule for parts
@@ -74,7 +76,7 @@ class hop_pipeline {
     }
   }
 
-  /// True if every hop sends parts that no other hop has changed: all messages are sent at the
+  /// True if every hop sends parts that no other hop has changed: all messages can be sent at the
   /// start.
   bool sends_at_once() const { return sends_at_once_; }
 
@@ -86,8 +88,8 @@ class hop_pipeline {
     if (hops_.empty()) return;
     if (stats) watch_ = {};
     receive_all(0, handler);
-    for (std::size_t h = 0; h < (sends_at_once_ ? hops_.size() : 1); ++h)
-      send_all(h, handler, stats);
+    bool const early = sends_early();
+    for (std::size_t h = 0; h < (early ? hops_.size() : 1); ++h) send_all(h, handler, stats);
     for (std::size_t h = 0; h < hops_.size(); ++h) {
       cut_hop const& now = hops_[h];
       bool const more = h + 1 < hops_.size();
@@ -107,7 +109,7 @@ class hop_pipeline {
       if (stats && !now.send.empty()) ++stats->hops;
       sends_[h % 2].clear();
       receives_[h % 2].clear();
-      if (more && !now.passes_on && !sends_at_once_) send_all(h + 1, handler, stats);
+      if (more && !now.passes_on && !early) send_all(h + 1, handler, stats);
     }
     for (auto& request : early_sends_) transport_->wait(request);
     if (stats) watch_.add_to(stats->seconds_communicate);
@@ -129,6 +131,7 @@ class hop_pipeline {
     return found != segments.end() && *found == wanted;
   }
 
+  bool sends_early() const { return sends_at_once_ && !transport_->is_stream_ordered(); }
   /// Excludes work that measures its own time from the waiting time.
   template <class F> void aside(report* stats, F const& f) {
     if (stats) watch_.add_to(stats->seconds_communicate);
@@ -138,7 +141,7 @@ class hop_pipeline {
   void send(std::size_t h, block_range segment, segment_handler& handler, report* stats) {
     std::span<std::byte const> message;
     aside(stats, [&] { message = handler.leave(h, segment); });
-    (sends_at_once_ ? early_sends_ : sends_[h % 2])
+    (sends_early() ? early_sends_ : sends_[h % 2])
         .push_back(transport_->isend(hops_[h].to, tag_, message));
   }
   void send_all(std::size_t h, segment_handler& handler, report* stats) {
