@@ -1,15 +1,16 @@
 """Build steps that pyproject.toml cannot express: the version from its header, and the libraries.
 
-A wheel contains libhcomp_ucx.so, libhcomp.so of every MPI that CMake finds, and libhcomp_cuda.so
-where it finds nvcc. It takes them from build/ of the checkout, or from the folder in HCOMP_BUILD,
-if that contains any of them. Otherwise CMake builds them. A source distribution contains the
-sources of the libraries.
+A wheel contains libhcomp_local.so, which needs libc only, libhcomp_ucx.so and libhcomp.so of every
+MPI that CMake finds, and libhcomp_cuda.so where it finds nvcc. It takes them from build/ of the
+checkout, or from the folder in HCOMP_BUILD, if that contains any of them. Otherwise CMake builds
+them. A source distribution contains the sources of the libraries.
 """
 
 import os
 import re
 import shutil
 import subprocess
+import sysconfig
 from pathlib import Path
 
 from setuptools import setup
@@ -25,6 +26,7 @@ except ImportError:  # setuptools before 70.1
 here = Path(__file__).resolve().parent
 root = here / "hcomp-source" if (here / "hcomp-source").exists() else here.parents[1]
 libraries = {
+    "local": "libhcomp_local.so",
     "ucx": "libhcomp_ucx.so",
     "openmpi": "libhcomp.so",
     "mpich": "libhcomp.so",
@@ -50,18 +52,40 @@ def run(*command: str) -> str:
         ) from None
 
 
+def toolkit_of_pip() -> list[str]:
+    """CMake's arguments for the nvcc of PyPI's nvidia-cuda-nvcc, unless there is another one.
+
+    That package has no libcudart.so, which CMake requires; the libraries link libcudart_static.a.
+    """
+    if "CUDACXX" in os.environ or shutil.which("nvcc") or Path("/usr/local/cuda/bin/nvcc").exists():
+        return []
+    site = Path(sysconfig.get_path("purelib"))
+    for nvcc in sorted(site.glob("nvidia/cu*/bin/nvcc"), reverse=True):
+        top = nvcc.parents[1]
+        runtimes = sorted(top.glob("lib/libcudart.so*"))
+        if runtimes and (top / "include" / "cccl").exists():
+            return [
+                f"-DCMAKE_CUDA_COMPILER={nvcc}",
+                f"-DCUDAToolkit_ROOT={top}",
+                f"-DCUDA_CUDART={runtimes[0]}",
+                f"-DCUDA_cudart_LIBRARY={runtimes[0]}",
+            ]
+    return []
+
+
 def build_libraries(folder: Path) -> None:
     """Build the libraries that CMake has the dependencies for, in folder/plugins/."""
     configure = ["cmake", "-S", str(root), "-B", str(folder), "-DCMAKE_BUILD_TYPE=Release"]
+    configure += toolkit_of_pip()
     for what in ("BUILD_TESTS", "BUILD_EXAMPLES", "BUILD_BENCHMARKS", "INSTALL"):
         configure.append(f"-DHCOMP_{what}=OFF")
     said = run(*configure)
     known = run("cmake", "--build", str(folder), "--target", "help")
     wanted = [target for target in targets.values() if re.search(rf"\b{target}\b", known)]
-    if not any(target != targets["cuda"] for target in wanted):
+    if targets["local"] not in wanted:
         found = "".join(re.findall(r"^--   .*\n", said, re.MULTILINE))
         raise SystemExit(
-            f"hcomp: CMake found neither UCX nor an MPI, or not nlohmann_json and fmt:\n{found}"
+            f"hcomp: CMake did not find nlohmann_json and fmt:\n{found}"
             f"On Debian the package needs: apt install {packages}"
         )
     parallel = str(os.cpu_count() or 1)

@@ -11,8 +11,8 @@
 # the rate of their links. OPTION: of tests/bench/torch_steps.py, after its defaults here. PYTHON: a
 # Python with PyTorch (python3).
 #
-# Processes share the GPU in time slices of about 2 ms, which all methods pay for. If the machine has
-# NVIDIA's MPS, which removes them, every table is repeated under it.
+# Processes share the GPU in time slices of about 2 ms, which all methods pay for. If the machine
+# has NVIDIA's MPS, which removes them, every table is repeated under it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 

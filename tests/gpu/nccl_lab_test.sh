@@ -7,7 +7,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# expect TEXT: in what the last command said
+# expect TEXT: in the output of the last command
 expect() {
   grep -qE -- "$1" "$scratch/said" && return
   echo "FAILED: it should say: $1" >&2

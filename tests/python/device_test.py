@@ -139,7 +139,7 @@ def refuses(rank, group):
 
 def has_no_device():
     """Asks in another process: this one starts processes that use CUDA."""
-    check = "from hcomp import _library as l; l.any_of_both().call('hcomp_cuda_check')"
+    check = "from hcomp import _library as l; l.any_library().call('hcomp_cuda_check')"
     said = subprocess.run([sys.executable, "-c", check], stderr=subprocess.PIPE, text=True)
     if said.returncode == 0:
         return ""
@@ -157,5 +157,5 @@ if __name__ == "__main__":
             started.start(*range(ranks))
             started.results(ranks)
     said = subprocess.check_output([sys.executable, "-m", "hcomp"], text=True)
-    assert "on GPUs       arrays in CUDA memory stay there" in said, said
+    assert "on GPUs         arrays in CUDA memory stay there" in said, said
     print(f"3 tests of arrays in CUDA memory on {ranks} ranks")

@@ -70,6 +70,16 @@ with tempfile.TemporaryDirectory() as name:
     said = run(python, "-c", look % "torch.distributed.backends")
     assert "hcomp.torch:register" in said, said
     said = run(python, "-m", "hcomp")
-    assert f"without MPI   {name}" in said and "for UCX" in said, said
-    assert "in PyTorch    " in said, said
+    assert f"without MPI     {name}" in said and "for UCX" in said, said
+    assert "in PyTorch      " in said, said
     print(run(python, source / "tests" / "python" / "group_test.py"), end="")
+
+    # Without UCX and MPI, hooks over process groups work.
+    packages = run(python, "-c", "import hcomp; print(*hcomp.__path__)").strip()
+    for kind in ("ucx", "openmpi", "mpich"):
+        shutil.rmtree(Path(packages) / kind, ignore_errors=True)
+    bucket = "from hcomp._bucket import Bucket; b = Bucket('thc:bits=4', 2, 0, [5000]); print(b.part_bytes)"
+    assert int(run(python, "-c", bucket)) > 1000
+    said = run(python, "-m", "hcomp")
+    assert "without MPI     missing" in said, said
+    assert f"process groups  {packages}/local/libhcomp_local.so" in said, said

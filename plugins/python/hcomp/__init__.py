@@ -58,7 +58,7 @@ class Version(NamedTuple):
 def version() -> Version:
     """Version of the loaded library."""
     numbers = [ctypes.c_int() for _ in Version._fields]
-    _library.any_of_both().call("hcomp_version", *(ctypes.byref(one) for one in numbers))
+    _library.any_library().call("hcomp_version", *(ctypes.byref(one) for one in numbers))
     return Version(*(one.value for one in numbers))
 
 

@@ -37,7 +37,7 @@ def _torch_text() -> str:
 
 def _cuda_text() -> str:
     try:
-        _library.any_of_both().call("hcomp_cuda_check")
+        _library.any_library().call("hcomp_cuda_check")
     except ImportError:
         return "missing: no library"
     except _library.HcompError as error:
@@ -48,7 +48,8 @@ def _cuda_text() -> str:
 for _what, _text in (
     ("without MPI", _library_text(_library.of_ucx)),
     ("over MPI", _mpi_text()),
+    ("process groups", _library_text(_library.any_library)),
     ("on GPUs", _cuda_text()),
     ("in PyTorch", _torch_text()),
 ):
-    print(f"{_what:<12}  {_text}")
+    print(f"{_what:<14}  {_text}")

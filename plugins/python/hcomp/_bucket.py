@@ -37,7 +37,7 @@ class Bucket(_library.Handle):
         device: Optional[int] = None,
         stream: int = 0,
     ) -> None:
-        super().__init__(_library.any_of_both(), "hcomp_bucket_free")
+        super().__init__(_library.any_library(), "hcomp_bucket_free")
         sizes = CBucketSizes()
         self._library.call(
             "hcomp_bucket_create",

@@ -339,23 +339,34 @@ def of_ucx() -> Library:
         raise ImportError(f"hcomp: {file} cannot be loaded: {error}.{hint}") from error
 
 
-def any_of_both() -> Library:
-    """Any library, for functions that all libraries share. Prefers a loaded one."""
+@functools.lru_cache(maxsize=None)
+def local() -> Library:
+    """libhcomp_local.so, which needs neither UCX nor MPI."""
+    return Library(_found(candidates("local", "libhcomp_local.so"), "there is no libhcomp_local.so"))
+
+
+def any_library() -> Library:
+    """Any library, for functions that all libraries share.
+
+    Prefers a loaded one, then the one that HCOMP_GROUP_LIBRARY names.
+    """
     if of_mpi.cache_info().currsize > 0:
         return of_mpi()
-    try:
+    if os.environ.get("HCOMP_GROUP_LIBRARY") or of_ucx.cache_info().currsize > 0:
         return of_ucx()
-    except ImportError as no_ucx:
+    errors = []
+    for load in (local, of_ucx, of_mpi):
         try:
-            return of_mpi()
-        except ImportError as no_mpi:
-            raise ImportError(f"{no_ucx}\n{no_mpi}") from None
+            return load()
+        except ImportError as error:
+            errors.append(str(error))
+    raise ImportError("\n".join(errors))
 
 
 def candidates(folder: str, name: str) -> list[Path]:
     """Paths where a library can be.
 
-    folder:  "openmpi", "mpich" or "ucx", as in plugins/ of a build
+    folder:  "openmpi", "mpich", "ucx" or "local", as in plugins/ of a build
     """
     here = Path(__file__).resolve().parent
     places = [here, here / folder]
