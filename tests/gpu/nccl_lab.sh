@@ -7,9 +7,9 @@
 # prepare takes libhcomp_ucx.so and libhcomp_cuda.so from BUILD (default: build), with UCX, ip, tc
 # and bridge, and all their libraries but libc. FOLDER takes at most 64 MiB.
 #
-# run prints one table for each of HCOMP_NCCL_LAB, by default "2:10gbit 2:1gbit 4:10gbit": nodes and
-# the rate of their links. OPTION: of tests/bench/torch_steps.py, after its defaults here. PYTHON: a
-# Python with PyTorch (python3).
+# run prints the host time of the hook, and one table for each of HCOMP_NCCL_LAB, by default
+# "2:10gbit 2:1gbit 4:10gbit": nodes and the rate of their links. OPTION: of torch_steps.py in
+# tests/bench, after its defaults here. PYTHON: a Python with PyTorch (python3).
 #
 # Processes share the GPU in time slices of about 2 ms, which all methods pay for. If the machine
 # has NVIDIA's MPS, which removes them, every table is repeated under it.
@@ -89,6 +89,9 @@ run() {
   export PATH HCOMP_TORCH_PYTHON
   export HCOMP_GROUP_LIBRARY=$folder/lib/libhcomp_ucx.so
   export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  local device=cuda
+  [[ " $* " == *" --device cpu "* ]] && device=cpu
+  PYTHONPATH=$root/plugins/python "$HCOMP_TORCH_PYTHON" "$root/tests/bench/torch_host_time.py" --device $device
   tables "" "$@"
   if command -v nvidia-cuda-mps-control >/dev/null; then
     nvidia-cuda-mps-control -d

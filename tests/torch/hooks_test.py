@@ -644,6 +644,16 @@ def test_a_queue_closes_while_it_adds_a_thread():
     assert not [one for one in threading.enumerate() if one.name == "test"]
 
 
+def test_restart_goes_on_in_the_same_state():
+    run = Run("thc:bits=4")
+    run.steps(0, 3)
+    saved = copy.deepcopy(run.saved())
+    whole = run.steps(3, 6)
+    run.load(saved)
+    alike(run.steps(3, 6), whole)
+    run.close()
+
+
 def test_ranks_join_with_unequal_numbers_of_batches():
     run = Run("thc:bits=4")
     with Join([run.ddp]):

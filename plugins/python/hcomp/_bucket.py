@@ -52,6 +52,7 @@ class Bucket(_library.Handle):
             ctypes.byref(sizes),
         )
         self._vectors = (CBucketVector * len(values))()
+        self._given: Optional[Sequence[Vector]] = None
         self.part_bytes: int = sizes.part_bytes  #: of an encoded part, one per rank
         self.reduced_bytes: int = sizes.reduced_bytes  #: of a reduced part
         self.statistics_words: int = sizes.statistics_words
@@ -59,12 +60,15 @@ class Bucket(_library.Handle):
         self.has_feedback = bool(sizes.feedback)
 
     def set_vectors(self, vectors: Sequence[Vector]) -> None:
-        """Set the vectors of the next calls."""
+        """Set the vectors of the next calls. The list must not change afterwards."""
+        if vectors is self._given:
+            return
         if len(vectors) != len(self._vectors):
             raise ValueError(f"{len(vectors)} vectors, the bucket has {len(self._vectors)}")
         for place, one in zip(self._vectors, vectors):
             place.x, place.number = one.x, one.number
             place.residual, place.pending, place.withheld = one.residual, one.pending, one.withheld
+        self._given = vectors
 
     def measure(self, statistics: int) -> None:
         self._library.call("hcomp_bucket_measure", self.handle, self._vectors, statistics)

@@ -6,7 +6,9 @@ import math
 import warnings
 import zlib
 from contextlib import contextmanager, nullcontext
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import (
+    Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union,
+)
 
 import torch
 import torch.distributed as dist
@@ -19,6 +21,33 @@ Tensor = torch.Tensor
 
 #: Of the vectors of a bucket
 Names = Tuple[str, ...]
+
+
+class Range:
+    """An NVTX range. A class, because contextmanager takes 2 us longer."""
+
+    __slots__ = ("title",)
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+
+    def __enter__(self) -> None:
+        torch.cuda.nvtx.range_push(self.title)
+
+    def __exit__(self, *_: Any) -> None:
+        torch.cuda.nvtx.range_pop()
+
+
+_no_range = nullcontext()
+
+
+class Prepared(NamedTuple):
+    """Gradients as vectors of a bucket, valid for one generation of the state."""
+
+    bucket: Bucket
+    vectors: List[Vector]
+    copied: List[Tuple[Tensor, Tensor]]  #: gradients and the copies that are their vectors
+    generation: int
 
 
 class GroupState(Steps):
@@ -84,6 +113,7 @@ class GroupState(Steps):
         self._residuals: Dict[str, Tensor] = {}
         self._buckets: Dict[Tuple[Names, Tuple[int, ...]], Bucket] = {}
         self._scratch: Dict[str, Tensor] = {}  #: of the largest bucket, by purpose
+        self._generation = 0  #: of everything that a Prepared refers to
         self._values = 0  #: of this step
         self._bytes = 0
         self._float_bytes = 0.0
@@ -119,6 +149,7 @@ class GroupState(Steps):
     def load_state_dict(self, state: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         step, lost = restored(state, self.size, self._rank, self._names)
         self._residuals.clear()
+        self._generation += 1
         self._lost = lost
         self.steps = step
 
@@ -152,32 +183,46 @@ class GroupState(Steps):
                 residual.masked_fill_(part.isfinite().all(), 0.0)
 
     def _reduce_compressed(
-        self, pieces: List[Tuple[str, Tensor]], step: int, place: str = "", is_mean: bool = True
-    ) -> None:
+        self,
+        pieces: List[Tuple[str, Tensor]],
+        step: int,
+        place: str = "",
+        is_mean: bool = True,
+        prepared: Optional[Prepared] = None,
+    ) -> Prepared:
         """Average, or sum, gradients in place with the codec.
 
-        place:  appended to the names in random draws
+        place:     appended to the names in random draws
+        prepared:  result of the last call with these pieces, which are at the same addresses
         """
-        bucket = self._bucket_of(
-            tuple(name for name, _ in pieces), tuple(g.numel() for _, g in pieces)
-        )
+        if prepared is None or prepared.generation != self._generation:
+            prepared = self._prepared(pieces, place)
+        bucket = prepared.bucket
         bucket.check()
-        vectors, flat = self._vectors_of(
-            [
-                (g, self._residual(name, g.numel()), zlib.crc32((name + place).encode()))
-                for name, g in pieces
-            ]
-        )
-        bucket.set_vectors(vectors)
+        for gradient, x in prepared.copied:
+            x.copy_(gradient.detach().reshape(-1))
+        bucket.set_vectors(prepared.vectors)
         mine = self._start(bucket, step)
         reduced = self._space("all reduced", self.size * bucket.reduced_bytes, torch.uint8)
         with self._range("hcomp:all_gather"):
             self._all_gather(reduced, mine)
         with self._range("hcomp:decode"):
             bucket.decode(reduced.data_ptr(), step, is_mean)
-        for (_, gradient), x in zip(pieces, flat):
-            if x.data_ptr() != gradient.data_ptr():
-                gradient.copy_(x.view_as(gradient))
+        for gradient, x in prepared.copied:
+            gradient.copy_(x.view_as(gradient))
+        return prepared
+
+    def _prepared(self, pieces: List[Tuple[str, Tensor]], place: str = "") -> Prepared:
+        bucket = self._bucket_of(
+            tuple(name for name, _ in pieces), tuple(g.numel() for _, g in pieces)
+        )
+        vectors, copied = self._vectors_of(
+            [
+                (g, self._residual(name, g.numel()), zlib.crc32((name + place).encode()))
+                for name, g in pieces
+            ]
+        )
+        return Prepared(bucket, vectors, copied, self._generation)
 
     def _scatter_compressed(
         self, name: str, output: Tensor, whole: Tensor, step: int, is_mean: bool
@@ -193,19 +238,21 @@ class GroupState(Steps):
         residual = self._residual(name, whole.numel())
         residuals = [None] * self.size if residual is None else residual.split(part)
         shards = whole.detach().view(-1).split(part)
-        vectors, _ = self._vectors_of(
+        vectors, copied = self._vectors_of(
             [
                 (shard, its, zlib.crc32(f"{name}:{rank}".encode()))
                 for rank, (shard, its) in enumerate(zip(shards, residuals))
             ]
         )
+        for shard, x in copied:
+            x.copy_(shard)
         bucket.set_vectors(vectors)
         mine = self._start(bucket, step)
         in_place = output.dtype == torch.float32 and output.is_contiguous()
         result = output.view(-1) if in_place else self._space("result", part, torch.float32)
         result.copy_(shards[self._rank])  # remains if a message is damaged
-        vectors[self._rank] = vectors[self._rank]._replace(x=result.data_ptr())
-        bucket.set_vectors(vectors)
+        own = vectors[self._rank]._replace(x=result.data_ptr())
+        bucket.set_vectors([*vectors[: self._rank], own, *vectors[self._rank + 1 :]])
         with self._range("hcomp:decode"):
             bucket.decode_part(mine.data_ptr(), step, is_mean)
         if not in_place:
@@ -241,32 +288,31 @@ class GroupState(Steps):
 
     def _vectors_of(
         self, pieces: Sequence[Tuple[Tensor, Optional[Tensor], int]]
-    ) -> Tuple[List[Vector], List[Tensor]]:
-        """Vectors for a bucket, and the float32 values that they point to.
+    ) -> Tuple[List[Vector], List[Tuple[Tensor, Tensor]]]:
+        """Vectors for a bucket, and gradients with the float32 copies that the caller fills.
 
         pieces:  gradient, residual and number for random draws of each. A gradient that is
-                 contiguous and float32 is used itself, otherwise a copy
+                 contiguous and float32 is used itself
         """
         gradients = [g for g, _, _ in pieces]
         sizes = [g.numel() for g in gradients]
         in_place = [g.dtype == torch.float32 and g.is_contiguous() for g in gradients]
         copies = self._space("copies", 0 if all(in_place) else sum(sizes), torch.float32)
         pending = self._space("pending", sum(sizes) if self._has_feedback else 0, torch.float32)
-        vectors, flat, first = [], [], 0
+        vectors, copied, first = [], [], 0
         for (gradient, residual, number), size, is_ready in zip(pieces, sizes, in_place):
             end = first + size
-            x = gradient.detach().view(-1) if is_ready else copies[first:end]
+            x = gradient if is_ready else copies[first:end]
             if not is_ready:
-                x.copy_(gradient.detach().reshape(-1))
+                copied.append((gradient, x))
             there = (0, 0, 0)
             if residual is not None:
                 there = (
                     residual.data_ptr(), pending[first:end].data_ptr(), self._withheld.data_ptr()
                 )
             vectors.append(Vector(x.data_ptr(), number, *there))
-            flat.append(x)
             first = end
-        return vectors, flat
+        return vectors, copied
 
     def _all_reduce(self, x: Tensor, operation: Any) -> None:
         dist.all_reduce(x, op=operation, group=self._process_group)
@@ -292,6 +338,7 @@ class GroupState(Steps):
         return self._buckets[names, values]
 
     def _drop(self, key: Tuple[Names, Tuple[int, ...]]) -> None:
+        self._generation += 1
         self._buckets[key].check(wait=True)
         self._buckets.pop(key).close()
 
@@ -329,6 +376,7 @@ class GroupState(Steps):
         if found is None or found.numel() < count:
             found = torch.empty(count, dtype=dtype, device=self._device)
             self._scratch[purpose] = found
+            self._generation += 1
         return found[:count]
 
     @contextmanager
@@ -341,17 +389,9 @@ class GroupState(Steps):
         with torch.cuda.stream(self._stream):
             yield
 
-    @contextmanager
-    def _range(self, title: str) -> Iterator[None]:
-        """A range in profiles."""
-        if self._stream is None:
-            yield
-            return
-        torch.cuda.nvtx.range_push(title)
-        try:
-            yield
-        finally:
-            torch.cuda.nvtx.range_pop()
+    def _range(self, title: str) -> Any:
+        """A range in profiles of CUDA."""
+        return _no_range if self._stream is None else Range(title)
 
     def _check(self, wait: bool) -> None:
         for one in self._buckets.values():
