@@ -6,18 +6,20 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 python=build/torch/bin/python
-packages=('torch>=2.15' numpy accelerate lightning transformers)
-complete='import importlib.metadata as m, numpy, torch
-[m.version(name) for name in ("accelerate", "lightning", "transformers")]'
-if [[ -x $python ]] && "$python" -c "$complete" 2>/dev/null; then
-  echo "setup: $("$python" -c 'import torch; print("PyTorch", torch.__version__)') is installed in build/torch"
-  exit 0
+pip=(timeout 900 "$python" -m pip install --quiet --disable-pip-version-check)
+if ! [[ -x $python ]] || ! "$python" -c 'import numpy, torch' 2>/dev/null; then
+  echo "setup: downloading PyTorch into build/torch"
+  mkdir -p build
+  /usr/bin/python3 -m venv build/torch
+  "${pip[@]}" 'torch>=2.15' numpy </dev/null || {
+    rm -rf build/torch
+    exit 1
+  }
 fi
-echo "setup: downloading PyTorch into build/torch"
-mkdir -p build
-/usr/bin/python3 -m venv build/torch
-timeout 900 "$python" -m pip install --quiet --disable-pip-version-check "${packages[@]}" </dev/null || {
-  rm -rf build/torch
-  exit 1
-}
-echo "setup: done"
+frameworks=(accelerate lightning transformers)
+known='import importlib.metadata, sys; [importlib.metadata.version(name) for name in sys.argv[1:]]'
+if ! "$python" -c "$known" "${frameworks[@]}" 2>/dev/null; then
+  echo "setup: downloading ${frameworks[*]} into build/torch"
+  "${pip[@]}" "${frameworks[@]}" </dev/null
+fi
+echo "setup: $("$python" -c 'import torch; print("PyTorch", torch.__version__)') is installed in build/torch"
