@@ -18,7 +18,10 @@ import hcomp.torch
 
 
 class CompressGradients(TrainerCallback):
-    """Averages gradients with a codec. Residuals go into the Trainer's checkpoints."""
+    """Averages gradients with a codec. Residuals go into the Trainer's checkpoints.
+
+    A run is resumed from a checkpoint of its own output_dir.
+    """
 
     def __init__(self, codec: str, **keys: Any) -> None:
         self.codec, self.keys = codec, keys

@@ -164,6 +164,18 @@ def test_models_without_a_hook():
         assert not torch.equal(found, plain) and torch.allclose(found, plain, rtol=0.02), (found, plain)
 
 
+def test_full_steps_of_a_hook_stay_exact():
+    model = torch.nn.Linear(256, 256, bias=False)
+    ddp = DistributedDataParallel(model)
+    state = hcomp.torch.HookState(ddp, "thc:bits=8", warm_up=1, transport="group")
+    ddp.register_comm_hook(state, hcomp.torch.hook)
+    with Compressed("sign", min_bytes=1000):
+        ddp(vector(1, 256 * 8).view(8, 256)).sum().backward()
+    mean = exact(1, 256 * 8).view(8, 256).sum(0) / ranks
+    assert torch.allclose(model.weight.grad, mean.expand(256, 256), rtol=1e-4, atol=1e-5)
+    state.close()
+
+
 def test_sizes_come_and_go():
     with Compressed("bf16", min_bytes=0) as state:
         for values in range(1, 200):
@@ -176,8 +188,21 @@ def test_sizes_come_and_go():
         dist.all_reduce(nothing)
 
 
+def test_a_library_that_cannot_be_loaded_is_an_error_on_all_ranks():
+    def broken(*_):
+        raise OSError("libhcomp is broken")
+
+    kept = hcomp.torch._group_state.Bucket
+    if rank == 1:
+        hcomp.torch._group_state.Bucket = broken
+    raises("libhcomp is broken", lambda: hcomp.torch.compress(None, "sign"))
+    hcomp.torch._group_state.Bucket = kept
+
+
 def test_what_is_wrong_is_said_on_all_ranks():
     compress = hcomp.torch.compress
+    if rank == 1:
+        raises("rank 1 is not in the group", lambda: compress(some, "sign"), ValueError)
     raises("differ between ranks", lambda: compress(None, "sign" if rank else "bf16"), ValueError)
     raises("differ between ranks", lambda: compress(None, "sign" if rank else None), ValueError)
     raises("no codec", lambda: compress(None, "nonsense"))

@@ -311,7 +311,7 @@ def of_mpi() -> Library:
     mpi = _mpi_of_mpi4py()
     named = os.environ.get("HCOMP_LIBRARY")
     if named:
-        return _fitting(Library(named), mpi)
+        return _fitting(_loaded(named), mpi)
     try:
         return _fitting(Library("libhcomp.so", os.RTLD_NOLOAD | os.RTLD_NOW), mpi)
     except OSError:
@@ -321,7 +321,7 @@ def of_mpi() -> Library:
         f"there is no libhcomp.so for {mpi}. Set HCOMP_LIBRARY to the file, or use "
         "hcomp.Group.from_mpi(comm), which needs none of MPI",
     )
-    return _fitting(Library(file), mpi)
+    return _fitting(_loaded(file), mpi)
 
 
 @functools.lru_cache(maxsize=None)
@@ -332,9 +332,13 @@ def of_ucx() -> Library:
         "there is no libhcomp_ucx.so. It is built where CMake finds UCX (Debian: libucx-dev). Set "
         "HCOMP_GROUP_LIBRARY to the file",
     )
+    return _loaded(file)
+
+
+def _loaded(file: str) -> Library:
     try:
         return Library(file)
-    except OSError as error:
+    except (OSError, AttributeError) as error:
         hint = " UCX is missing (Debian: libucx0)." if "libuc" in str(error).split(":")[0] else ""
         raise ImportError(f"hcomp: {file} cannot be loaded: {error}.{hint}") from error
 
@@ -342,7 +346,7 @@ def of_ucx() -> Library:
 @functools.lru_cache(maxsize=None)
 def local() -> Library:
     """libhcomp_local.so, which needs neither UCX nor MPI."""
-    return Library(_found(candidates("local", "libhcomp_local.so"), "there is no libhcomp_local.so"))
+    return _loaded(_found(candidates("local", "libhcomp_local.so"), "there is no libhcomp_local.so"))
 
 
 def any_library() -> Library:

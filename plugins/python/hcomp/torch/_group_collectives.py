@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch._C._distributed_c10d import _create_work_from_future
 from torch.distributed import ProcessGroup, ReduceOp
 
-from ._group_state import GroupState, require_agreement
+from ._group_state import GroupState, require_agreement, uncompressed
 
 Tensor = torch.Tensor
 
@@ -63,7 +63,8 @@ class GroupCollectives(GroupState):
         def reduce(name: str) -> None:
             self._reduce_compressed([(name, x)], self.steps, is_mean=operation == ReduceOp.AVG)
 
-        return self._run(reduce, [x], x.numel(), 2 * (self.size - 1) / self.size)
+        name = f"{x.numel()} values"
+        return self._run(reduce, name, [x], x.numel(), 2 * (self.size - 1) / self.size)
 
     def reduce_scatter(self, output: Tensor, whole: Tensor, operation: ReduceOp) -> Any:
         """Reduce, and give each rank its part. Returns the Work, boxed."""
@@ -72,15 +73,18 @@ class GroupCollectives(GroupState):
             mean = operation == ReduceOp.AVG
             self._scatter_compressed(name, output, whole, self.steps, mean)
 
-        return self._run(reduce, [output, whole], whole.numel(), (self.size - 1) / self.size)
+        name = f"{whole.numel()} values, scattered"
+        return self._run(reduce, name, [output, whole], whole.numel(), (self.size - 1) / self.size)
 
-    def _run(self, reduce: Any, tensors: list[Tensor], values: int, ring: float) -> Any:
+    def _run(
+        self, reduce: Any, name: str, tensors: list[Tensor], values: int, ring: float
+    ) -> Any:
         future: Any = torch.futures.Future(
             **({} if self._stream is None else {"devices": [self._device]})
         )
         with self._lock, torch.no_grad():
             with self._beside():
-                reduce(f"{values} values")
+                reduce(name)
                 if self._stream is not None:
                     for x in tensors:
                         x.record_stream(self._stream)
@@ -101,13 +105,13 @@ def compress_group(
             "asked for; compress needs a newer one, such as 2.15. HookState works here, too"
         )
     made = GroupCollectives(group, device, codec, min_bytes)
-    if (old := _compressed.pop(group.group_name, None)) is not None:
+    old = _compressed.pop(group.group_name, None)
+    if codec is not None:
+        _intercept()
+        _compressed[group.group_name] = made
+    if old is not None:  # it may raise on one rank alone
         old.close()
-    if codec is None:
-        return None
-    _intercept()
-    _compressed[group.group_name] = made
-    return made
+    return None if codec is None else made
 
 
 def _compression_of(group: Any) -> Optional[GroupCollectives]:
@@ -131,7 +135,7 @@ def _intercept() -> torch.library.Library:
             x, op = tensors[0], ReduceOp.unbox(operation)
             if found.takes(x, x.nbytes, op):
                 return tensors, found.all_reduce(x, op)
-        with torch._C._AutoDispatchBelowAutograd():
+        with uncompressed():
             return torch.ops.c10d.allreduce_(tensors, group, operation, *rest)
 
     def reduce_scatter(
@@ -143,7 +147,7 @@ def _intercept() -> torch.library.Library:
             is_valid = output.dtype == whole.dtype and output.numel() * found.size == whole.numel()
             if is_valid and output.device == whole.device and found.takes(whole, whole.nbytes, op):
                 return output, found.reduce_scatter(output, whole, op)
-        with torch._C._AutoDispatchBelowAutograd():
+        with uncompressed():
             return torch.ops.c10d._reduce_scatter_base_(output, whole, group, operation, *rest)
 
     for key in ("AutogradCPU", "AutogradCUDA"):

@@ -70,9 +70,10 @@ class GroupHookState(GroupState, HookState):
         return future
 
     def _layout(self, bucket: dist.GradBucket) -> Layout:
-        """Kept from step to step: DDP's buckets change after the first one only."""
+        """Kept from the second step on: DDP's buckets change after the first one only."""
         buffer, index = bucket.buffer(), bucket.index()
-        if buffer.is_sparse:
+        # The first step's would live until backward of the second, whose buckets are other memory.
+        if buffer.is_sparse or self._report.steps == 0:
             return self._new_layout((), self._pieces(bucket))
         # The kept gradients keep the memory, so that no other bucket gets its address.
         key = (buffer.data_ptr(), *map(id, bucket.parameters()))

@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed import ReduceOp
 
-from ._group_state import GroupState
+from ._group_state import GroupState, uncompressed
 from ._hooks import device_of, require_real
 from ._shards import BackwardSteps, ShardState, sharded_modules
 from ._state import HookReport
@@ -44,7 +44,8 @@ class GroupShardState(GroupState, ShardState):
         is_mean = operation == ReduceOp.AVG
         is_ours = (is_mean or operation == ReduceOp.SUM) and output.numel() >= self._min_values
         if not is_ours:
-            dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
+            with uncompressed():
+                dist.reduce_scatter_tensor(output, whole, op=operation, group=group)
             return
         with self._beside():
             if self.is_full(self.steps):
@@ -63,7 +64,8 @@ class GroupShardState(GroupState, ShardState):
         if residual is not None:
             flat += residual
         part = torch.empty(output.numel(), dtype=torch.float32, device=self._device)
-        dist.reduce_scatter_tensor(part, flat, op=ReduceOp.SUM, group=self._process_group)
+        with uncompressed():
+            dist.reduce_scatter_tensor(part, flat, op=ReduceOp.SUM, group=self._process_group)
         self._bytes += (self.size - 1) * part.numel() * part.element_size()
         if is_mean:
             part /= self.size

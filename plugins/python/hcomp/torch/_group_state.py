@@ -131,7 +131,7 @@ class GroupState(Steps):
                 self._has_feedback = nothing.has_feedback
             with self._beside():
                 self._withheld = torch.zeros(1, dtype=torch.int64, device=self._device)
-        except (HcompError, ImportError) as error:
+        except Exception as error:
             return error
         return None
 
@@ -315,7 +315,8 @@ class GroupState(Steps):
         return vectors, copied
 
     def _all_reduce(self, x: Tensor, operation: Any) -> None:
-        dist.all_reduce(x, op=operation, group=self._process_group)
+        with uncompressed():
+            dist.all_reduce(x, op=operation, group=self._process_group)
         self._bytes += round(2 * (self.size - 1) / self.size * x.numel() * x.element_size())
 
     def _all_gather(self, out: Tensor, mine: Tensor) -> None:
@@ -427,6 +428,11 @@ class GroupState(Steps):
             raise ValueError(
                 f"hcomp.torch: gradients are on {x.device}, the state was made for {self._device}"
             )
+
+
+def uncompressed() -> Any:
+    """A context for calls that hcomp.torch.compress must not reach."""
+    return torch._C._AutoDispatchBelowAutograd()
 
 
 def require_agreement(
