@@ -191,7 +191,7 @@ TEST_CASE("nccl: a graph replays messages, and two plans share a communicator") 
       replayed = self.on_device(x[i], [&](std::span<float> mine) {
         cudaGraph_t graph = nullptr;
         cudaGraphExec_t made = nullptr;
-        HCOMP_CUDA_TRY(cudaStreamBeginCapture(self.stream, cudaStreamCaptureModeRelaxed));
+        HCOMP_CUDA_TRY(cudaStreamBeginCapture(self.stream, cudaStreamCaptureModeGlobal));
         sum.all_reduce(mine);
         HCOMP_CUDA_TRY(cudaStreamEndCapture(self.stream, &graph));
         HCOMP_CUDA_TRY(cudaGraphInstantiateWithFlags(&made, graph, 0));
@@ -212,6 +212,7 @@ TEST_CASE("nccl: every survivor of a killed rank gets an error, and ends") {
   auto const found = statuses_of(3, [&](nccl_rank& self, int rank) {
     std::vector<float> const x(5'000, 1.f);
     nccl::transport transport(self.communicator, self.stream, {.timeout = 60s});
+    nccl::transport another(self.communicator, self.stream);
     int status = 1;
     self.on_device(x, [&](std::span<float> mine) {
       plan sum(mine.size(), fit(thc<float>{}, 3), transport, self.executor);
@@ -229,11 +230,15 @@ TEST_CASE("nccl: every survivor of a killed rank gets an error, and ends") {
         status = is_named && is_early && transport.is_aborted() ? 0 : 2;
         if (status) std::cerr << text << '\n';
       }
-      try {
-        sum.all_reduce(mine);
-        status = 3;
-      } catch (transport_error const&) {
+      for (auto* const one : {&transport, &another}) {
+        plan next(mine.size(), identity<float>(), *one, self.executor);
+        try {
+          next.all_reduce(mine);
+          status = 3;
+        } catch (transport_error const&) {
+        }
       }
+      if (!another.is_aborted()) status = 4;
     });
     return status;
   });

@@ -4,36 +4,33 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <exception>
 #include <hcomp/core/config.hpp>
 #include <hcomp/core/detail/error_text.hpp>
 #include <hcomp/core/error.hpp>
-#include <hcomp/gpu/detail/event.hpp>
 #include <hcomp/gpu/error.hpp>
 #include <hcomp/nccl/library.hpp>
+#include <hcomp/nccl/watcher.hpp>
 #include <hcomp/transport/transport.hpp>
-#include <mutex>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace hcomp::nccl {
 
 struct transport_options {
-  /// Limit for the messages of one hop, counted from the time at which the stream reaches them.
+  /// Limit for the messages of one hop, counted from the time at which the stream reaches them, and
+  /// for NCCL to connect the ranks of a hop.
   std::chrono::nanoseconds timeout = std::chrono::seconds(30);
   std::uint64_t group = 0;  ///< see Transport; equal on all ranks of the communicator
 };
 
 /// Moves messages in device memory by ncclSend and ncclRecv, as work of a stream. Nothing waits on
-/// the host; header-only, libnccl.so.2 is found at run time.
+/// the host, except that NCCL connects two ranks in their first hop. Header-only; libnccl.so.2 is
+/// found at run time.
 ///
 ///     hcomp::gpu::stream_executor executor(stream);
 ///     hcomp::nccl::transport ranks(communicator, stream);
@@ -43,12 +40,14 @@ struct transport_options {
 ///
 /// All messages of a hop are one NCCL group, which is enqueued when the hop is waited for. Several
 /// plans may use the transport in turn, and several transports one communicator, if all ranks make
-/// their calls in the same order. One thread at a time. CUDA graphs can capture the calls.
+/// their calls in the same order. One thread at a time per communicator. CUDA graphs can capture
+/// calls whose ranks are connected.
 ///
-/// A thread watches the messages. If NCCL reports an error, for example after the death of a
-/// rank, or after the timeout, it calls ncclCommAbort, which ends the messages. The next call, and
-/// check(), throw transport_error. The communicator exists no longer then (see is_aborted): do not
-/// call ncclCommDestroy. Messages in CUDA graphs are not watched.
+/// A thread watches the messages of a communicator. If NCCL reports an error, for example after the
+/// death of a rank, or after the timeout, it calls ncclCommAbort, which ends the messages. The next
+/// call of each of its transports, and check(), throw transport_error. The communicator exists no
+/// longer then (see is_aborted): do not call ncclCommDestroy. Messages in CUDA graphs are not
+/// watched.
 ///
 /// The caller owns communicator and stream, which must outlive this; wait for the stream before.
 /// Memory: two events per hop in progress. Cost: a group call, and recording two events, per hop.
@@ -70,20 +69,12 @@ class transport {
       throw std::invalid_argument(hcomp::detail::error_text(
           {"nccl: the timeout is ", static_cast<std::int64_t>(options.timeout.count()),
            " ns; it must be positive"}));
-    HCOMP_CUDA_TRY(cudaGetDevice(&device_));
-    require(nccl_->user_rank(comm, &rank_), "ncclCommUserRank");
-    require(nccl_->count(comm, &size_), "ncclCommCount");
+    require_valid(nccl_->user_rank(comm, &rank_), "ncclCommUserRank");
+    require_valid(nccl_->count(comm, &size_), "ncclCommCount");
+    watcher_ = detail::watcher::of(comm, rank_);
   }
   transport(transport const&) = delete;
   transport& operator=(transport const&) = delete;
-  ~transport() {
-    {
-      std::lock_guard const lock(mutex_);
-      ends_ = true;
-    }
-    changed_.notify_all();
-    if (watcher_.joinable()) watcher_.join();
-  }
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -92,10 +83,7 @@ class transport {
   bool is_stream_ordered() const { return true; }
   std::uint64_t bytes_sent() const { return bytes_sent_; }
   /// Whether ncclCommAbort was called: the communicator exists no longer.
-  bool is_aborted() const {
-    std::lock_guard const lock(mutex_);
-    return !failure_.empty();
-  }
+  bool is_aborted() const { return watcher_->is_aborted(); }
 
   request isend(int peer, tag_t, std::span<std::byte const> bytes) {
     bytes_sent_ += bytes.size();
@@ -109,25 +97,17 @@ class transport {
   /// @throws transport_error  an earlier message has failed, or NCCL refuses this one
   std::size_t wait(request& r) {
     check();
-    for (auto const& one : pending_)
-      if (one.number == r.number) {
-        enqueue(r.number);
-        break;
-      }
+    bool const is_pending = std::any_of(pending_.begin(), pending_.end(),
+                                        [&](message const& one) { return one.number == r.number; });
+    if (is_pending) enqueue(r.number);
     return r.bytes;
   }
   /// @throws transport_error  a message has failed
-  void check() {
-    std::lock_guard const lock(mutex_);
-    if (!failure_.empty()) throw transport_error(failed_peer_, failure_);
-  }
+  void check() { watcher_->check(); }
   /// Other ranks learn of it as of the loss of this rank.
   /// @throws wire_error  always
   [[noreturn]] void revoke(std::string const& why) {
-    {
-      std::lock_guard const lock(mutex_);
-      abort(-1, why);
-    }
+    watcher_->abort(-1, why);
     throw wire_error(why);
   }
 
@@ -139,14 +119,6 @@ class transport {
     std::size_t bytes;
     bool is_receive;
   };
-  /// A group of messages in progress.
-  struct watched {
-    gpu::detail::event begin, end;
-    int from = -1, to = -1;  ///< a peer of each direction; -1: none, -2: several
-    bool has_begun = false;
-    std::chrono::steady_clock::time_point begun{};
-  };
-  using clock = std::chrono::steady_clock;
 
   request post(message const& one) {
     ++next_;
@@ -160,147 +132,39 @@ class transport {
     std::uint64_t last = number;
     for (auto const& one : pending_)
       if (!one.is_receive) last = std::max(last, one.number);
-    bool const is_watched = !is_captured();
-    watched group = spare();
-    if (is_watched) group.begin.record(stream_);
-    require(nccl_->group_start(), "ncclGroupStart");
-    int refused = detail::success;
+    auto const split = std::stable_partition(pending_.begin(), pending_.end(),
+                                             [&](message const& one) { return one.number > last; });
+    std::span const group(split, pending_.end());
+    detail::peers peers;
+    for (auto const& one : group) peers.add(one.peer, one.is_receive);
+    watcher_->begin(stream_, peers, options_.timeout);
     char const* call = "ncclGroupEnd";
-    std::size_t kept = 0;
-    for (auto const& one : pending_) {
-      if (one.number > last) {
-        pending_[kept++] = one;
-        continue;
-      }
-      if (refused != detail::success) continue;
-      auto& peer = one.is_receive ? group.from : group.to;
-      peer = peer == -1 || peer == one.peer ? one.peer : -2;
+    int const result = enqueue(group, call);
+    pending_.erase(split, pending_.end());
+    watcher_->end(stream_, result, call, options_.timeout);
+  }
+  /// @param call  becomes the name of the call that failed
+  int enqueue(std::span<message const> group, char const*& call) const {
+    if (int const result = nccl_->group_start(); result != detail::success) return result;
+    int refused = detail::success;
+    for (auto const& one : group) {
+      int const result =
+          one.is_receive
+              ? nccl_->receive(one.at, one.bytes, detail::as_bytes, one.peer, comm_, stream_)
+              : nccl_->send(one.at, one.bytes, detail::as_bytes, one.peer, comm_, stream_);
+      if (result == detail::success || result == detail::in_progress) continue;
+      refused = result;
       call = one.is_receive ? "ncclRecv" : "ncclSend";
-      refused = one.is_receive
-                    ? nccl_->receive(one.at, one.bytes, detail::as_bytes, one.peer, comm_, stream_)
-                    : nccl_->send(one.at, one.bytes, detail::as_bytes, one.peer, comm_, stream_);
+      break;
     }
-    pending_.resize(kept);
     int const ended = nccl_->group_end();
-    require(refused, call);
-    require(ended, "ncclGroupEnd");
-    if (!is_watched) return;
-    group.end.record(stream_);
-    watch(std::move(group));
+    return refused != detail::success ? refused : ended;
   }
-  bool is_captured() const {
-    auto status = cudaStreamCaptureStatusNone;
-    HCOMP_CUDA_TRY(cudaStreamIsCapturing(stream_, &status));
-    return status != cudaStreamCaptureStatusNone;
+  void require_valid(int result, char const* call) const {
+    if (result != detail::success)
+      throw transport_error(
+          -1, hcomp::detail::error_text({"nccl: ", call, ": ", nccl_->error_string(result)}));
   }
-
-  /// Aborts the communicator if a call has failed.
-  /// @throws transport_error  it has
-  void require(int result, char const* call) {
-    if (result == detail::in_progress) result = settled();
-    if (result == detail::success) return;
-    std::lock_guard const lock(mutex_);
-    std::string const why = text_of(result);
-    if (rank_ < 0)
-      throw transport_error(-1, hcomp::detail::error_text({"nccl: ", call, ": ", why}));
-    abort(-1, hcomp::detail::error_text({"nccl: rank ", rank_, ": ", call, ": ", why}));
-    throw transport_error(-1, failure_);
-  }
-  /// The result of a call to a nonblocking communicator, within the timeout.
-  int settled() {
-    int result = detail::in_progress;
-    auto const end = clock::now() + options_.timeout;
-    while (result == detail::in_progress && clock::now() < end) {
-      nccl_->async_error(comm_, &result);
-      std::this_thread::yield();
-    }
-    return result;
-  }
-  std::string text_of(int result) const {
-    std::string text = nccl_->error_string(result);
-    char const* const more = nccl_->last_error(comm_);
-    if (more && *more) text += std::string(", ") + more;
-    return text;
-  }
-
-  // ---- The thread that watches -------------------------------------------------------------------
-  /// Events of an earlier group, or new ones.
-  watched spare() {
-    std::lock_guard const lock(mutex_);
-    watched one = spare_.empty() ? watched{} : std::move(spare_.back());
-    if (!spare_.empty()) spare_.pop_back();
-    one.from = one.to = -1;
-    one.has_begun = false;
-    return one;
-  }
-  void watch(watched group) {
-    std::lock_guard const lock(mutex_);
-    in_progress_.push_back(std::move(group));
-    if (!watcher_.joinable()) watcher_ = std::thread([this] { run(); });
-    changed_.notify_all();
-  }
-  void run() {
-    cudaSetDevice(device_);
-    std::unique_lock lock(mutex_);
-    auto const pause = std::min<std::chrono::nanoseconds>(options_.timeout / 8, longest_pause);
-    while (!ends_ && failure_.empty()) {
-      if (in_progress_.empty())
-        changed_.wait(lock);
-      else
-        changed_.wait_for(lock, pause, [&] { return ends_; });
-      try {
-        if (!ends_ && failure_.empty()) look();
-      } catch (std::exception const& error) {  // CUDA itself has failed
-        abort(-1, error.what());
-      }
-    }
-  }
-  /// Forgets groups that are done, and fails if one is late or NCCL reports an error.
-  void look() {
-    while (!in_progress_.empty() && in_progress_.front().end.is_done()) {
-      spare_.push_back(std::move(in_progress_.front()));
-      in_progress_.pop_front();
-    }
-    int result = detail::success;
-    nccl_->async_error(comm_, &result);
-    bool const has_error = result != detail::success && result != detail::in_progress;
-    if (in_progress_.empty() && !has_error) return;
-    if (has_error) {
-      bool const is_busy = !in_progress_.empty();
-      abort(is_busy ? in_progress_.front().from : -1,
-            hcomp::detail::error_text({"nccl: rank ", rank_, ": ", text_of(result),
-                                       is_busy ? peers_of(in_progress_.front()) : ""}));
-      return;
-    }
-    auto& first = in_progress_.front();
-    if (!first.has_begun && first.begin.is_done()) {
-      first.has_begun = true;
-      first.begun = clock::now();
-    }
-    if (!first.has_begun || clock::now() - first.begun < options_.timeout) return;
-    auto const ms = std::chrono::duration_cast<std::chrono::milliseconds>(options_.timeout).count();
-    abort(first.from,
-          hcomp::detail::error_text({"nccl: rank ", rank_, ": a hop is not done within ",
-                                     static_cast<std::int64_t>(ms), " ms", peers_of(first)}));
-  }
-  static std::string peers_of(watched const& group) {
-    auto const name = [](int peer) {
-      return peer == -2 ? std::string("several ranks") : "rank " + std::to_string(peer);
-    };
-    std::string text;
-    if (group.from != -1) text += ", receiving from " + name(group.from);
-    if (group.to != -1) text += ", sending to " + name(group.to);
-    return text;
-  }
-  /// Called with the lock.
-  void abort(int peer, std::string const& why) {
-    if (!failure_.empty()) return;
-    failure_ = why;
-    failed_peer_ = peer >= 0 ? peer : -1;
-    nccl_->abort(comm_);
-  }
-
-  static constexpr std::chrono::nanoseconds longest_pause = std::chrono::milliseconds(50);
 
   detail::library const* nccl_;
   communicator comm_;
@@ -308,19 +172,10 @@ class transport {
   transport_options options_;
   int rank_ = -1;
   int size_ = 0;
-  int device_ = 0;
+  std::shared_ptr<detail::watcher> watcher_;
   std::uint64_t next_ = 1;
   std::uint64_t bytes_sent_ = 0;
   std::vector<message> pending_;  ///< not enqueued yet, in the order of posting
-
-  mutable std::mutex mutex_;  ///< protects the members below
-  std::condition_variable changed_;
-  std::deque<watched> in_progress_;
-  std::vector<watched> spare_;
-  std::string failure_;  ///< why the communicator was aborted; empty: it was not
-  int failed_peer_ = -1;
-  bool ends_ = false;
-  std::thread watcher_;
 };
 
 static_assert(Transport<transport>);

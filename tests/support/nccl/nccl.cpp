@@ -3,9 +3,14 @@
 ///
 /// Messages are work of their streams, by public calls of CUDA: copies to and from pinned memory,
 /// and a host function that exchanges bytes through shared memory. All messages of a group progress
-/// together, those of one pair of ranks in order. Nothing is buffered: a send is done when its
+/// together, those of one pair of ranks in order. The first messages of a pair wait on the host for
+/// the peer's call, in which NCCL connects ranks.
+///
+/// Nothing is buffered: a send is done when its
 /// receiver has taken all bytes. So a program that relies on buffers, which NCCL does not promise,
 /// waits here without end.
+///
+/// A communicator that is used after ncclCommAbort, which frees NCCL's, ends the process.
 ///
 /// Errors as from NCCL's sockets: a peer that has died is ncclRemoteError of ncclCommGetAsyncError,
 /// and its messages wait until ncclCommAbort. Messages of different sizes are ncclInternalError,
@@ -24,6 +29,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <memory>
@@ -59,7 +65,8 @@ struct channel {
 struct world {
   std::atomic<int> pids[most_ranks];
   std::atomic<int> joined, left;
-  channel channels[most_ranks][most_ranks];  ///< [from][to]
+  std::atomic<int> connects[most_ranks][most_ranks][2];  ///< [from][to]: sender, receiver
+  channel channels[most_ranks][most_ranks];              ///< [from][to]
 };
 
 struct unique_id {
@@ -98,6 +105,14 @@ struct group {
   ncclComm* comm;
   std::vector<message> messages;
 };
+
+ncclComm const* living(ncclComm const* comm) {
+  if (comm && comm->is_aborted) {
+    std::fprintf(stderr, "stand-in for NCCL: a communicator is used after ncclCommAbort\n");
+    std::abort();
+  }
+  return comm;
+}
 
 thread_local int depth = 0;
 thread_local std::vector<message> posted;
@@ -185,8 +200,24 @@ result enqueue(ncclComm* comm, cudaStream_t stream, std::vector<message> message
   return success;
 }
 
+/// Waits until the peers of these messages have made their calls once.
+result connect(std::vector<message> const& messages) {
+  auto const side_of = [](message const& one, bool is_peers) -> std::atomic<int>& {
+    auto& all = one.comm->shared->connects;
+    return one.is_receive ? all[one.peer][one.comm->rank][is_peers ? 0 : 1]
+                          : all[one.comm->rank][one.peer][is_peers ? 1 : 0];
+  };
+  for (auto const& one : messages) side_of(one, false) = 1;
+  for (auto const& one : messages)
+    while (!side_of(one, true)) {
+      if (one.comm->is_aborted) return remote_error;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  return success;
+}
+
 result post(message const& one) {
-  if (!one.comm) return invalid_argument;
+  if (!living(one.comm)) return invalid_argument;
   if (one.peer < 0 || one.peer >= one.comm->size || one.peer == one.comm->rank) {
     last_error = "rank " + std::to_string(one.peer) + " of " + std::to_string(one.comm->size);
     return invalid_argument;
@@ -251,16 +282,17 @@ int ncclCommInitRank(ncclComm** comm, int size, unique_id id, int rank) {
   return success;
 }
 int ncclCommCount(ncclComm const* comm, int* count) {
-  if (!comm) return invalid_argument;
+  if (!living(comm)) return invalid_argument;
   *count = comm->size;
   return success;
 }
 int ncclCommUserRank(ncclComm const* comm, int* rank) {
-  if (!comm) return invalid_argument;
+  if (!living(comm)) return invalid_argument;
   *rank = comm->rank;
   return success;
 }
 int ncclCommGetAsyncError(ncclComm* comm, int* error) {
+  living(comm);
   if (comm->error == success && comm->running > 0)
     for (int rank = 0; rank < comm->size; ++rank)
       if (has_ended(comm->shared->pids[rank])) comm->error = remote_error;
@@ -269,10 +301,12 @@ int ncclCommGetAsyncError(ncclComm* comm, int* error) {
 }
 /// The memory stays: groups that are enqueued use it.
 int ncclCommAbort(ncclComm* comm) {
+  living(comm);
   comm->is_aborted = true;
   return success;
 }
 int ncclCommDestroy(ncclComm* comm) {
+  living(comm);
   ++comm->shared->left;
   munmap(comm->shared, sizeof(world));
   delete comm;
@@ -288,6 +322,7 @@ int ncclGroupEnd() {
   if (--depth > 0) return success;
   auto rest = std::move(posted);
   posted.clear();
+  if (auto const code = connect(rest)) return code;
   while (!rest.empty()) {
     auto* const comm = rest.front().comm;
     auto const stream = rest.front().stream;

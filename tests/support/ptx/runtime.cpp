@@ -497,6 +497,8 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void*
   });
   return cudaSuccess;
 }
+/// Captures of the machine prohibit nothing.
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaSuccess; }
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   std::lock_guard const lock(all().mutex);
   *status = all().of(handle).captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
