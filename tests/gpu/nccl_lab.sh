@@ -7,9 +7,9 @@
 # prepare takes libhcomp_ucx.so and libhcomp_cuda.so from BUILD (default: build), with UCX, ip, tc
 # and bridge, and all their libraries but libc. FOLDER takes at most 64 MiB.
 #
-# run prints the host time of the hook, and one table for each of HCOMP_NCCL_LAB, by default
-# "2:10gbit 2:1gbit 4:10gbit": nodes and the rate of their links. OPTION: of torch_steps.py in
-# tests/bench, after its defaults here. PYTHON: a Python with PyTorch (python3).
+# run tests hooks on the device, prints the host time of the hook, and one table for each of
+# HCOMP_NCCL_LAB, by default "2:10gbit 2:1gbit 4:10gbit": nodes and the rate of their links.
+# OPTION: of torch_steps.py in tests/bench, after its defaults here. PYTHON: one with PyTorch.
 #
 # Processes share the GPU in time slices of about 2 ms, which all methods pay for. If the machine
 # has NVIDIA's MPS, which removes them, every table is repeated under it.
@@ -91,7 +91,11 @@ run() {
   export LD_LIBRARY_PATH=$folder/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
   local device=cuda
   [[ " $* " == *" --device cpu "* ]] && device=cpu
-  PYTHONPATH=$root/plugins/python "$HCOMP_TORCH_PYTHON" "$root/tests/bench/torch_host_time.py" --device $device
+  export PYTHONPATH=$root/plugins/python
+  local status=0
+  HCOMP_TEST_DEVICE=$device "$HCOMP_TORCH_PYTHON" "$root/tests/torch/on_ranks.py" 2 \
+    "$root/tests/torch/device_test.py" || status=$?
+  "$HCOMP_TORCH_PYTHON" "$root/tests/bench/torch_host_time.py" --device $device
   tables "" "$@"
   if command -v nvidia-cuda-mps-control >/dev/null; then
     nvidia-cuda-mps-control -d
@@ -101,6 +105,7 @@ run() {
     echo
     echo "MPS: not tried, there is no nvidia-cuda-mps-control"
   fi
+  return $status
 }
 
 case ${1:-} in

@@ -23,6 +23,7 @@ expect "there is no $scratch/plugins/ucx/libhcomp_ucx.so"
 "$here/nccl_lab.sh" prepare "$scratch/folder" "$1"
 HCOMP_NCCL_LAB=2:1gbit PYTHON=$2 "$here/nccl_lab.sh" run "$scratch/folder" --device cpu --values 100000 \
   --layers 2 --repetitions 1 --methods "plain;group thc:bits=4" >"$scratch/said"
+expect "3 tests of hooks on cpu on 2 ranks"
 expect "parameters  us per bucket"
 expect "2 nodes, 1gbit"
 expect "group thc:bits=4 +[0-9.]+ +[0-9.]+ +0.0[0-9]+ +0.1"
