@@ -8,8 +8,8 @@ replaced by functions that do nothing: the time is that of the hook's Python.
 """
 
 import argparse
-import os
 import statistics
+import tempfile
 import time
 
 import torch
@@ -25,8 +25,10 @@ parser.add_argument("--codec", default="thc:bits=4")
 parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
 parser.add_argument("--repetitions", type=int, default=200)
 options = parser.parse_args()
-os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29531", RANK="0", WORLD_SIZE="1")
-dist.init_process_group("nccl" if options.device == "cuda" else "gloo")
+folder = tempfile.TemporaryDirectory()
+dist.init_process_group(
+    "nccl" if options.device == "cuda" else "gloo", f"file://{folder.name}/store", rank=0, world_size=1
+)
 
 
 class Sum(torch.nn.Module):
