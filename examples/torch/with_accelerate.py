@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -57,5 +57,8 @@ def train(file: Path, steps: int, folder: str = "", resume: bool = False) -> tup
 
 
 if __name__ == "__main__":
-    losses, ratio = train(Path(sys.argv[1]), 50)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("text", type=Path, help="file to learn, for example LICENSE")
+    text = parser.parse_args().text
+    losses, ratio = train(text, 50)
     print(f"loss {losses[0]:.3f} to {losses[-1]:.3f}, {ratio:.1f} times fewer bytes than float32")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,9 @@ def train(file: Path, steps: int, folder: str, resume: bool = False) -> tuple[li
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("text", type=Path, help="file to learn, for example LICENSE")
+    text = parser.parse_args().text
     with tempfile.TemporaryDirectory() as folder:
-        losses, ratio = train(Path(sys.argv[1]), 50, folder)
+        losses, ratio = train(text, 50, folder)
     print(f"loss {losses[0]:.3f} to {losses[-1]:.3f}, {ratio:.1f} times fewer bytes than float32")

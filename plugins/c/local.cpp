@@ -5,6 +5,6 @@
 
 extern "C" {
 
-char const* hcomp_built_for() { return "callers that move the bytes"; }
+char const* hcomp_built_for() { return "collectives of the caller"; }
 
 }  // extern "C"

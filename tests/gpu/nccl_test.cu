@@ -28,6 +28,7 @@
 #include <stdexcept>
 #include <string>
 #include <support/all_or_few.hpp>
+#include <support/enqueued_plans.hpp>
 #include <support/process.hpp>
 #include <thread>
 #include <vector>
@@ -86,13 +87,6 @@ struct nccl_rank {
     executor.wait(executor.read(out.data(), memory.data(), memory.size()));
     return out;
   }
-
- private:
-  static cudaStream_t new_stream() {
-    cudaStream_t made = nullptr;
-    HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-    return made;
-  }
 };
 
 /// Runs f(rank, number) in `size` processes. f returns its exit status; 9: an exception.
@@ -116,17 +110,6 @@ template <class F> std::vector<int> statuses_of(int size, F const& f) {
   std::vector<int> found;
   for (auto& one : all) found.push_back(one.wait());
   return found;
-}
-
-template <class C>
-std::vector<std::vector<float>> summed_on_host(C const& codec,
-                                               std::vector<std::vector<float>> const& x,
-                                               plan_options const& options) {
-  return on_ranks(x, [&](in_process& transport, auto& mine) {
-    reference_executor executor;
-    plan sum(mine.size(), codec, transport, executor, options);
-    for (std::uint64_t step = 0; step < 3; ++step) sum.all_reduce(std::span(mine), {.step = step});
-  });
 }
 
 }  // namespace

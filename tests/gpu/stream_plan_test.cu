@@ -28,6 +28,7 @@
 #include <span>
 #include <string>
 #include <support/all_or_few.hpp>
+#include <support/enqueued_plans.hpp>
 #include <support/ptx/calls_now.hpp>
 #include <vector>
 
@@ -63,13 +64,6 @@ struct device_rank {
     executor.wait(executor.read(values.data(), memory.data(), memory.size()));
     return values;
   }
-
- private:
-  static cudaStream_t new_stream() {
-    cudaStream_t made = nullptr;
-    HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-    return made;
-  }
 };
 
 /// A rank that throws does not keep the other ranks at their barrier.
@@ -99,17 +93,6 @@ struct counted_calls {
     return {now.waits - before.waits, now.allocations - before.allocations};
   }
 };
-
-template <class C>
-std::vector<std::vector<float>> summed_on_host(C const& codec,
-                                               std::vector<std::vector<float>> const& x,
-                                               plan_options const& options) {
-  return on_ranks(x, [&](in_process& transport, auto& mine) {
-    reference_executor executor;
-    plan sum(mine.size(), codec, transport, executor, options);
-    for (std::uint64_t step = 0; step < 3; ++step) sum.all_reduce(std::span(mine), {.step = step});
-  });
-}
 
 template <class F> void for_each_codec(int ranks, F const& f) {
   auto const all = static_cast<std::uint32_t>(ranks);

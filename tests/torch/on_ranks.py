@@ -28,10 +28,11 @@ def raises(words, function, kind=Exception):
 
 def trained(model, optimizer, first, last):
     """The losses of steps on vectors of 256 values, which differ by rank and step."""
+    device = next(model.parameters()).device
     losses = []
     for step in range(first, last):
         seed = 1000 * step + dist.get_rank()
-        x = torch.randn(8, 256, generator=torch.Generator().manual_seed(seed))
+        x = torch.randn(8, 256, generator=torch.Generator().manual_seed(seed)).to(device)
         loss = (model(x) - x.flip(1)).square().mean()
         optimizer.zero_grad()
         loss.backward()

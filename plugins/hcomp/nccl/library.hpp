@@ -21,8 +21,7 @@ namespace detail {
 /// Numbers of ncclResult_t and ncclDataType_t, which are part of NCCL's binary interface.
 enum : int { success = 0, in_progress = 7, as_bytes = 1 };
 
-/// The library that the program has loaded, for example PyTorch's, or else the system's. Requires
-/// NCCL 2.14, which introduced ncclCommGetAsyncError for all communicators and ncclGetLastError.
+/// The library that the program has loaded, for example PyTorch's, or else the system's.
 class library {
  public:
   int (*send)(void const*, std::size_t, int, int, communicator, cudaStream_t);

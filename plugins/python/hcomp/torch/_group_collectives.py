@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from typing import Any, Optional
 
 import torch
@@ -79,9 +80,7 @@ class GroupCollectives(GroupState):
     def _run(
         self, reduce: Any, name: str, tensors: list[Tensor], values: int, ring: float
     ) -> Any:
-        future: Any = torch.futures.Future(
-            **({} if self._stream is None else {"devices": [self._device]})
-        )
+        future, began = self._future(), time.monotonic()
         with self._lock, torch.no_grad():
             with self._beside():
                 reduce(name)
@@ -91,6 +90,7 @@ class GroupCollectives(GroupState):
                 future.set_result(tensors[:1])
             self.steps += 1
             self._values += values
+            self._seconds += time.monotonic() - began
             self._end_report(ring)
         return _create_work_from_future(future).boxed()
 
@@ -101,8 +101,8 @@ def compress_group(
     """Compress the group's collectives from now on; codec None: no longer. Collective."""
     if not hasattr(ReduceOp, "unbox"):
         raise RuntimeError(
-            f"hcomp.torch: PyTorch {torch.__version__} does not show operators which reduction is "
-            "asked for; compress needs a newer one, such as 2.15. HookState works here, too"
+            f"hcomp.torch: PyTorch {torch.__version__} has no ReduceOp.unbox, which compress needs; "
+            "use a newer PyTorch, such as 2.15, or HookState"
         )
     made = GroupCollectives(group, device, codec, min_bytes)
     old = _compressed.pop(group.group_name, None)
@@ -115,7 +115,7 @@ def compress_group(
 
 
 def _compression_of(group: Any) -> Optional[GroupCollectives]:
-    """What compresses a boxed group; None if nothing does."""
+    """The compression of a boxed group; None: its collectives stay in full precision."""
     unboxed = ProcessGroup.unbox(group)
     found = _compressed.get(unboxed.group_name)
     return found if found is not None and found._process_group is unboxed else None
@@ -123,9 +123,10 @@ def _compression_of(group: Any) -> Optional[GroupCollectives]:
 
 @functools.lru_cache(maxsize=None)
 def _intercept() -> torch.library.Library:
-    """Make the calls of torch.distributed and of its reducers in C++ pass through this module.
+    """Route the operators of all_reduce and reduce_scatter_tensor through this module.
 
-    PyTorch dispatches them as operators, whose keys for autograd are unused.
+    PyTorch dispatches every call of torch.distributed and of DDP's reducer as an operator. It
+    leaves the dispatch keys for autograd unused.
     """
     library = torch.library.Library("c10d", "IMPL")
 

@@ -53,9 +53,7 @@ class GroupHookState(GroupState, HookState):
         step = self.steps
         if is_last:
             self.steps += 1
-        future: Any = torch.futures.Future(
-            **({} if self._stream is None else {"devices": [self._device]})
-        )
+        future = self._future()
         with self._beside():
             result = buffer
             if buffer.is_sparse:
