@@ -5,7 +5,11 @@
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <hcomp/codec/block_header.hpp>
+#include <hcomp/codec/float_cast/float_cast.hpp>
+#include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/registry.hpp>
+#include <hcomp/codec/sign/count.hpp>
 #include <hcomp/codec/sign/sign.hpp>
 #include <hcomp/codec/thc/thc.hpp>
 #include <hcomp/collective/engine/sampled.hpp>
@@ -14,11 +18,13 @@
 #include <hcomp/core/error.hpp>
 #include <hcomp/exec/host_executor.hpp>
 #include <hcomp/feedback/error_feedback.hpp>
+#include <hcomp/op/encoded_layout.hpp>
 #include <limits>
 #include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <support/encoded_vectors.hpp>
 #include <support/guarded_executor.hpp>
 #include <utility>
 #include <vector>
@@ -335,6 +341,65 @@ TEST_CASE("encoded_parts: NaN and damage change nothing until check() throws the
       if (!is_damage) CHECK(parts.feedback[r]->save() == state);
     }
   }
+}
+
+namespace {
+
+/// Encodes one part per rank, replaces all messages, and continues to the end of the all-reduce.
+/// @param replace  changes the messages
+template <class C, class Replace> void require_bounds(C const& codec, Replace const& replace) {
+  int const ranks = 3;
+  std::vector<float> x(1'700);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 17) - 8;
+  auto const before = x;
+  reference_executor executor;
+  encoded_parts parts(x.size(), ranks, ranks - 1, codec, executor);
+  std::vector<std::uint32_t> statistics(parts.statistics_words() + 1, 1);
+  hcomp::testing::encoded_bytes out(ranks * parts.part_bytes());
+  parts.measure(x, statistics.data());
+  parts.encode(x, {.step = 1}, statistics.data(), out.data());
+  // This rank's part of every rank, the last one of the vector, whose last block is short.
+  hcomp::testing::encoded_bytes in;
+  for (int rank = 0; rank < ranks; ++rank)
+    in.insert(in.end(), out.end() - static_cast<std::ptrdiff_t>(parts.part_bytes()), out.end());
+  replace(std::span(in));
+  before_guard_page messages(in.size());
+  hcomp::testing::encoded_bytes reduced(parts.reduced_bytes());
+  parts.merge(messages.copy(in).data(), reduced.data());
+  hcomp::testing::encoded_bytes all;
+  for (int rank = 0; rank < ranks; ++rank) all.insert(all.end(), reduced.begin(), reduced.end());
+  before_guard_page sums(all.size());
+  parts.decode(sums.copy(all).data(), x, {.step = 1});
+  CHECK(outcome_of([&] { parts.check(); }).what == "wire_error");
+  CHECK(x == before);
+}
+
+template <class C> void require_bounds_of(C const& codec) {
+  CAPTURE(C::name);
+  for (int const byte : {0x00, 0xa5, 0xff})
+    require_bounds(codec, [&](std::span<std::byte> in) {
+      std::ranges::fill(in, static_cast<std::byte>(byte));
+    });
+  // Every block says that it is full, and has a checksum.
+  require_bounds(codec, [&](std::span<std::byte> in) {
+    for (std::size_t at = 0; at + sizeof(block_header) <= in.size(); at += 4) {
+      auto header = load_header(in.data() + at);
+      if (header.magic != block_header{}.magic) continue;
+      header.values = C::block_values;
+      header.flags |= block_has_checksum;
+      store_aligned(in.data() + at, 0, header);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("encoded_parts: damaged lengths are errors, and nothing is read beyond the messages") {
+  require_bounds_of(identity<float>());
+  require_bounds_of(float_cast<float16>());
+  require_bounds_of(fit(sign<>{}, 3));
+  require_bounds_of(fit(sign_count<>{}, 3));
+  require_bounds_of(fit(thc<float>{}, 3));
 }
 
 TEST_CASE("encoded_parts: wrong arguments are errors that name them") {

@@ -54,8 +54,15 @@ template <HomomorphicSum C> struct merge_parts {
     std::byte* const mine = acc + at;
     copy_bytes(group, mine, parts + at, layout.bytes({first + i, 1}));
     group.sync();
+    // A damaged block can claim to be longer than its message.
+    auto const n = layout.values_in(first + i);
+    bool const is_long = load_header(mine).values != n;
     for (std::uint32_t r = 1; r < count; ++r) {
       std::byte const* const other = parts + r * part_bytes + at;
+      if (is_long || load_header(other).values != n) {
+        mark_damaged(group, mine, block_fault::length);
+        continue;
+      }
       merge_sealed(group, codec, mine, other, r, [&] {
         if constexpr (DefersRounding<C>)
           codec.merge_wide(group, mine, other, {wide + i * wide_bytes, r == 1, r + 1 == count});
