@@ -121,6 +121,12 @@ class cuda_library {
                                                    std::type_identity<float>) const = 0;
   virtual std::unique_ptr<device_plan<double>> make(device_plan_request const& asked,
                                                     std::type_identity<double>) const = 0;
+  /// Enqueue conversions of values of a 16-bit type; narrow rounds to nearest, ties to even.
+  /// @param is_ieee  float16; false: bfloat16
+  virtual void widen(void const* from, bool is_ieee, float* to, std::size_t values,
+                     device_place const& place) const = 0;
+  virtual void narrow(float const* from, void* to, bool is_ieee, std::size_t values,
+                      device_place const& place) const = 0;
   /// @throws as make_parts
   virtual std::unique_ptr<bucket_coder> make_bucket(bucket_request const& asked,
                                                     device_place const& place) const = 0;
@@ -137,7 +143,7 @@ inline std::string cuda_library_version() {
          std::to_string(HCOMP_VERSION_PATCH) + ", wire format " + std::to_string(wire_version) +
          ", options of " + std::to_string(sizeof(plan_options) + sizeof(call_options)) +
          " and reports of " + std::to_string(sizeof(report)) + " bytes, buckets of " +
-         std::to_string(sizeof(bucket_vector) + sizeof(bucket_sizes)) + " bytes";
+         std::to_string(sizeof(bucket_vector) + sizeof(bucket_sizes)) + " bytes, conversions";
 }
 
 /// Loads libhcomp_cuda.so when first called: HCOMP_CUDA_LIBRARY, or the file beside this library,

@@ -28,8 +28,14 @@ struct choice_of_codec {
   std::vector<value_type> types;      ///< supported value types
   codec_info const* entry = nullptr;  ///< null: none, the all-reduce of MPI
   void (*check)(codec_settings const&) = nullptr;
+  bool has_parts = false;  ///< see make_parts
 
-  bool supports(value_type type) const { return std::ranges::find(types, type) != types.end(); }
+  /// 16-bit floats are encoded as floats.
+  bool supports(value_type type) const {
+    bool const is_half = type == value_type::float16 || type == value_type::bfloat16;
+    return std::ranges::find(types, is_half ? value_type::float32 : type) != types.end();
+  }
+  bool serves(calls_of whose) const { return whose == calls_of::mpi || !entry || has_parts; }
   bool wants_feedback() const { return entry && entry->wants_feedback; }
   /// Keys that a user sets once. The magnitude is set in every call.
   std::vector<codec_key> keys() const {
@@ -50,7 +56,8 @@ template <class V> void add_codecs(std::vector<choice_of_codec>& list, value_typ
     if (known != list.end())
       known->types.push_back(type);
     else
-      list.push_back({entry.name, entry.about, {type}, &entry, entry.check});
+      list.push_back(
+          {entry.name, entry.about, {type}, &entry, entry.check, entry.make_parts != nullptr});
   });
 }
 
@@ -59,7 +66,7 @@ std::vector<choice_of_codec> const& codecs() {
     add_codecs_from_environment();
     using enum value_type;
     std::vector<choice_of_codec> list{
-        {"none", "MPI's own reduction, unchanged", {float32, float64, int32, int64}}};
+        {"none", "the library's own reduction, unchanged", {float32, float64, int32, int64}}};
     add_codecs<float>(list, float32);
     add_codecs<double>(list, float64);
     add_codecs<std::int32_t>(list, int32);
@@ -75,11 +82,18 @@ choice_of_codec const* find_codec(std::string_view name) {
   return nullptr;
 }
 
-/// The types that the word before a rule's ':' names; empty for an unknown word.
-std::vector<value_type> types_called(std::string_view word) {
+std::vector<value_type> const& types_for(calls_of whose) {
   using enum value_type;
-  if (word == "all") return {float32, float64};
-  for (auto const type : {float32, float64, int32, int64})
+  static std::vector<value_type> const of_mpi{float32, float64, int32, int64},
+      of_nccl{float32, float16, bfloat16};
+  return whose == calls_of::mpi ? of_mpi : of_nccl;
+}
+/// The types that the word before a rule's ':' names; empty for an unknown word.
+std::vector<value_type> types_called(std::string_view word, calls_of whose) {
+  using enum value_type;
+  if (word == "all")
+    return whose == calls_of::mpi ? std::vector{float32, float64} : types_for(whose);
+  for (auto const type : types_for(whose))
     if (word == to_text(type)) return {type};
   return {};
 }
@@ -89,7 +103,9 @@ struct key_facts {
   std::string_view whose;  ///< "all", "all but none", or "feedback": codecs that use error feedback
   std::string_view about;
 
-  bool is_of(choice_of_codec const& codec) const {
+  bool is_of(choice_of_codec const& codec, calls_of calls) const {
+    constexpr std::array of_nccl{"feedback", "min", "max", "ranks"};
+    if (calls == calls_of::nccl && std::ranges::find(of_nccl, name) == of_nccl.end()) return false;
     return whose == "all" || (whose == "all but none" && codec.entry) ||
            (whose == "feedback" && codec.wants_feedback());
   }
@@ -143,10 +159,11 @@ std::string types_of(choice_of_codec const& codec) {
   return text;
 }
 /// Names of the codecs for any of these types.
-std::string codecs_for(std::vector<value_type> const& types) {
+std::string codecs_for(std::vector<value_type> const& types, calls_of whose) {
   auto all = codecs();
   std::erase_if(all, [&](choice_of_codec const& codec) {
-    return std::ranges::none_of(types, [&](value_type type) { return codec.supports(type); });
+    return !codec.serves(whose) ||
+           std::ranges::none_of(types, [&](value_type type) { return codec.supports(type); });
   });
   return names_of(all);
 }
@@ -155,11 +172,11 @@ std::string algorithms_of(choice_of_codec const& codec) {
     return kind == algorithm_kind::torus ? "torus, torus:RxC" : algorithm{.kind = kind}.name();
   });
 }
-std::string keys_of(choice_of_codec const& codec) {
+std::string keys_of(choice_of_codec const& codec, calls_of whose) {
   std::vector<std::string> own;
   for (auto const& one : codec.keys()) own.push_back(one.name);
   for (auto const& one : rule_keys)
-    if (one.is_of(codec)) own.emplace_back(one.name);
+    if (one.is_of(codec, whose)) own.emplace_back(one.name);
   return joined(own, [](std::string const& name) { return name; });
 }
 
@@ -192,10 +209,15 @@ std::string_view cut(std::string_view& text, std::string_view ends) {
   return first;
 }
 
+std::string types_text(calls_of whose) {
+  return joined(types_for(whose), [](value_type type) { return to_text(type); }) + ", all";
+}
+
 /// The text between two ';', with its number for messages.
 struct clause {
   int number;
   std::string_view text;
+  calls_of whose;
 
   std::string name() const {
     return "clause " + std::to_string(number) + " '" + std::string(text) + "'";
@@ -303,7 +325,7 @@ std::string keys_text(choice_of_codec const& codec, codec_settings const& given)
 rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view words) {
   rule result;
   result.spec.codec = codec.name;
-  result.spec.feedback = codec.wants_feedback();
+  result.spec.feedback = codec.wants_feedback() && where.whose == calls_of::mpi;
   auto const own = codec.keys();
   auto const is_own = [&](std::string_view key) {
     return std::ranges::find(own, key, &codec_key::name) != own.end();
@@ -321,10 +343,10 @@ rule rule_in(clause const& where, choice_of_codec const& codec, std::string_view
     auto const one =
         is_value ? assignment{where, own.front().name, word} : assignment_in(where, word);
     auto const key = std::ranges::find(rule_keys, one.key, &key_facts::name);
-    bool const is_of_rule = key != rule_keys.end() && key->is_of(codec);
+    bool const is_of_rule = key != rule_keys.end() && key->is_of(codec, where.whose);
     if (!is_own(one.key) && !is_of_rule)
       one.refuse("codec '" + std::string(codec.name) + "' has no key '" + std::string(one.key) +
-                 "'; there are: " + keys_of(codec));
+                 "'; there are: " + keys_of(codec, where.whose));
     refuse_second(one, seen);
     if (is_of_rule) {
       apply(one, codec, result);
@@ -408,21 +430,25 @@ void add_rules(clause const& where, std::vector<rule>& rules, std::vector<std::s
   auto const words = with_todays_names(rest);
   rest = words;
   auto const name = cut(rest, spaces);
-  auto types = types_called(type);
+  auto types = types_called(type, where.whose);
   if (types.empty())
     where.refuse("no type is called '" + std::string(type) +
-                 "'; there are: float, double, int32, int64, all");
+                 "'; there are: " + types_text(where.whose));
   if (name.empty())
-    where.refuse("a codec is missing behind the ':'; there are: " + codecs_for(types));
+    where.refuse("a codec is missing behind the ':'; there are: " + codecs_for(types, where.whose));
   auto const* const codec = find_codec(name);
   if (!codec)
-    where.refuse("no codec is called '" + std::string(name) + "'; there are: " + codecs_for(types));
+    where.refuse("no codec is called '" + std::string(name) +
+                 "'; there are: " + codecs_for(types, where.whose));
+  if (!codec->serves(where.whose))
+    where.refuse("codec '" + std::string(name) +
+                 "' has no fixed rate; over NCCL there are: " + codecs_for(types, where.whose));
   auto const all_types = types;
   std::erase_if(types, [&](value_type one) { return !codec->supports(one); });
   if (types.empty())
     where.refuse("codec '" + std::string(name) + "' is for " + types_of(*codec) + ", not for " +
                  (type == "all" ? "float and double" : std::string(type)) +
-                 "; there are: " + codecs_for(all_types));
+                 "; there are: " + codecs_for(all_types, where.whose));
 
   auto one = rule_in(where, *codec, rest);
   bool counts = false;
@@ -447,6 +473,8 @@ void set_for_program(clause const& where, settings& all, std::vector<std::string
   auto value = where.text;
   auto const key = trimmed(cut(value, "="));
   assignment const one{where, key, trimmed(value)};
+  if (where.whose == calls_of::nccl && key != "feedback_memory")
+    where.refuse("over NCCL the whole program has the key feedback_memory only");
   if (std::ranges::find(program_keys, key, &key_facts::name) == program_keys.end()) {
     bool const of_rule = std::ranges::find(rule_keys, key, &key_facts::name) != rule_keys.end();
     where.refuse("for the whole program there is no key '" + std::string(key) +
@@ -495,22 +523,21 @@ std::string rule::text() const {
   return text;
 }
 
-settings settings::from(std::string_view text) {
+settings settings::from(std::string_view text, calls_of whose) {
   settings all;
   std::vector<std::string> made_by;
   std::vector<std::string_view> seen;
   for (int number = 1; !text.empty(); ++number) {
-    clause const one{number, trimmed(cut(text, ";"))};
+    clause const one{number, trimmed(cut(text, ";")), whose};
     if (one.text.empty()) continue;
     auto behind = one.text;
     auto const first = cut(behind, spaces);
-    if (!types_called(first).empty() && !trimmed(behind).starts_with(':'))
+    if (!types_called(first, whose).empty() && !trimmed(behind).starts_with(':'))
       one.refuse("a ':' is missing behind '" + std::string(first) + "'");
     auto const mark = one.text.find_first_of(":=");
     if (mark == one.text.npos)
-      one.refuse(
-          "it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is float, double, int32, int64 or "
-          "all, nor 'KEY=VALUE'");
+      one.refuse("it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is one of " +
+                 types_text(whose) + ", nor 'KEY=VALUE'");
     if (one.text[mark] == ':')
       add_rules(one, all.rules, made_by);
     else

@@ -11,8 +11,8 @@
 
 namespace hcomp::drop_in {
 
-/// No rule exists for halves; their names appear in messages only. Unsigned integers map to int32
-/// and int64, whose sums have the same bits.
+/// Only NCCL has rules for 16-bit floats. Unsigned integers map to int32 and int64, whose sums have
+/// the same bits.
 enum class value_type : std::uint8_t { float32, float64, float16, bfloat16, int32, int64 };
 
 constexpr std::size_t size_of(value_type type) {
@@ -62,7 +62,13 @@ struct rule {
   friend bool operator==(rule const&, rule const&) = default;
 };
 
-/// The complete configuration. Equal on all ranks.
+/// The library whose calls the rules are for.
+///
+/// nccl: types are float, float16 and bfloat16, and `all` means these; codecs have a fixed rate;
+/// rules have the keys feedback (default no), min, max and ranks, and the program feedback_memory.
+enum class calls_of : std::uint8_t { mpi, nccl };
+
+/// The complete configuration. Equal on all ranks. For MPI:
 ///
 ///     float: thc:bits=4 min=1MiB; float: fp16; double: none; nonblocking=yes
 ///
@@ -83,7 +89,7 @@ struct settings {
   /// Parses the text. An empty text has no rules.
   /// @throws std::invalid_argument  a clause is invalid or can never apply; the text names the
   ///                                clause and the valid choices
-  static settings from(std::string_view text);
+  static settings from(std::string_view text, calls_of whose = calls_of::mpi);
   /// The first rule for the vector; null: MPI reduces it.
   rule const* find(value_type type, std::size_t bytes, int ranks) const;
   /// Why no rule concerns the vector.

@@ -41,6 +41,14 @@ class this_library final : public cuda_library {
                                             std::type_identity<double>) const override {
     return plans_of_type<double>::make(asked);
   }
+  void widen(void const* from, bool is_ieee, float* to, std::size_t values,
+             device_place const& place) const override {
+    conversions::widen(from, is_ieee, to, values, place);
+  }
+  void narrow(float const* from, void* to, bool is_ieee, std::size_t values,
+              device_place const& place) const override {
+    conversions::narrow(from, to, is_ieee, values, place);
+  }
   std::unique_ptr<bucket_coder> make_bucket(bucket_request const& asked,
                                             device_place const& place) const override {
     return plans_of_type<float>::make_bucket(asked, place);

@@ -20,4 +20,12 @@ template <class V> struct plans_of_type {
       bucket_request const& asked, device_place const& place) requires std::is_same_v<V, float>;
 };
 
+/// Members as in cuda_library.
+struct conversions {
+  static void widen(void const* from, bool is_ieee, float* to, std::size_t values,
+                    device_place const& place);
+  static void narrow(float const* from, void* to, bool is_ieee, std::size_t values,
+                     device_place const& place);
+};
+
 }  // namespace hcomp::drop_in

@@ -1,5 +1,6 @@
 #include "journal.hpp"
 
+#include <dlfcn.h>
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -19,7 +20,6 @@ namespace {
 using nlohmann::ordered_json;
 using site_entry = std::pair<call_site, site_stats>;
 
-constexpr std::string_view passed_on = "MPI";
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
 // ---- Numbers as text
@@ -158,11 +158,12 @@ std::string text_of(ordered_json const& json, int indent) {
 
 // ---- Rows of the report
 
-/// The sites that hcomp took over, or the sites left to MPI; most bytes first.
-std::vector<site_entry> chosen(std::map<call_site, site_stats> const& sites, bool passed) {
+/// The sites that hcomp took over, or the sites left to the `plain` library; most bytes first.
+std::vector<site_entry> chosen(std::map<call_site, site_stats> const& sites, std::string_view plain,
+                               bool passed) {
   std::vector<site_entry> all;
   for (auto const& one : sites)
-    if ((one.first.strategy == passed_on) == passed) all.push_back(one);
+    if ((one.first.strategy == plain) == passed) all.push_back(one);
   std::ranges::stable_sort(all, std::greater{},
                            [](site_entry const& one) { return one.second.bytes_plain; });
   return all;
@@ -194,6 +195,14 @@ std::string told_text(site_stats const& f, double ranks) {
 constexpr char const* columns = "{:>9} {:<24} {:<6} {:>5} {:>14} {:>9} {:>9} {:>7} {:>9}\n";
 
 }  // namespace
+
+std::string place_of(void const* address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0 || !info.dli_fname) return "?";
+  std::string_view const path(info.dli_fname);
+  auto const offset = static_cast<char const*>(address) - static_cast<char const*>(info.dli_fbase);
+  return fmt::format("{}+{:#x}", path.substr(path.rfind('/') + 1), offset);
+}
 
 void compared_seconds::add(compared_seconds const& other) {
   calls += other.calls;
@@ -260,7 +269,7 @@ void journal::merge_json(std::string_view json) {
 
 std::string journal::summary(int ranks) const {
   std::unique_lock lock(mutex_);
-  auto const taken = chosen(sites_, false), passed = chosen(sites_, true);
+  auto const taken = chosen(sites_, plain_, false), passed = chosen(sites_, plain_, true);
   lock.unlock();
 
   auto text =
@@ -310,8 +319,8 @@ std::string journal::summary(int ranks) const {
   // Merges rows that differ only in the caller. The JSON report lists the callers.
   std::map<std::tuple<std::string, std::string, std::string>, site_stats> alike;
   for (auto const& [site, f] : passed) alike[{site.function, site.type, site.why}].add(f);
-  text += fmt::format("\n{:>9} {:<24} {:<6} {:>20} {}\n", "calls", "left to MPI", "type", "values",
-                      "because");
+  text += fmt::format("\n{:>9} {:<24} {:<6} {:>20} {}\n", "calls", "left to " + plain_, "type",
+                      "values", "because");
   for (auto const& [key, f] : alike)
     text += fmt::format("{:>9} {:<24} {:<6} {:>20} {}\n",
                         number_text(static_cast<double>(f.calls) / all), std::get<0>(key),
@@ -331,7 +340,7 @@ std::string journal::report_json(int ranks, std::string_view settings) const {
 
 std::string journal::prediction(int ranks) const {
   std::unique_lock lock(mutex_);
-  auto taken = chosen(sites_, false);
+  auto taken = chosen(sites_, plain_, false);
   lock.unlock();
   std::erase_if(taken, [](site_entry const& one) { return one.second.compared == 0; });
   if (taken.empty())

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hcomp::drop_in {
@@ -35,6 +36,9 @@ struct compared_seconds {
   compared_seconds mean() const;
 };
 
+/// The file that contains this address, and the offset in it: "program+0x1234".
+std::string place_of(void const* address);
+
 /// Totals over the calls of a site, on one rank or on all.
 struct site_stats {
   std::uint64_t calls = 0;
@@ -61,6 +65,9 @@ struct site_stats {
 /// Filled by all threads of a rank, read at the end.
 class journal {
  public:
+  /// @param plain  the library that reduces what hcomp leaves, and the strategy of these sites
+  explicit journal(std::string plain = "MPI") : plain_(std::move(plain)) {}
+
   void add(call_site const& site, site_stats const& one);
   bool empty() const;
 
@@ -81,6 +88,7 @@ class journal {
   std::string prediction(int ranks) const;
 
  private:
+  std::string plain_;
   mutable std::mutex mutex_;
   std::map<call_site, site_stats> sites_;
 };

@@ -371,7 +371,7 @@ TEST_CASE("settings: an error names the clause, the word, and the words allowed 
        "inceptionn, error_bounded, lossless"},
       {"thc",
        "HCOMP_CONFIG: clause 1 'thc': it is neither 'TYPE: CODEC KEY=VALUE...', where TYPE is "
-       "float, double, int32, int64 or all, nor 'KEY=VALUE'"},
+       "one of float, double, int32, int64, all, nor 'KEY=VALUE'"},
       {"float: thc;; min=4",
        "HCOMP_CONFIG: clause 3 'min=4': for the whole program there is no key 'min'; there are: "
        "nonblocking, feedback_memory, shadow; 'min' goes into a rule, such as 'float: thc "

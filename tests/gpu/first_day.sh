@@ -4,10 +4,10 @@
 #   tests/gpu/first_day.sh prepare FOLDER [NAME=FLAG,FLAG...]...   here, with nvcc
 #   tests/gpu/first_day.sh run FOLDER RESULTS [STEP...]            on the GPU machine
 #
-# prepare compiles the programs of tests/gpu, without c_api_test.cu, and bench_gpu for sm_80 and
-# sm_90, with all libraries but libc linked statically. It also compiles bench_gpu.NAME with other
-# flags of nvcc, for example registers=-maxrregcount=64. FOLDER takes at most 64 MiB, a program at
-# most 25 MB.
+# prepare compiles the programs of tests/gpu, but not c_api_test.cu and nccl_preload_test.cu, and
+# bench_gpu for sm_80 and sm_90, with all libraries but libc linked statically. It also compiles
+# bench_gpu.NAME with other flags of nvcc, for example registers=-maxrregcount=64. FOLDER takes at
+# most 64 MiB, a program at most 25 MB.
 #
 # run uses the programs in FOLDER. It makes the named steps, by default all, the most valuable
 # first:
@@ -69,8 +69,8 @@ prepare() {
       file=${file##*/}
       local more=
       case $file in
-        c_api_test.cu) continue ;; # needs UCX
-        device_plan_test.cu) more="plugins/cuda/float.cu plugins/cuda/double.cu plugins/cuda/library.cpp" ;;
+        c_api_test.cu | nccl_preload_test.cu) continue ;; # need UCX, a preloaded library
+        device_plan_test.cu) more="plugins/cuda/float.cu plugins/cuda/double.cu plugins/cuda/conversions.cu plugins/cuda/library.cpp" ;;
       esac
       echo "test_gpu.${file%_test.cu} -O1 tests/gpu/$file $more tests/support/gpu_main.cpp"
     done

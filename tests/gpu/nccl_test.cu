@@ -3,15 +3,12 @@
 
 #include <doctest/doctest.h>
 
-#include <dlfcn.h>
 #include <signal.h>
-#include <unistd.h>
 #include <chrono>
 #include <collective/on_ranks.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <functional>
+#include <exception>
 #include <hcomp/codec/float_cast/float_cast.hpp>
 #include <hcomp/codec/float_cast/identity.hpp>
 #include <hcomp/codec/sign/count.hpp>
@@ -25,94 +22,16 @@
 #include <hcomp/nccl/transport.hpp>
 #include <iostream>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <support/all_or_few.hpp>
 #include <support/enqueued_plans.hpp>
-#include <support/process.hpp>
+#include <support/nccl_ranks.hpp>
 #include <thread>
 #include <vector>
 
 using namespace hcomp;
 using namespace hcomp::testing;
 using namespace std::chrono_literals;
-
-namespace {
-
-struct unique_id {
-  char bytes[128];
-};
-
-/// A function of the library that hcomp::nccl uses.
-template <class F> F* of_nccl(char const* name) {
-  auto* const found = reinterpret_cast<F*>(dlsym(dlopen("libnccl.so.2", RTLD_NOW), name));
-  if (!found) throw std::runtime_error(name);
-  return found;
-}
-
-unique_id new_id() {
-  // In a process of its own: NCCL may call CUDA, and this process forks.
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  REQUIRE(child_process([&] {
-            unique_id id{};
-            of_nccl<int(unique_id*)>("ncclGetUniqueId")(&id);
-            return write(ends[1], &id, sizeof(id)) == sizeof(id) ? 0 : 1;
-          }).wait() == 0);
-  unique_id id{};
-  REQUIRE(read(ends[0], &id, sizeof(id)) == sizeof(id));
-  close(ends[0]);
-  close(ends[1]);
-  return id;
-}
-
-/// One rank: a process with a stream and a communicator.
-struct nccl_rank {
-  cudaStream_t stream = nullptr;
-  nccl::communicator communicator = nullptr;
-  gpu::stream_executor executor;
-
-  nccl_rank(unique_id const& id, int rank, int size) : stream(new_stream()), executor(stream) {
-    auto* const init = of_nccl<int(nccl::communicator*, int, unique_id, int)>("ncclCommInitRank");
-    if (init(&communicator, size, id, rank) != 0) throw std::runtime_error("ncclCommInitRank");
-  }
-  void destroy() { of_nccl<int(nccl::communicator)>("ncclCommDestroy")(communicator); }
-
-  std::vector<float> on_device(std::vector<float> const& values,
-                               std::function<void(std::span<float>)> const& f) {
-    gpu::device_buffer memory(values.size() * sizeof(float));
-    executor.wait(executor.write(memory.data(), values.data(), memory.size()));
-    f({reinterpret_cast<float*>(memory.data()), values.size()});
-    std::vector<float> out(values.size());
-    executor.wait(executor.read(out.data(), memory.data(), memory.size()));
-    return out;
-  }
-};
-
-/// Runs f(rank, number) in `size` processes. f returns its exit status; 9: an exception.
-template <class F> std::vector<int> statuses_of(int size, F const& f) {
-  auto const id = new_id();
-  std::vector<child_process> all;
-  for (int rank = 0; rank < size; ++rank)
-    all.emplace_back([&f, &id, rank, size] {
-      // NCCL takes ranks on one GPU for nodes.
-      setenv("NCCL_HOSTID", ("node" + std::to_string(rank)).c_str(), 1);
-      for (char const* const name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"})
-        setenv(name, "1", 1);
-      try {
-        nccl_rank self(id, rank, size);
-        return f(self, rank);
-      } catch (std::exception const& error) {
-        std::cerr << "rank " << rank << ": " << error.what() << '\n';
-        return 9;
-      }
-    });
-  std::vector<int> found;
-  for (auto& one : all) found.push_back(one.wait());
-  return found;
-}
-
-}  // namespace
 
 TEST_CASE("nccl: all-reduces have the bits of hosts, with every algorithm and number of ranks") {
   std::size_t const values = all_or_few(100'001, 9'001);

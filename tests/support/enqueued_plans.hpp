@@ -2,24 +2,15 @@
 /// @file
 /// For tests of plans whose calls are enqueued on a CUDA stream.
 
-#include <cuda_runtime.h>
-
 #include <collective/on_ranks.hpp>
 #include <cstdint>
 #include <hcomp/collective/plan/plan.hpp>
 #include <hcomp/exec/host_executor.hpp>
-#include <hcomp/gpu/error.hpp>
 #include <span>
+#include <support/new_stream.hpp>
 #include <vector>
 
 namespace hcomp::testing {
-
-/// A stream that the default stream does not wait for.
-inline cudaStream_t new_stream() {
-  cudaStream_t made = nullptr;
-  HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking));
-  return made;
-}
 
 /// The vectors of all ranks after three all-reduces in host memory.
 template <class C>

@@ -18,20 +18,41 @@ using communicator = ncclComm*;
 
 namespace detail {
 
-/// Numbers of ncclResult_t and ncclDataType_t, which are part of NCCL's binary interface.
-enum : int { success = 0, in_progress = 7, as_bytes = 1 };
+/// Numbers of ncclResult_t, ncclDataType_t and ncclRedOp_t, which are part of NCCL's binary
+/// interface.
+enum : int {
+  success = 0,
+  system_error = 2,
+  internal_error = 3,
+  invalid_usage = 5,
+  in_progress = 7
+};
+enum : int {
+  as_bytes = 1,
+  as_uint32 = 3,
+  as_float16 = 6,
+  as_float32 = 7,
+  as_float64 = 8,
+  as_bfloat16 = 9
+};
+enum : int { op_sum = 0, op_max = 2, op_avg = 4 };
 
 /// The library that the program has loaded, for example PyTorch's, or else the system's.
 class library {
  public:
   int (*send)(void const*, std::size_t, int, int, communicator, cudaStream_t);
   int (*receive)(void*, std::size_t, int, int, communicator, cudaStream_t);
+  int (*all_reduce)(void const*, void*, std::size_t, int, int, communicator, cudaStream_t);
+  int (*reduce_scatter)(void const*, void*, std::size_t, int, int, communicator, cudaStream_t);
+  int (*all_gather)(void const*, void*, std::size_t, int, communicator, cudaStream_t);
   int (*group_start)();
   int (*group_end)();
   int (*count)(communicator, int*);
   int (*user_rank)(communicator, int*);
+  int (*device)(communicator, int*);
   int (*async_error)(communicator, int*);
   int (*abort)(communicator);
+  int (*destroy)(communicator);
   char const* (*error_string)(int);
   char const* (*last_error)(communicator);
 
@@ -54,12 +75,17 @@ class library {
     }
     find(handle, "ncclSend", send);
     find(handle, "ncclRecv", receive);
+    find(handle, "ncclAllReduce", all_reduce);
+    find(handle, "ncclReduceScatter", reduce_scatter);
+    find(handle, "ncclAllGather", all_gather);
     find(handle, "ncclGroupStart", group_start);
     find(handle, "ncclGroupEnd", group_end);
     find(handle, "ncclCommCount", count);
     find(handle, "ncclCommUserRank", user_rank);
+    find(handle, "ncclCommCuDevice", device);
     find(handle, "ncclCommGetAsyncError", async_error);
     find(handle, "ncclCommAbort", abort);
+    find(handle, "ncclCommDestroy", destroy);
     find(handle, "ncclGetErrorString", error_string);
     find(handle, "ncclGetLastError", last_error);
   }

@@ -1,5 +1,9 @@
 /// @file
-/// A stand-in for libnccl.so.2: communicators of processes of one node, point-to-point messages.
+/// A stand-in for libnccl.so.2: communicators of processes of one node, point-to-point messages,
+/// and collectives of vectors.
+///
+/// A collective is a message of each rank to each other; values are added in rank order, those of
+/// 16 bits as floats.
 ///
 /// Messages are work of their streams, by public calls of CUDA: copies to and from pinned memory,
 /// and a host function that exchanges bytes through shared memory. All messages of a group progress
@@ -32,10 +36,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <hcomp/core/half.hpp>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -88,11 +96,39 @@ struct ncclComm {
 
 namespace {
 
+enum class kind { all_reduce, reduce_scatter, all_gather };
+
+/// A collective of one rank.
+struct collective {
+  ncclComm* comm;
+  cudaStream_t stream;
+  kind what;
+  int type, op;
+  std::size_t part_bytes;  ///< of the message between two ranks
+  void const* send;
+  void* receive;
+  std::byte* own = nullptr;            ///< copy of the input in pinned memory
+  std::byte* out = nullptr;            ///< for `receive`, in pinned memory
+  std::vector<std::byte*> parts = {};  ///< of each rank, in rank order
+
+  std::size_t input_bytes() const {
+    return part_bytes * (what == kind::reduce_scatter ? size() : 1);
+  }
+  std::size_t result_bytes() const { return part_bytes * (what == kind::all_gather ? size() : 1); }
+  std::size_t size() const { return static_cast<std::size_t>(comm->size); }
+  /// What goes to this rank.
+  std::byte* part_for(int rank) const {
+    return own + (what == kind::reduce_scatter ? part_bytes * static_cast<std::size_t>(rank) : 0);
+  }
+  result prepare();
+  void finish() const;
+};
+
 struct message {
   ncclComm* comm;
   cudaStream_t stream;
   int peer;
-  void* at;
+  void* at;  ///< in device memory; null: `staged` belongs to a collective
   std::size_t bytes;
   bool is_receive;
   std::byte* staged = nullptr;
@@ -104,6 +140,7 @@ struct message {
 struct group {
   ncclComm* comm;
   std::vector<message> messages;
+  std::vector<collective> collectives;
 };
 
 ncclComm const* living(ncclComm const* comm) {
@@ -116,6 +153,7 @@ ncclComm const* living(ncclComm const* comm) {
 
 thread_local int depth = 0;
 thread_local std::vector<message> posted;
+thread_local std::vector<collective> posted_collectives;
 
 /// Also of a process that its parent has not waited for yet.
 bool has_ended(int pid) {
@@ -176,9 +214,78 @@ void exchange(void* argument) {
   --comm.running;
 }
 
-result enqueue(ncclComm* comm, cudaStream_t stream, std::vector<message> messages) {
-  auto* const all = new group{comm, std::move(messages)};  // a graph can replay it
+std::size_t size_of(int type) {
+  switch (type) {
+    case 2:
+    case 3:
+    case 7: return 4;
+    case 6:
+    case 9: return 2;
+    case 8: return 8;
+    default: return 1;
+  }
+}
+
+/// Reduces `count` values of all ranks, as values of type T.
+template <class T, class Sum = T> void reduce(collective const& c, std::size_t count) {
+  auto* const to = reinterpret_cast<T*>(c.out);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const value = [&](std::byte* part) {
+      return static_cast<Sum>(reinterpret_cast<T*>(part)[i]);
+    };
+    Sum sum = value(c.parts[0]);
+    for (std::size_t rank = 1; rank < c.size(); ++rank)
+      sum = c.op == 2 ? std::max(sum, value(c.parts[rank]))
+                      : static_cast<Sum>(sum + value(c.parts[rank]));
+    if (c.op == 4) sum = static_cast<Sum>(sum / static_cast<Sum>(c.size()));
+    to[i] = static_cast<T>(sum);
+  }
+}
+
+void collective::finish() const {
+  if (what == kind::all_gather) {
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      std::memcpy(out + rank * part_bytes, parts[rank], part_bytes);
+    return;
+  }
+  std::size_t const count = part_bytes / size_of(type);
+  switch (type) {
+    case 2: return reduce<std::int32_t>(*this, count);
+    case 3: return reduce<std::uint32_t>(*this, count);
+    case 6: return reduce<hcomp::float16, float>(*this, count);
+    case 7: return reduce<float>(*this, count);
+    case 8: return reduce<double>(*this, count);
+    case 9: return reduce<hcomp::bfloat16, float>(*this, count);
+    default: return reduce<std::uint8_t>(*this, count);
+  }
+}
+
+std::byte* pinned(std::size_t bytes) {
+  void* memory = nullptr;
+  return cudaMallocHost(&memory, bytes) == cudaSuccess ? static_cast<std::byte*>(memory) : nullptr;
+}
+
+/// Allocates pinned memory. The result is not a copy of the program's vectors yet.
+result collective::prepare() {
+  own = pinned(input_bytes());
+  out = pinned(result_bytes());
+  for (int rank = 0; rank < comm->size; ++rank)
+    parts.push_back(rank == comm->rank ? part_for(rank) : pinned(part_bytes));
+  bool const has_all =
+      own && out && std::all_of(parts.begin(), parts.end(), [](auto* one) { return one; });
+  return has_all ? success : unhandled_cuda_error;
+}
+
+result enqueue(ncclComm* comm, cudaStream_t stream, std::vector<message> messages,
+               std::vector<collective> collectives) {
+  auto* const all =
+      new group{comm, std::move(messages), std::move(collectives)};  // a graph can replay it
+  for (auto& one : all->collectives)
+    if (cudaMemcpyAsync(one.own, one.send, one.input_bytes(), cudaMemcpyDeviceToHost, stream) !=
+        cudaSuccess)
+      return unhandled_cuda_error;
   for (auto& one : all->messages) {
+    if (!one.at) continue;
     if (cudaMallocHost(reinterpret_cast<void**>(&one.staged), one.bytes) != cudaSuccess)
       return unhandled_cuda_error;
     if (!one.is_receive && cudaMemcpyAsync(one.staged, one.at, one.bytes, cudaMemcpyDeviceToHost,
@@ -191,13 +298,29 @@ result enqueue(ncclComm* comm, cudaStream_t stream, std::vector<message> message
       one.is_done = false;
     }
     exchange(argument);
+    auto const& all = *static_cast<group*>(argument);
+    if (!all.comm->is_aborted)
+      for (auto const& one : all.collectives) one.finish();
   };
   if (cudaLaunchHostFunc(stream, begin, all) != cudaSuccess) return unhandled_cuda_error;
+  for (auto& one : all->collectives)
+    if (cudaMemcpyAsync(one.receive, one.out, one.result_bytes(), cudaMemcpyHostToDevice, stream) !=
+        cudaSuccess)
+      return unhandled_cuda_error;
   for (auto& one : all->messages)
-    if (one.is_receive && cudaMemcpyAsync(one.at, one.staged, one.bytes, cudaMemcpyHostToDevice,
-                                          stream) != cudaSuccess)
+    if (one.at && one.is_receive &&
+        cudaMemcpyAsync(one.at, one.staged, one.bytes, cudaMemcpyHostToDevice, stream) !=
+            cudaSuccess)
       return unhandled_cuda_error;
   return success;
+}
+
+bool is_in_device_memory(void const* at) {
+  cudaPointerAttributes about{};
+  bool const is_there =
+      cudaPointerGetAttributes(&about, at) == cudaSuccess && about.type == cudaMemoryTypeDevice;
+  if (!is_there) last_error = "the buffer is not in device memory";
+  return is_there;
 }
 
 /// Waits until the peers of these messages have made their calls once.
@@ -222,15 +345,34 @@ result post(message const& one) {
     last_error = "rank " + std::to_string(one.peer) + " of " + std::to_string(one.comm->size);
     return invalid_argument;
   }
-  cudaPointerAttributes about{};
-  if (cudaPointerGetAttributes(&about, one.at) != cudaSuccess ||
-      about.type != cudaMemoryTypeDevice) {
-    last_error = "the buffer is not in device memory";
-    return invalid_argument;
-  }
+  if (!is_in_device_memory(one.at)) return invalid_argument;
   posted.push_back(one);
   return success;
 }
+
+result post(collective one, std::size_t count, std::size_t value_bytes) {
+  if (!living(one.comm)) return invalid_argument;
+  if (value_bytes == 0 || one.op < 0 || one.op > 4 || one.op == 1 || one.op == 3) {
+    last_error = "type " + std::to_string(one.type) + ", operation " + std::to_string(one.op);
+    return invalid_argument;
+  }
+  if (count == 0) return success;
+  if (!is_in_device_memory(one.send) || !is_in_device_memory(one.receive)) return invalid_argument;
+  one.part_bytes = count * value_bytes;
+  if (auto const code = one.prepare(); code != success) return code;
+  for (int hop = 1; hop < one.comm->size; ++hop) {
+    int const to = (one.comm->rank + hop) % one.comm->size;
+    int const from = (one.comm->rank + one.comm->size - hop) % one.comm->size;
+    posted.push_back({one.comm, one.stream, to, nullptr, one.part_bytes, false, one.part_for(to)});
+    posted.push_back({one.comm, one.stream, from, nullptr, one.part_bytes, true,
+                      one.parts[static_cast<std::size_t>(from)]});
+  }
+  posted_collectives.push_back(std::move(one));
+  return success;
+}
+
+/// Posts a collective in a group.
+result run(collective one, std::size_t count, std::size_t value_bytes);
 
 }  // namespace
 
@@ -286,6 +428,11 @@ int ncclCommCount(ncclComm const* comm, int* count) {
   *count = comm->size;
   return success;
 }
+int ncclCommCuDevice(ncclComm const* comm, int* device) {
+  if (!living(comm)) return invalid_argument;
+  *device = comm->device;
+  return success;
+}
 int ncclCommUserRank(ncclComm const* comm, int* rank) {
   if (!living(comm)) return invalid_argument;
   *rank = comm->rank;
@@ -320,17 +467,24 @@ int ncclGroupStart() {
 int ncclGroupEnd() {
   if (depth == 0) return invalid_usage;
   if (--depth > 0) return success;
-  auto rest = std::move(posted);
-  posted.clear();
+  auto rest = std::exchange(posted, {});
+  auto collectives = std::exchange(posted_collectives, {});
   if (auto const code = connect(rest)) return code;
-  while (!rest.empty()) {
-    auto* const comm = rest.front().comm;
-    auto const stream = rest.front().stream;
-    std::vector<message> together, others;
-    for (auto const& one : rest)
-      (one.comm == comm && one.stream == stream ? together : others).push_back(one);
-    if (auto const code = enqueue(comm, stream, std::move(together))) return code;
-    rest = std::move(others);
+  while (!rest.empty() || !collectives.empty()) {
+    auto* const comm = rest.empty() ? collectives.front().comm : rest.front().comm;
+    auto const stream = rest.empty() ? collectives.front().stream : rest.front().stream;
+    auto const taken = [&](auto& all) {
+      auto const end = std::stable_partition(all.begin(), all.end(), [&](auto const& one) {
+        return one.comm == comm && one.stream == stream;
+      });
+      std::vector<typename std::remove_reference_t<decltype(all)>::value_type> together(
+          std::make_move_iterator(all.begin()), std::make_move_iterator(end));
+      all.erase(all.begin(), end);
+      return together;
+    };
+    auto messages = taken(rest);
+    if (auto const code = enqueue(comm, stream, std::move(messages), taken(collectives)))
+      return code;
   }
   return success;
 }
@@ -350,4 +504,28 @@ int ncclRecv(void* to, std::size_t count, int type, int peer, ncclComm* comm, cu
   return code != success ? code : ended;
 }
 
+int ncclAllReduce(void const* from, void* to, std::size_t count, int type, int op, ncclComm* comm,
+                  cudaStream_t stream) {
+  return run({comm, stream, kind::all_reduce, type, op, 0, from, to}, count, size_of(type));
+}
+int ncclReduceScatter(void const* from, void* to, std::size_t count, int type, int op,
+                      ncclComm* comm, cudaStream_t stream) {
+  return run({comm, stream, kind::reduce_scatter, type, op, 0, from, to}, count, size_of(type));
+}
+int ncclAllGather(void const* from, void* to, std::size_t count, int type, ncclComm* comm,
+                  cudaStream_t stream) {
+  return run({comm, stream, kind::all_gather, type, 0, 0, from, to}, count, size_of(type));
+}
+
 }  // extern "C"
+
+namespace {
+
+result run(collective one, std::size_t count, std::size_t value_bytes) {
+  ncclGroupStart();
+  auto const code = post(std::move(one), count, value_bytes);
+  auto const ended = ncclGroupEnd();
+  return code != success ? code : static_cast<result>(ended);
+}
+
+}  // namespace

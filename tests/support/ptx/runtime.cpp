@@ -504,6 +504,16 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   *status = all().of(handle).captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                     unsigned long long* number, cudaGraph_t*,
+                                     cudaGraphNode_t const**, cudaGraphEdgeData const**,
+                                     std::size_t*) {
+  std::lock_guard const lock(all().mutex);
+  auto const* const captured = all().of(handle).captured;
+  *status = captured ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  if (number) *number = reinterpret_cast<std::uintptr_t>(captured);
+  return cudaSuccess;
+}
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   std::lock_guard const lock(all().mutex);
   stream const& one = all().of(handle);

@@ -1,0 +1,98 @@
+#pragma once
+/// @file
+/// libhcomp_nccl.so in one process.
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <c/settings.hpp>
+#include <drop_in/journal.hpp>
+#include "communicator.hpp"
+#include "reduction_call.hpp"
+
+namespace hcomp::drop_in {
+
+/// Takes calls over by the rules of HCOMP_CONFIG. Any thread may call its functions; one thread at a
+/// time uses a communicator, as NCCL demands.
+class nccl_library {
+ public:
+  static nccl_library& get();
+
+  /// Runs a call, or keeps it until the end of this thread's group. Result of NCCL.
+  int reduce(reduction_call const& call);
+  int begin_group();
+  int end_group();
+  /// Ends a communicator by NCCL's function, and frees what belongs to it.
+  int end(nccl::communicator comm, int (*by_nccl)(nccl::communicator));
+
+ private:
+  struct decision {
+    rule const* as = nullptr;  ///< null: NCCL reduces the vector
+    char const* why = "";
+  };
+  /// Key of the report's rows. Texts are compared by address.
+  struct row {
+    char const* function;
+    void const* caller;
+    int type;
+    int ranks;
+    rule const* as;
+    char const* why;
+
+    friend auto operator<=>(row const&, row const&) = default;
+  };
+  /// A call whose time is not known yet.
+  struct timed_call {
+    row where;
+    cudaEvent_t begin, end;
+  };
+
+  nccl_library();
+
+  std::shared_ptr<nccl_communicator> state_of(nccl::communicator comm);
+  /// Why hcomp cannot reduce a vector of this type or operation; null: it can.
+  static char const* unfit(reduction_call const& call);
+  decision decide(reduction_call const& call, nccl_communicator const& state) const;
+  /// Introduces the ranks of these communicators, if they are not.
+  void introduce(std::span<std::shared_ptr<nccl_communicator> const> all);
+  /// Reduces calls of one communicator, stream, type and rule.
+  int take(nccl_communicator& state, std::span<reduction_call const> calls, rule const& as);
+  int pass(reduction_call const& call, char const* why, int ranks);
+  /// The calls of a group, after its end.
+  int reduce_kept(std::vector<reduction_call> const& calls);
+
+  void count(row const& where, std::size_t values, std::size_t plain, std::size_t sent);
+  /// Of calls that are done.
+  void collect_times();
+  void write_report();
+  /// Runs f. An exception becomes a line on standard error and a result of NCCL.
+  int guarded(char const* function, std::function<int()> const& f);
+
+  settings settings_;
+  std::string report_;
+  int seconds_ = 60;
+  std::string invalid_;  ///< why the environment is; empty: it is valid
+  introduction own_;
+  std::mutex mutex_;
+  std::map<nccl::communicator, std::shared_ptr<nccl_communicator>> states_;
+  std::optional<int> first_rank_;  ///< in the first communicator of several ranks
+
+  std::mutex report_mutex_;
+  std::map<row, site_stats> rows_;
+  std::deque<timed_call> timed_;
+  std::vector<std::pair<cudaEvent_t, cudaEvent_t>> spare_events_;
+};
+
+}  // namespace hcomp::drop_in
