@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <hcomp/core/half.hpp>
 #include <hcomp/gpu/error.hpp>
-#include <numeric>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -18,21 +18,17 @@ constexpr std::size_t multiple_of_64(std::size_t values) { return (values + 63) 
 
 nccl::detail::library const& library() { return nccl::detail::library::get(); }
 
-/// Waits until a nonblocking communicator has enqueued a call.
-int settled(int result, nccl::communicator comm) {
-  while (result == in_progress) library().async_error(comm, &result);
-  return result;
-}
-
 }  // namespace
 
 buffer_residual::buffer_residual(std::size_t count)
     : values(count * sizeof(float)),
       pending(count * sizeof(float)),
       withheld(sizeof(std::uint64_t)) {
+  // Not on the default stream: the program may be capturing it.
+  owned_stream const stream;
   for (auto const* one : {&values, &withheld})
-    HCOMP_CUDA_TRY(cudaMemset(one->data(), 0, one->size()));
-  HCOMP_CUDA_TRY(cudaStreamSynchronize(nullptr));
+    HCOMP_CUDA_TRY(cudaMemsetAsync(one->data(), 0, one->size(), stream.get()));
+  HCOMP_CUDA_TRY(cudaStreamSynchronize(stream.get()));
 }
 
 owned_stream::owned_stream() {
@@ -117,11 +113,11 @@ void nccl_bucket::set_vectors(std::span<reduction_call const> calls, bool result
   }
 }
 
-int nccl_bucket::exchange(nccl::communicator comm, char const*& failed) {
+int nccl_bucket::exchange(live_communicator& comm, char const*& failed) {
   auto const& nccl = library();
   auto const attempt = [&](char const* name, int result) {
     failed = name;
-    return settled(result, comm);
+    return comm.settled(result);
   };
   auto const peer_part = [](gpu::device_buffer const& of, int peer, std::size_t bytes) {
     return of.data() + static_cast<std::size_t>(peer) * bytes;
@@ -135,10 +131,10 @@ int nccl_bucket::exchange(nccl::communicator comm, char const*& failed) {
   for (int hop = 1; hop < ranks_ && refused == success; ++hop) {
     int const to = (rank_ + hop) % ranks_, from = (rank_ + ranks_ - hop) % ranks_;
     refused = nccl.send(peer_part(out_, to, sizes_.part_bytes), sizes_.part_bytes,
-                        nccl::detail::as_bytes, to, comm, stream_->get());
+                        nccl::detail::as_bytes, to, comm.get(), stream_->get());
     if (refused == success || refused == in_progress)
       refused = nccl.receive(peer_part(in_, from, sizes_.part_bytes), sizes_.part_bytes,
-                             nccl::detail::as_bytes, from, comm, stream_->get());
+                             nccl::detail::as_bytes, from, comm.get(), stream_->get());
     if (refused == in_progress) refused = success;  // until the end of the group
   }
   int const ended = attempt("ncclGroupEnd", nccl.group_end());
@@ -146,16 +142,37 @@ int nccl_bucket::exchange(nccl::communicator comm, char const*& failed) {
   return refused != success ? refused : ended;
 }
 
-int nccl_bucket::enqueue(std::span<reduction_call const> calls,
+int nccl_bucket::enqueue(live_communicator& comm, std::span<reduction_call const> calls,
                          std::span<buffer_residual* const> residuals, std::uint64_t step,
                          char const*& failed) {
+  std::set<cudaStream_t> streams;
+  for (auto const& call : calls) streams.insert(call.stream);
+  for (auto const theirs : streams) {
+    begin_.record(theirs);
+    begin_.hold(stream_->get());
+  }
+  // Also after an error: work that is enqueued uses the program's buffers.
+  auto const join = [&] {
+    end_.record(stream_->get());
+    for (auto const theirs : streams) end_.hold(theirs);
+  };
+  int result = success;
+  try {
+    result = run(comm, calls, residuals, step, failed);
+  } catch (...) {
+    join();
+    throw;
+  }
+  join();
+  return result;
+}
+
+int nccl_bucket::run(live_communicator& comm, std::span<reduction_call const> calls,
+                     std::span<buffer_residual* const> residuals, std::uint64_t step,
+                     char const*& failed) {
   auto const& nccl = library();
   auto const& cuda = loaded_cuda_library();
-  auto const comm = calls.front().comm;
   auto const stream = stream_->get();
-  begin_.record(calls.front().stream);
-  begin_.hold(stream);
-
   if (is_wide())
     for (std::size_t i = 0; i < calls.size(); ++i)
       cuda.widen(calls[i].send, kind_.type == value_type::float16, wide_of_call_[i],
@@ -183,11 +200,11 @@ int nccl_bucket::enqueue(std::span<reduction_call const> calls,
     coder_->measure(vectors_.data(), own);
     failed = sizes_.gathers ? "ncclAllGather" : "ncclAllReduce";
     int const result = sizes_.gathers ? nccl.all_gather(own, united(), sizes_.statistics_words,
-                                                        nccl::detail::as_uint32, comm, stream)
+                                                        nccl::detail::as_uint32, comm.get(), stream)
                                       : nccl.all_reduce(own, united(), sizes_.statistics_words,
                                                         nccl::detail::as_uint32,
-                                                        nccl::detail::op_max, comm, stream);
-    if (int const code = settled(result, comm); code != success) return code;
+                                                        nccl::detail::op_max, comm.get(), stream);
+    if (int const code = comm.settled(result); code != success) return code;
   }
   coder_->encode(vectors_.data(), step, united(), out_.data());
   if (int const result = exchange(comm, failed); result != success) return result;
@@ -197,8 +214,8 @@ int nccl_bucket::enqueue(std::span<reduction_call const> calls,
   if (kind_.kind == collective_kind::all_reduce) {
     failed = "ncclAllGather";
     int const result = nccl.all_gather(reduced_.data(), all_.data(), sizes_.reduced_bytes,
-                                       nccl::detail::as_bytes, comm, stream);
-    if (int const code = settled(result, comm); code != success) return code;
+                                       nccl::detail::as_bytes, comm.get(), stream);
+    if (int const code = comm.settled(result); code != success) return code;
     coder_->decode(all_.data(), false, vectors_.data(), step, op);
   } else {
     coder_->decode(reduced_.data(), true, vectors_.data(), step, op);
@@ -211,8 +228,6 @@ int nccl_bucket::enqueue(std::span<reduction_call const> calls,
       cuda.narrow(wide_of_call_[i] + skipped, calls[i].receive, kind_.type == value_type::float16,
                   calls[i].count, place_);
     }
-  end_.record(stream);
-  end_.hold(calls.front().stream);
   return success;
 }
 

@@ -16,6 +16,7 @@
 
 #include <c/device_plan.hpp>
 #include <c/settings.hpp>
+#include "live_communicator.hpp"
 #include "reduction_call.hpp"
 
 namespace hcomp::drop_in {
@@ -67,15 +68,16 @@ class nccl_bucket {
   nccl_bucket(nccl_bucket const&) = delete;
   nccl_bucket& operator=(nccl_bucket const&) = delete;
 
-  /// Enqueues the calls, all of one stream, and lets the stream wait for the results.
+  /// Enqueues the calls, and lets their streams wait for the results.
   /// @param residuals  of each call; null: no error feedback
   /// @param call       on error: the function that failed
   /// @return           result of NCCL
   /// @throws gpu::cuda_error, device_error
-  int enqueue(std::span<reduction_call const> calls, std::span<buffer_residual* const> residuals,
-              std::uint64_t step, char const*& failed);
+  int enqueue(live_communicator& comm, std::span<reduction_call const> calls,
+              std::span<buffer_residual* const> residuals, std::uint64_t step, char const*& failed);
   /// Bytes that this rank sends per call.
   std::size_t bytes_sent() const;
+  bool is_idle() const { return cudaStreamQuery(stream_->get()) == cudaSuccess; }
   void wait() const { static_cast<void>(cudaStreamSynchronize(stream_->get())); }
   /// @throws wire_error  earlier parts were damaged
   void check() { coder_->check(false); }
@@ -87,7 +89,9 @@ class nccl_bucket {
   void set_vectors(std::span<reduction_call const> calls, bool results);
   /// The statistics of all ranks, or their maxima.
   std::uint32_t* united() const;
-  int exchange(nccl::communicator comm, char const*& failed);
+  int run(live_communicator& comm, std::span<reduction_call const> calls,
+          std::span<buffer_residual* const> residuals, std::uint64_t step, char const*& failed);
+  int exchange(live_communicator& comm, char const*& failed);
 
   bucket_kind kind_;
   int ranks_, rank_;

@@ -34,13 +34,14 @@ std::string ranks_text(std::vector<std::size_t> const& ranks) {
 
 /// The introductions of one communicator, in device and host memory.
 struct exchanged {
-  gpu::device_buffer own{sizeof(introduction)}, all;
+  gpu::device_buffer own{sizeof(introduction)}, all, greetings;
   std::vector<introduction> on_host;
   cudaStream_t stream = nullptr;
   gpu::detail::event done;
 
   explicit exchanged(int ranks)
       : all(static_cast<std::size_t>(ranks) * sizeof(introduction)),
+        greetings(static_cast<std::size_t>(ranks)),
         on_host(static_cast<std::size_t>(ranks)) {
     HCOMP_CUDA_TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   }
@@ -60,15 +61,16 @@ std::uint64_t capture_of(cudaStream_t stream) {
   return status == cudaStreamCaptureStatusNone ? 0 : number;
 }
 
-nccl_communicator::nccl_communicator(nccl::communicator comm) : comm_(comm) {
+nccl_communicator::nccl_communicator(nccl::communicator comm) : live_(comm) {
   auto const& nccl = nccl::detail::library::get();
   require(nccl.count(comm, &size_), "ncclCommCount");
   require(nccl.user_rank(comm, &rank_), "ncclCommUserRank");
   require(nccl.device(comm, &device_), "ncclCommCuDevice");
 }
 
-void nccl_communicator::introduce(std::span<nccl_communicator* const> all, introduction const& own,
-                                  int seconds) {
+void nccl_communicator::introduce(
+    std::span<nccl_communicator* const> all, introduction const& own,
+    std::function<bool(double, nccl_communicator const&)> const& is_late) {
   relaxed_capture const relaxed;
   auto const& nccl = nccl::detail::library::get();
   std::vector<std::unique_ptr<exchanged>> memory;
@@ -76,45 +78,65 @@ void nccl_communicator::introduce(std::span<nccl_communicator* const> all, intro
     used_device const here(one->device_);
     memory.push_back(std::make_unique<exchanged>(one->size()));
   }
-  auto const end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
-  auto const wait = [&](std::size_t i, auto const& is_done) {
+  auto const begin = std::chrono::steady_clock::now();
+  auto const fail = [&](std::string const& why) {
+    // Messages that are not done use the memory.
+    for (auto& one : memory) static_cast<void>(one.release());
+    for (auto* one : all) {
+      one->error_ = why;
+      one->is_introduced_ = true;
+    }
+    throw std::runtime_error(why);
+  };
+  auto const require_all = [&](int result, char const* call) {
+    if (result != success && result != in_progress)
+      fail(std::string(call) + ": " + nccl.error_string(result));
+  };
+  auto const wait = [&](nccl_communicator& one, auto const& is_done) {
     while (!is_done()) {
-      int result = success;
-      nccl.async_error(all[i]->comm_, &result);
-      bool const is_late = std::chrono::steady_clock::now() >= end;
-      if ((result != success && result != in_progress) || is_late) {
-        // Messages that are not done use the memory.
-        for (auto& one : memory) static_cast<void>(one.release());
-        if (!is_late) require(result, "the first collective of a communicator");
-        throw std::runtime_error("some rank of " + std::to_string(all[i]->size_) +
-                                 " has not answered rank " + std::to_string(all[i]->rank_) +
-                                 " within " + std::to_string(seconds) +
-                                 " s; preload libhcomp_nccl.so on all ranks, or set HCOMP_TIMEOUT");
-      }
+      require_all(one.live_.state(), "the first collective of a communicator");
+      std::chrono::duration<double> const waited = std::chrono::steady_clock::now() - begin;
+      if (is_late(waited.count(), one))
+        fail("some rank of " + std::to_string(one.size_) + " has not answered rank " +
+             std::to_string(one.rank_) + " within HCOMP_TIMEOUT; preload libhcomp_nccl.so on all");
       std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
   };
   for (auto& one : memory)
     HCOMP_CUDA_TRY(
         cudaMemcpyAsync(one->own.data(), &own, sizeof(own), cudaMemcpyHostToDevice, one->stream));
-  require(nccl.group_start(), "ncclGroupStart");
+  require_all(nccl.group_start(), "ncclGroupStart");
+  int refused = success;
+  auto const attempt = [&](int result) {
+    if (refused == success && result != in_progress) refused = result;
+  };
   for (std::size_t i = 0; i < all.size(); ++i) {
-    int const result = nccl.all_gather(memory[i]->own.data(), memory[i]->all.data(), sizeof(own),
-                                       nccl::detail::as_bytes, all[i]->comm_, memory[i]->stream);
-    if (result != in_progress) require(result, "ncclAllGather");
+    auto& one = *memory[i];
+    auto const comm = all[i]->live_.get();
+    // Every pair exchanges a byte: NCCL connects ranks in their first messages, on the host.
+    for (int hop = 1; hop < all[i]->size_; ++hop) {
+      int const to = (all[i]->rank_ + hop) % all[i]->size_;
+      int const from = (all[i]->rank_ + all[i]->size_ - hop) % all[i]->size_;
+      attempt(nccl.send(one.own.data(), 1, nccl::detail::as_bytes, to, comm, one.stream));
+      attempt(nccl.receive(one.greetings.data() + from, 1, nccl::detail::as_bytes, from, comm,
+                           one.stream));
+    }
+    attempt(nccl.all_gather(one.own.data(), one.all.data(), sizeof(own), nccl::detail::as_bytes,
+                            comm, one.stream));
   }
   int const ended = nccl.group_end();
-  if (ended != in_progress) require(ended, "ncclGroupEnd");
+  require_all(refused, "ncclAllGather");
+  require_all(ended, "ncclGroupEnd");
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto& one = *memory[i];
     used_device const here(all[i]->device_);
     int enqueued = ended;
-    wait(i, [&] {
-      if (enqueued == in_progress) nccl.async_error(all[i]->comm_, &enqueued);
+    wait(*all[i], [&] {
+      if (enqueued == in_progress) enqueued = all[i]->live_.state();
       return enqueued != in_progress;
     });
     one.done.record(one.stream);
-    wait(i, [&] { return one.done.is_done(); });
+    wait(*all[i], [&] { return one.done.is_done(); });
     HCOMP_CUDA_TRY(cudaMemcpyAsync(one.on_host.data(), one.all.data(), one.all.size(),
                                    cudaMemcpyDeviceToHost, one.stream));
     HCOMP_CUDA_TRY(cudaStreamSynchronize(one.stream));
@@ -146,22 +168,46 @@ void nccl_communicator::judge(std::span<introduction const> all) {
   is_introduced_ = true;
 }
 
+bool nccl_communicator::is_idle() const {
+  relaxed_capture const relaxed;
+  bool const is_idle =
+      std::ranges::all_of(buckets_, [](auto const& one) { return one.second.bucket->is_idle(); });
+  gpu::detail::forget_last_error();
+  return is_idle;
+}
+
+void nccl_communicator::drop_oldest_bucket(std::size_t most) {
+  // Graphs keep theirs.
+  auto const is_kept = [](auto const& one) { return one.first.capture != 0; };
+  std::size_t const eager =
+      buckets_.size() - static_cast<std::size_t>(std::ranges::count_if(buckets_, is_kept));
+  if (eager <= most) return;
+  auto oldest = buckets_.end();
+  for (auto at = buckets_.begin(); at != buckets_.end(); ++at)
+    if (!is_kept(*at) && (oldest == buckets_.end() || at->second.used < oldest->second.used))
+      oldest = at;
+  buckets_.erase(oldest);
+}
+
 nccl_bucket& nccl_communicator::bucket_of(bucket_kind const& kind) {
   auto found = buckets_.find(kind);
   if (found == buckets_.end()) {
-    if (buckets_.size() >= most_buckets) {
-      // Graphs keep theirs.
-      auto oldest = buckets_.end();
-      for (auto at = buckets_.begin(); at != buckets_.end(); ++at)
-        if (at->first.capture == 0 &&
-            (oldest == buckets_.end() || at->second.used < oldest->second.used))
-          oldest = at;
-      if (oldest != buckets_.end()) buckets_.erase(oldest);
-    }
+    if (kind.capture == 0) drop_oldest_bucket(most_buckets - 1);
     // What a bucket does when it is made is no part of a graph, and done before.
     auto stream = kind.capture != 0 || !stream_ ? std::make_shared<owned_stream>() : stream_;
     if (kind.capture == 0) stream_ = stream;
-    auto made = std::make_unique<nccl_bucket>(kind, size_, rank_, device_, std::move(stream));
+    auto const make = [&] {
+      return std::make_unique<nccl_bucket>(kind, size_, rank_, device_, stream);
+    };
+    std::unique_ptr<nccl_bucket> made;
+    try {
+      made = make();
+    } catch (gpu::cuda_error const&) {
+      // Without memory on one rank, all wait: that of other sizes is free.
+      while (std::ranges::any_of(buckets_, [](auto const& one) { return one.first.capture == 0; }))
+        drop_oldest_bucket(0);
+      made = make();
+    }
     if (kind.capture != 0) made->wait();
     found = buckets_.emplace(kind, kept_bucket{std::move(made)}).first;
   }
@@ -181,15 +227,22 @@ buffer_residual* nccl_communicator::residual_of(reduction_call const& call, bool
     while (residual_bytes_ + bytes > limit) {
       auto oldest = residuals_.end();
       for (auto at = residuals_.begin(); at != residuals_.end(); ++at)
-        if (!at->second.is_captured && at->second.used < calls_ &&
+        if (!at->second.is_captured &&
             (oldest == residuals_.end() || at->second.used < oldest->second.used))
           oldest = at;
-      if (oldest == residuals_.end()) return nullptr;
+      // Buffers in turn would drop each other's residuals before they are used.
+      if (oldest == residuals_.end() || calls_ - oldest->second.used < 8 * residuals_.size())
+        return nullptr;
       if (stream_) HCOMP_CUDA_TRY(cudaStreamSynchronize(stream_->get()));
       residual_bytes_ -= oldest->second.memory->bytes();
       residuals_.erase(oldest);
     }
-    found = residuals_.emplace(key, kept_residual{std::make_unique<buffer_residual>(values)}).first;
+    try {
+      found =
+          residuals_.emplace(key, kept_residual{std::make_unique<buffer_residual>(values)}).first;
+    } catch (gpu::cuda_error const&) {
+      return nullptr;
+    }
     residual_bytes_ += bytes;
   }
   found->second.used = calls_;
@@ -209,8 +262,9 @@ int nccl_communicator::reduce(std::span<reduction_call const> calls, bucket_kind
     residuals.push_back(feedback_bytes > 0 ? residual_of(call, is_captured, feedback_bytes)
                                            : nullptr);
   auto& bucket = bucket_of(kind);
-  if (!is_captured) bucket.check();
-  int const result = bucket.enqueue(calls, residuals, calls_, failed);
+  if (!is_captured)
+    for (auto const& [other, kept] : buckets_) kept.bucket->check();
+  int const result = bucket.enqueue(live_, calls, residuals, calls_, failed);
   bytes_sent = bucket.bytes_sent();
   return result;
 }

@@ -7,6 +7,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <hcomp/nccl/library.hpp>
 #include <map>
 #include <memory>
@@ -15,6 +16,7 @@
 #include <string>
 
 #include "bucket.hpp"
+#include "live_communicator.hpp"
 #include "reduction_call.hpp"
 
 namespace hcomp::drop_in {
@@ -52,23 +54,27 @@ class nccl_communicator {
   nccl_communicator(nccl_communicator const&) = delete;
   nccl_communicator& operator=(nccl_communicator const&) = delete;
 
-  nccl::communicator get() const { return comm_; }
+  live_communicator& live() { return live_; }
   int size() const { return size_; }
   int rank() const { return rank_; }
+  int device() const { return device_; }
 
   /// Exchanges introductions. Collective: in the first call of ncclAllReduce or ncclReduceScatter.
   /// Several communicators of a thread do it together, because each rank of one may be here.
-  /// Waits on the host.
-  /// @throws std::runtime_error  NCCL fails, or a rank does not answer within the time
+  /// Waits on the host. Connects all ranks, so that later calls need not wait for each other.
+  /// @param is_late  called while it waits, with the seconds so far, on whom; true: gives up
+  /// @throws std::runtime_error  NCCL fails, or `is_late`; the communicators fail from then on
   static void introduce(std::span<nccl_communicator* const> all, introduction const& own,
-                        int seconds);
+                        std::function<bool(double, nccl_communicator const&)> const& is_late);
   bool has_introductions() const { return is_introduced_; }
   /// Why no call can be taken over, on all ranks alike: an error of the job. Empty: none.
   std::string const& error() const { return error_; }
   /// Why NCCL reduces all vectors; null: it does not.
   char const* why_left() const { return why_left_; }
 
-  /// Enqueues calls of one kind, type, rule and stream.
+  /// Whether the work of all buckets is done, so that ending this waits for nothing.
+  bool is_idle() const;
+  /// Enqueues calls of one kind, type and rule.
   /// @param feedback_bytes  limit of memory for residuals; 0: no error feedback
   /// @return  result of NCCL
   /// @throws std::exception  memory or the codec
@@ -96,11 +102,12 @@ class nccl_communicator {
   };
 
   void judge(std::span<introduction const> all);
+  void drop_oldest_bucket(std::size_t most);
   nccl_bucket& bucket_of(bucket_kind const& kind);
   buffer_residual* residual_of(reduction_call const& call, bool is_captured, std::size_t limit);
   static constexpr std::size_t most_buckets = 64;
 
-  nccl::communicator comm_;
+  live_communicator live_;
   int rank_ = 0, size_ = 0, device_ = 0;
   bool is_introduced_ = false;
   std::string error_;

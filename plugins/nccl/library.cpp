@@ -14,6 +14,7 @@
 #include <utility>
 
 #include <c/device_plan.hpp>
+#include <cuda/used_device.hpp>
 #include <drop_in/environment.hpp>
 
 namespace hcomp::drop_in {
@@ -50,6 +51,13 @@ std::uint64_t node_number() {
   return hash_of(std::string(name) + " " + boot);
 }
 
+/// Process numbers can be equal in two namespaces of a node.
+std::uint64_t process_number() {
+  char space[64] = "";
+  if (readlink("/proc/self/ns/pid", space, sizeof(space) - 1) < 0) space[0] = 0;
+  return hash_of(std::string(space) + " " + std::to_string(getpid()));
+}
+
 /// The calls that this thread keeps until the end of a group.
 struct open_group {
   int depth = 0;
@@ -73,7 +81,7 @@ nccl_library::nccl_library() {
     settings_ = settings::from(variable("HCOMP_CONFIG"), calls_of::nccl);
     report_ = report_from_environment();
     seconds_ = timeout_from_environment();
-    require_writable_report(report_);
+    is_patient_ = variable("HCOMP_TIMEOUT").empty();
     if (!variable("HCOMP_SHADOW").empty())
       throw std::invalid_argument("HCOMP_SHADOW: there are no trial calls over NCCL; unset it");
   } catch (std::exception const& error) {
@@ -88,7 +96,6 @@ nccl_library::nccl_library() {
   });
   own_.settings = hash_of(cuda_library_version() + "; " + settings_.text());
   own_.node = node_number();
-  own_.process = static_cast<std::uint64_t>(getpid());
   if (!invalid_.empty()) own_.state = introduction::has_invalid_settings;
 }
 
@@ -108,6 +115,7 @@ std::shared_ptr<nccl_communicator> nccl_library::state_of(nccl::communicator com
   std::lock_guard const lock(mutex_);
   auto& state = states_[comm];
   if (!state) {
+    free_ended();
     try {
       state = std::make_shared<nccl_communicator>(comm);
     } catch (...) {
@@ -116,7 +124,12 @@ std::shared_ptr<nccl_communicator> nccl_library::state_of(nccl::communicator com
     }
     if (!first_rank_ && state->size() > 1) first_rank_ = state->rank();
   }
+  if (state->live().is_ended()) throw std::runtime_error("the communicator is being ended");
   return state;
+}
+
+void nccl_library::free_ended() {
+  std::erase_if(ended_, [](auto const& one) { return one.use_count() == 1 && one->is_idle(); });
 }
 
 char const* nccl_library::unfit(reduction_call const& call) {
@@ -146,8 +159,15 @@ void nccl_library::introduce(std::span<std::shared_ptr<nccl_communicator> const>
     if (!one->has_introductions()) unknown.push_back(one.get());
   if (!unknown.empty()) {
     auto own = own_;
-    std::string why;
-    if (own.state == introduction::able && !settings_.rules.empty()) {
+    own.process = process_number();
+    std::string why = invalid_;
+    try {
+      if (why.empty() && first_rank_.value_or(-1) == 0) require_writable_report(report_);
+    } catch (std::exception const& error) {
+      why = error.what();
+    }
+    if (!why.empty()) own.state = introduction::has_invalid_settings;
+    if (why.empty() && !settings_.rules.empty()) {
       try {
         loaded_cuda_library().require_device();
       } catch (std::exception const& error) {
@@ -156,9 +176,17 @@ void nccl_library::introduce(std::span<std::shared_ptr<nccl_communicator> const>
       }
     }
     // Each rank says what is wrong with it; all say who.
-    if (!invalid_.empty()) print_once(invalid_);
     if (!why.empty()) print_once(why);
-    nccl_communicator::introduce(unknown, own, seconds_);
+    auto const is_late = [&](double waited, nccl_communicator const& waiting) {
+      if (waited < seconds_) return false;
+      if (is_patient_)
+        print_once("rank " + std::to_string(waiting.rank()) + " of " +
+                   std::to_string(waiting.size()) + " has waited " + std::to_string(seconds_) +
+                   " s for a rank, and waits on: libhcomp_nccl.so must be preloaded on all ranks; "
+                   "HCOMP_TIMEOUT limits the seconds");
+      return !is_patient_;
+    };
+    nccl_communicator::introduce(unknown, own, is_late);
   }
   for (auto const& one : all)
     if (!one->error().empty()) throw std::invalid_argument(one->error());
@@ -184,18 +212,22 @@ int nccl_library::take(nccl_communicator& state, std::span<reduction_call const>
     kind.counts.push_back(call.count);
     values += call.count;
   }
-  timed_call timed{
-      {first.function, first.caller, first.type, state.size(), &as, ""}, nullptr, nullptr};
+  timed_call timed{{first.function, first.caller, first.type, state.size(), &as, ""},
+                   state.device(),
+                   nullptr,
+                   nullptr};
   bool const is_timed = !report_.empty() && capture == 0;
   if (is_timed) {
     collect_times();
+    used_device const here(state.device());
     std::lock_guard const lock(report_mutex_);
-    if (spare_events_.empty()) {
+    auto& spare = spare_events_[state.device()];
+    if (spare.empty()) {
       HCOMP_CUDA_TRY(cudaEventCreate(&timed.begin));
       HCOMP_CUDA_TRY(cudaEventCreate(&timed.end));
     } else {
-      std::tie(timed.begin, timed.end) = spare_events_.back();
-      spare_events_.pop_back();
+      std::tie(timed.begin, timed.end) = spare.back();
+      spare.pop_back();
     }
   }
   std::uint64_t sent = 0;
@@ -247,23 +279,28 @@ int nccl_library::reduce(reduction_call const& call) {
 }
 
 int nccl_library::begin_group() {
-  ++group_of_thread.depth;
-  return nccl::detail::library::get().group_start();
+  return guarded("ncclGroupStart", [] {
+    int const result = nccl::detail::library::get().group_start();
+    if (result == success) ++group_of_thread.depth;
+    return result;
+  });
+}
+
+int nccl_library::simulate_group(std::function<int()> const& by_nccl) {
+  auto& group = group_of_thread;
+  if (group.depth > 0 && --group.depth == 0) group.kept.clear();
+  return by_nccl();
 }
 
 int nccl_library::end_group() {
-  auto& group = group_of_thread;
-  if (group.depth > 0) --group.depth;
-  std::vector<reduction_call> calls;
-  if (group.depth == 0) calls = std::exchange(group.kept, {});
-  int const ended = nccl::detail::library::get().group_end();
-  bool const has_started = ended == success || ended == nccl::detail::in_progress;
-  if (calls.empty() || !has_started) return ended;
   return guarded("ncclGroupEnd", [&] {
-    for (auto const& call : calls)  // nonblocking communicators
-      for (int state = nccl::detail::in_progress; state == nccl::detail::in_progress;)
-        nccl::detail::library::get().async_error(call.comm, &state);
-    return reduce_kept(calls);
+    auto& group = group_of_thread;
+    if (group.depth > 0) --group.depth;
+    std::vector<reduction_call> calls;
+    if (group.depth == 0) calls = std::exchange(group.kept, {});
+    int const ended = nccl::detail::library::get().group_end();
+    bool const has_started = ended == success || ended == nccl::detail::in_progress;
+    return calls.empty() || !has_started ? ended : reduce_kept(calls);
   });
 }
 
@@ -275,6 +312,14 @@ int nccl_library::reduce_kept(std::vector<reduction_call> const& calls) {
     if (std::ranges::find(distinct, states.back()) == distinct.end())
       distinct.push_back(states.back());
   }
+  auto const settle = [&] {  // nonblocking communicators
+    int result = success;
+    for (auto const& one : distinct)
+      if (int const code = one->live().settled(nccl::detail::in_progress); code != success)
+        result = code;
+    return result;
+  };
+  if (int const result = settle(); result != success) return result;
   introduce(distinct);
   std::vector<decision> decisions;
   bool passes = false;
@@ -291,12 +336,14 @@ int nccl_library::reduce_kept(std::vector<reduction_call> const& calls) {
     int const ended = nccl.group_end();
     if (refused != success && refused != nccl::detail::in_progress) return refused;
     if (ended != success && ended != nccl::detail::in_progress) return ended;
+    if (int const result = settle(); result != success) return result;
   }
   // All-reduces that differ in their vectors only share messages.
   auto const go_together = [&](std::size_t i, std::size_t j) {
     auto const &a = calls[i], &b = calls[j];
     return a.kind == collective_kind::all_reduce && b.kind == a.kind && a.comm == b.comm &&
-           a.stream == b.stream && a.op == b.op && decisions[i].as == decisions[j].as;
+           a.op == b.op && decisions[i].as == decisions[j].as &&
+           capture_of(a.stream) == capture_of(b.stream);
   };
   std::vector<bool> is_done(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -313,17 +360,26 @@ int nccl_library::reduce_kept(std::vector<reduction_call> const& calls) {
   return success;
 }
 
-int nccl_library::end(nccl::communicator comm, int (*by_nccl)(nccl::communicator)) {
-  std::shared_ptr<nccl_communicator> state;
-  {
-    std::lock_guard const lock(mutex_);
-    if (auto const found = states_.find(comm); found != states_.end()) {
-      state = std::move(found->second);
-      states_.erase(found);
+int nccl_library::end(char const* function, nccl::communicator comm) {
+  return guarded(function, [&] {
+    auto const& nccl = nccl::detail::library::get();
+    std::shared_ptr<nccl_communicator> state;
+    {
+      std::lock_guard const lock(mutex_);
+      if (auto const found = states_.find(comm); found != states_.end()) state = found->second;
     }
-  }
-  // NCCL first: it ends messages that the state's memory waits for.
-  return by_nccl(comm);
+    if (state) state->live().end();
+    bool const is_abort = std::string_view(function) == "ncclCommAbort";
+    int const result = is_abort ? nccl.abort(comm) : nccl.destroy(comm);
+    if (!state) return result;
+    // Memory is freed later: that waits for the device, where messages of communicators may hang
+    // that this thread aborts next.
+    std::lock_guard const lock(mutex_);
+    states_.erase(comm);
+    ended_.push_back(std::move(state));
+    if (!is_abort) free_ended();
+    return result;
+  });
 }
 
 void nccl_library::count(row const& where, std::size_t values, std::size_t plain,
@@ -338,15 +394,16 @@ void nccl_library::count(row const& where, std::size_t values, std::size_t plain
 }
 
 void nccl_library::collect_times() {
+  relaxed_capture const relaxed;
   std::lock_guard const lock(report_mutex_);
   std::erase_if(timed_, [&](timed_call const& one) {
     float ms = 0;
-    auto const state = cudaEventQuery(one.end);
-    if (state == cudaSuccess && cudaEventElapsedTime(&ms, one.begin, one.end) == cudaSuccess)
-      rows_[one.where].seconds += ms / 1e3;
+    bool const is_done = cudaEventQuery(one.end) == cudaSuccess &&
+                         cudaEventElapsedTime(&ms, one.begin, one.end) == cudaSuccess;
     gpu::detail::forget_last_error();
-    if (state == cudaErrorNotReady) return false;
-    spare_events_.emplace_back(one.begin, one.end);
+    if (!is_done) return false;
+    rows_[one.where].seconds += ms / 1e3;
+    spare_events_[one.device].emplace_back(one.begin, one.end);
     return true;
   });
 }
@@ -355,6 +412,7 @@ void nccl_library::write_report() {
   if (report_.empty() || first_rank_.value_or(-1) != 0) return;
   collect_times();
   journal journal("NCCL");
+  std::unique_lock lock(report_mutex_);
   for (auto const& [where, stats] : rows_) {
     auto const type = type_of(where.type);
     journal.add(
@@ -363,6 +421,7 @@ void nccl_library::write_report() {
          where.as ? "rule '" + where.as->text() + "'" : where.why},
         stats);
   }
+  lock.unlock();
   if (report_ == "summary") {
     auto const text = "hcomp: the calls of rank 0\n" + journal.summary(1);
     std::fwrite(text.data(), 1, text.size(), stderr);

@@ -34,8 +34,10 @@ class nccl_library {
   int reduce(reduction_call const& call);
   int begin_group();
   int end_group();
+  /// @param by_nccl  NCCL's function, which ends the group without its calls
+  int simulate_group(std::function<int()> const& by_nccl);
   /// Ends a communicator by NCCL's function, and frees what belongs to it.
-  int end(nccl::communicator comm, int (*by_nccl)(nccl::communicator));
+  int end(char const* function, nccl::communicator comm);
 
  private:
   struct decision {
@@ -56,12 +58,16 @@ class nccl_library {
   /// A call whose time is not known yet.
   struct timed_call {
     row where;
+    int device;
     cudaEvent_t begin, end;
   };
 
   nccl_library();
 
+  /// @throws std::runtime_error  the communicator is ending
   std::shared_ptr<nccl_communicator> state_of(nccl::communicator comm);
+  /// Frees ended communicators without waiting.
+  void free_ended();
   /// Why hcomp cannot reduce a vector of this type or operation; null: it can.
   static char const* unfit(reduction_call const& call);
   decision decide(reduction_call const& call, nccl_communicator const& state) const;
@@ -83,16 +89,18 @@ class nccl_library {
   settings settings_;
   std::string report_;
   int seconds_ = 60;
-  std::string invalid_;  ///< why the environment is; empty: it is valid
+  std::string invalid_;      ///< why the environment is; empty: it is valid
+  bool is_patient_ = false;  ///< HCOMP_TIMEOUT is not set: waits without end, and says so once
   introduction own_;
   std::mutex mutex_;
   std::map<nccl::communicator, std::shared_ptr<nccl_communicator>> states_;
+  std::vector<std::shared_ptr<nccl_communicator>> ended_;  ///< whose work may still go on
   std::optional<int> first_rank_;  ///< in the first communicator of several ranks
 
   std::mutex report_mutex_;
   std::map<row, site_stats> rows_;
   std::deque<timed_call> timed_;
-  std::vector<std::pair<cudaEvent_t, cudaEvent_t>> spare_events_;
+  std::map<int, std::vector<std::pair<cudaEvent_t, cudaEvent_t>>> spare_events_;  ///< by device
 };
 
 }  // namespace hcomp::drop_in

@@ -63,16 +63,16 @@ template <class T> constexpr int number_of() {
   return of_int32;
 }
 
-/// A vector in device memory.
+/// A vector in device memory, `offset` values behind an aligned address.
 template <class T> struct device_vector {
   gpu::device_buffer memory;
-  std::size_t size;
+  std::size_t size, offset;
 
-  explicit device_vector(std::vector<T> const& values)
-      : memory(std::max<std::size_t>(1, values.size()) * sizeof(T)), size(values.size()) {
-    HCOMP_CUDA_TRY(cudaMemcpy(memory.data(), values.data(), size * sizeof(T), cudaMemcpyDefault));
+  explicit device_vector(std::vector<T> const& values, std::size_t offset = 0)
+      : memory((values.size() + offset + 1) * sizeof(T)), size(values.size()), offset(offset) {
+    HCOMP_CUDA_TRY(cudaMemcpy(data(), values.data(), size * sizeof(T), cudaMemcpyDefault));
   }
-  T* data() const { return reinterpret_cast<T*>(memory.data()); }
+  T* data() const { return reinterpret_cast<T*>(memory.data()) + offset; }
   std::vector<T> get(cudaStream_t stream) const {
     HCOMP_CUDA_TRY(cudaStreamSynchronize(stream));
     std::vector<T> values(size);
@@ -241,7 +241,7 @@ TEST_CASE("preloaded for NCCL: groups of calls, also of two communicators") {
     config const rules("float: fp16 min=4KiB");
     checker check{rank};
     auto const other = nccl_rank::new_communicator(other_id, rank, 2);
-    auto const stream = new_stream();
+    auto const stream = new_stream(), beside = new_stream();
     std::size_t const sizes[] = {5'000, 100, 3'001, 2'048};
     for (int round = 0; round < 3; ++round) {
       std::vector<device_vector<float>> x, y;
@@ -251,9 +251,9 @@ TEST_CASE("preloaded for NCCL: groups of calls, also of two communicators") {
       }
       device_vector<std::int32_t> const whole(values_of<std::int32_t>(rank, 50));
       check(group_start() == 0 && group_start() == 0, "ncclGroupStart");
-      for (auto const& one : x)
-        check(all_reduce(one.data(), one.data(), one.size, of_float, op_sum, self.communicator,
-                         self.stream) == 0,
+      for (std::size_t i = 0; i < x.size(); ++i)  // streams need not be alike on all ranks
+        check(all_reduce(x[i].data(), x[i].data(), x[i].size, of_float, op_sum, self.communicator,
+                         rank == 0 && i % 2 == 0 ? beside : self.stream) == 0,
               "all-reduce");
       check(group_end() == 0, "the inner ncclGroupEnd");
       check(all_reduce(whole.data(), whole.data(), 50, of_int32, op_max, self.communicator,
@@ -263,6 +263,7 @@ TEST_CASE("preloaded for NCCL: groups of calls, also of two communicators") {
         check(all_reduce(one.data(), one.data(), one.size, of_float, op_avg, other, stream) == 0,
               "all-reduce of the other communicator");
       check(group_end() == 0, "ncclGroupEnd");
+      HCOMP_CUDA_TRY(cudaStreamSynchronize(beside));
       for (std::size_t i = 0; i < x.size(); ++i) {
         bool const is_small = sizes[i] * sizeof(float) < 4096;
         auto const within = [&](double error) {
@@ -463,8 +464,8 @@ TEST_CASE("preloaded for NCCL: random calls have the sums of NCCL, within the er
         std::size_t const n = draw() % 8 == 0 ? 0 : 3 * (draw() % 700);
         auto const seed = static_cast<std::uint32_t>(call + 2);
         auto const mine = values_of<float>(rank, n, seed);
-        all.push_back({device_vector(mine), device_vector(mine), draw() % 2 ? op_sum : op_avg,
-                       draw() % 3 == 0, draw() % 2 == 0, seed});
+        all.push_back({device_vector(mine, draw() % 4), device_vector(mine, draw() % 4),
+                       draw() % 2 ? op_sum : op_avg, draw() % 3 == 0, draw() % 2 == 0, seed});
         auto const& c = all.back();
         std::size_t const part = n / 3;
         int const result =

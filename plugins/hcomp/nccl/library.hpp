@@ -25,6 +25,7 @@ enum : int {
   system_error = 2,
   internal_error = 3,
   invalid_usage = 5,
+  remote_error = 6,
   in_progress = 7
 };
 enum : int {

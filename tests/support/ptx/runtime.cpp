@@ -72,6 +72,7 @@ struct event {
   std::uint64_t recorded = 0, done = 0, asked = 0;
   std::chrono::steady_clock::time_point at{};
   stream* last = nullptr;
+  std::shared_ptr<bool> is_reached = std::make_shared<bool>(true);  ///< the last record
   std::vector<work>* captured = nullptr;  ///< the graph that captured the last record
   std::uint64_t given = 0;                ///< work of `last` before the last record
 };
@@ -538,8 +539,11 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t on) {
   one->captured = s.captured;
   one->given = s.given;
   if (s.captured) return cudaSuccess;
-  s.give([one, number = ++one->recorded] {
-    one->done = number;
+  // Streams wait for the record before their wait, also if the event is recorded elsewhere later.
+  one->is_reached = std::make_shared<bool>(false);
+  s.give([one, number = ++one->recorded, is_reached = one->is_reached] {
+    *is_reached = true;
+    one->done = std::max(one->done, number);
     one->at = std::chrono::steady_clock::now();
   });
   return cudaSuccess;
@@ -572,8 +576,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned
     return cudaSuccess;
   }
   if (s.captured) return failed(cudaErrorStreamCaptureIsolation);
-  s.give([one, number = one->recorded, on = one->last] {
-    while (one->done < number) on->do_one();
+  s.give([is_reached = one->is_reached, on = one->last] {
+    while (!*is_reached) on->do_one();
   });
   return cudaSuccess;
 }
