@@ -66,10 +66,21 @@ steps=$((2 + ${#presets[@]}))
 # shellcheck source=../cmake/progress.sh
 source cmake/progress.sh
 
+torch_download=
+# shellcheck disable=SC2317  # interruptible.sh calls it
+when_interrupted() {
+  stop_ticker
+  [[ -z $torch_download ]] || end_session "$torch_download"
+}
+
 begin_step "install packages"
+mkdir -p build/all
 if has torch; then
   bash cmake/setup.sh all
-  run bash tests/torch/setup.sh || echo "tests/run.sh: PyPI's PyTorch cannot be installed; its tests are skipped" >&2
+  # 3 GB, beside the builds with sanitizers, which need no PyTorch and come first for that.
+  setsid bash tests/torch/setup.sh >build/all/torch.log 2>&1 </dev/null &
+  torch_download=$!
+  presets=("${presets[@]:1}" "${presets[0]}")
 elif has full || has sanitizers; then
   bash cmake/setup.sh full
 else
@@ -91,12 +102,18 @@ fi
 
 # One folder whose test list names the lists of all builds.
 all=build/all
-mkdir -p "$all"
 : >"$all/CTestTestfile.cmake"
 # shellcheck disable=SC2317  # progress.sh and interruptible.sh call these
 progress_text() { ninja_progress "$log"; }
 # shellcheck disable=SC2317
-when_interrupted() { stop_ticker; }
+await_torch() {
+  [[ $torch_download ]] || return 0
+  local status=0
+  wait "$torch_download" || status=$?
+  torch_download=
+  cat build/all/torch.log
+  ((status == 0)) || echo "tests/run.sh: PyPI's PyTorch cannot be installed; its tests are skipped" >&2
+}
 # -k 0: one file that does not compile does not keep the other tests from running.
 build() { # build FOLDER PRESET [<arguments for CMake>]
   # shellcheck disable=SC2016  # arguments of the inner shell
@@ -118,6 +135,7 @@ for preset in "${presets[@]}"; do
     release) options=(-D "HCOMP_TEST_PARTS=$tested") ;;
   esac
   begin_step "build ${folder##*/}/"
+  [[ $preset == *san ]] || await_torch
   status=0
   show_progress build "$folder" "$preset" "${options[@]}" || status=$?
   sed -n '/^-- hcomp /,/^-- Configuring/{/^-- Configuring/d;p}' "$log"

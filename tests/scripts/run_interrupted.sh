@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # run_interrupted.sh SIGNAL STATUS
 #
-# Interrupts tests/run.sh, in a nearly empty clone, while it builds and while it tests. Its help
-# must have no side effects.
+# Interrupts tests/run.sh, in a nearly empty clone, while it builds, while it tests, and while it
+# downloads PyTorch. Its help must have no side effects.
 set -euo pipefail
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 clone=$(mktemp -d)
@@ -40,3 +40,6 @@ touch "$clone/builds_for_long"
 rm "$clone/builds_for_long"
 "$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh"
 grep -q "built after" "$clone/begun.output"
+mkdir "$clone/tests/torch"
+echo "timeout 1000 sleep 1234 & echo begun >'$clone/begun'; wait" >"$clone/tests/torch/setup.sh"
+"$top/tests/support/interrupted.sh" "$1" "$2" "$clone/begun" bash "$clone/tests/run.sh" --torch

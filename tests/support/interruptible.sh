@@ -26,11 +26,11 @@ processes_of() { # processes_of SESSION
 }
 
 # The processes get 10 s to end by themselves: programs write their results in that time.
-end_child() {
+end_session() { # end_session SESSION
   local tries left
-  kill -TERM -- "-$child" 2>/dev/null || true
+  kill -TERM -- "-$1" 2>/dev/null || true
   for ((tries = 0; tries < 100; tries++)); do
-    left=$(processes_of "$child")
+    left=$(processes_of "$1")
     [[ -n $left ]] || return 0
     sleep 0.1
   done
@@ -45,7 +45,7 @@ interrupted() { # interrupted SIGNAL
   trap '' HUP INT TERM
   exec 1>&"$own_output" 2>&"$own_errors"
   disown -a # otherwise bash reports that they were killed
-  [[ -z $child ]] || end_child
+  [[ -z $child ]] || end_session "$child"
   when_interrupted
   echo "${0##*/}: interrupted by SIG$1; what was done before stands above" >&2
   exit $((128 + $(kill -l "$1")))
