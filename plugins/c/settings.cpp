@@ -104,7 +104,7 @@ struct key_facts {
   std::string_view about;
 
   bool is_of(choice_of_codec const& codec, calls_of calls) const {
-    constexpr std::array of_nccl{"feedback", "min", "max", "ranks"};
+    constexpr std::array of_nccl{"feedback", "algorithm", "min", "max", "ranks"};
     if (calls == calls_of::nccl && std::ranges::find(of_nccl, name) == of_nccl.end()) return false;
     return whose == "all" || (whose == "all but none" && codec.entry) ||
            (whose == "feedback" && codec.wants_feedback());
@@ -299,7 +299,11 @@ void refuse_second(assignment const& one, std::vector<std::string_view>& seen) {
 void apply(assignment const& one, choice_of_codec const& codec, rule& to) {
   auto const key = one.key;
   if (key == "feedback") to.spec.feedback = one.yes();
-  if (key == "algorithm") to.spec.algorithm = one.strategy(codec);
+  if (key == "algorithm") {
+    if (one.where.whose == calls_of::nccl && one.value != "hierarchical")
+      one.refuse("over NCCL algorithm is hierarchical");
+    to.spec.algorithm = one.strategy(codec);
+  }
   if (key == "turns") to.spec.turns = one.number(1, 1'000'000);
   if (key == "threads") to.spec.threads = one.number(1, 1024);
   if (key == "min") to.min_bytes = one.size();

@@ -65,7 +65,8 @@ struct rule {
 /// The library whose calls the rules are for.
 ///
 /// nccl: types are float, float16 and bfloat16, and `all` means these; codecs have a fixed rate;
-/// rules have the keys feedback (default no), min, max and ranks, and the program feedback_memory.
+/// rules have the keys feedback (default no), algorithm (hierarchical), min, max and ranks, and the
+/// program feedback_memory.
 enum class calls_of : std::uint8_t { mpi, nccl };
 
 /// The complete configuration. Equal on all ranks. For MPI:

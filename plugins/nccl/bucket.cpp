@@ -37,12 +37,13 @@ owned_stream::owned_stream() {
 owned_stream::~owned_stream() { cudaStreamDestroy(stream_); }
 
 nccl_bucket::nccl_bucket(bucket_kind const& kind, int ranks, int rank, int device,
-                         std::shared_ptr<owned_stream> stream)
+                         std::shared_ptr<owned_stream> stream, std::unique_ptr<node_stage> inside)
     : kind_(kind),
       ranks_(ranks),
       rank_(rank),
       stream_(std::move(stream)),
-      place_{device, stream_->get()} {
+      place_{device, stream_->get()},
+      inside_(std::move(inside)) {
   std::vector<std::size_t> values;
   for (std::size_t const count : kind.counts)
     values.insert(values.end(),
@@ -158,7 +159,11 @@ int nccl_bucket::enqueue(live_communicator& comm, std::span<reduction_call const
   };
   int result = success;
   try {
-    result = run(comm, calls, residuals, step, failed);
+    auto const stream = stream_->get();
+    if (inside_) result = inside_->before(calls, stream, failed);
+    if (result == success)
+      result = run(comm, inside_ ? inside_->calls() : calls, residuals, step, failed);
+    if (inside_ && result == success) result = inside_->after(calls, stream, failed);
   } catch (...) {
     join();
     throw;

@@ -16,7 +16,9 @@
 
 #include <c/device_plan.hpp>
 #include <c/settings.hpp>
+#include "bucket_kind.hpp"
 #include "live_communicator.hpp"
+#include "node_stage.hpp"
 #include "reduction_call.hpp"
 
 namespace hcomp::drop_in {
@@ -28,17 +30,6 @@ struct buffer_residual {
   /// A residual of zeros.
   explicit buffer_residual(std::size_t values);
   std::size_t bytes() const { return values.size() + pending.size() + withheld.size(); }
-};
-
-/// What a bucket is made for. Equal on all ranks.
-struct bucket_kind {
-  collective_kind kind;
-  value_type type;
-  std::string codec;
-  std::vector<std::size_t> counts;  ///< of the results
-  std::uint64_t capture = 0;        ///< CUDA graph that uses it; 0: none
-
-  friend auto operator<=>(bucket_kind const&, bucket_kind const&) = default;
 };
 
 /// A stream that does not wait for the default stream.
@@ -61,8 +52,9 @@ class nccl_bucket {
  public:
   /// Allocates memory on the current device: encoded parts, and a float per value of a 16-bit type.
   /// @throws std::invalid_argument, gpu::cuda_error, std::runtime_error  see make_bucket
+  /// @param inside  of a hierarchical bucket, which reduces shares: its part inside the node
   nccl_bucket(bucket_kind const& kind, int ranks, int rank, int device,
-              std::shared_ptr<owned_stream> stream);
+              std::shared_ptr<owned_stream> stream, std::unique_ptr<node_stage> inside = nullptr);
   /// Waits for its work.
   ~nccl_bucket();
   nccl_bucket(nccl_bucket const&) = delete;
@@ -75,7 +67,9 @@ class nccl_bucket {
   /// @throws gpu::cuda_error, device_error
   int enqueue(live_communicator& comm, std::span<reduction_call const> calls,
               std::span<buffer_residual* const> residuals, std::uint64_t step, char const*& failed);
-  /// Bytes that this rank sends per call.
+  /// Values of the residual of a call.
+  std::size_t values_of_call(std::size_t i) const;
+  /// Bytes that this rank sends per call, without those inside the node of a hierarchical bucket.
   std::size_t bytes_sent() const;
   bool is_idle() const { return cudaStreamQuery(stream_->get()) == cudaSuccess; }
   void wait() const { static_cast<void>(cudaStreamSynchronize(stream_->get())); }
@@ -84,7 +78,6 @@ class nccl_bucket {
 
  private:
   bool is_wide() const { return kind_.type != value_type::float32; }
-  std::size_t values_of_call(std::size_t i) const;
   /// The coder's vectors: their inputs, or their results.
   void set_vectors(std::span<reduction_call const> calls, bool results);
   /// The statistics of all ranks, or their maxima.
@@ -103,6 +96,7 @@ class nccl_bucket {
   bucket_sizes sizes_;
   gpu::device_buffer wide_, statistics_, out_, in_, reduced_, all_;
   std::vector<bucket_vector> vectors_;
+  std::unique_ptr<node_stage> inside_;
 };
 
 }  // namespace hcomp::drop_in

@@ -142,6 +142,12 @@ void nccl_communicator::introduce(
     HCOMP_CUDA_TRY(cudaStreamSynchronize(one.stream));
     all[i]->judge(one.on_host);
   }
+  try {
+    make_nodes(all);
+  } catch (std::exception const& error) {
+    for (auto* one : all) one->error_ = error.what();
+    throw;
+  }
 }
 
 void nccl_communicator::judge(std::span<introduction const> all) {
@@ -166,6 +172,73 @@ void nccl_communicator::judge(std::span<introduction const> all) {
   else if (is_one_node)
     why_left_ = "all ranks are on one node";
   is_introduced_ = true;
+  if (error_.empty() && !why_left_) find_nodes(all);
+}
+
+void nccl_communicator::find_nodes(std::span<introduction const> all) {
+  std::vector<std::vector<int>> nodes;
+  std::map<std::uint64_t, std::size_t> known;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].wants_nodes == 0) return;
+    auto const [at, is_new] = known.emplace(all[rank].node, nodes.size());
+    if (is_new) nodes.emplace_back();
+    nodes[at->second].push_back(static_cast<int>(rank));
+  }
+  node_communicators found{};
+  found.nodes = static_cast<int>(nodes.size());
+  found.ranks_of_node = static_cast<int>(nodes.front().size());
+  if (found.ranks_of_node == 1) return;
+  for (std::size_t node = 0; node < nodes.size(); ++node) {
+    if (nodes[node].size() != nodes.front().size()) return;
+    for (std::size_t number = 0; number < nodes[node].size(); ++number)
+      if (nodes[node][number] == rank_) {
+        found.node = static_cast<int>(node);
+        found.rank_in_node = static_cast<int>(number);
+      }
+    found.rank_at.insert(found.rank_at.end(), nodes[node].begin(), nodes[node].end());
+  }
+  nodes_ = std::move(found);
+}
+
+void nccl_communicator::make_nodes(std::span<nccl_communicator* const> all) {
+  auto const& nccl = nccl::detail::library::get();
+  std::vector<nccl_communicator*> with;
+  for (auto* const one : all)
+    if (one->has_nodes()) with.push_back(one);
+  if (with.empty()) return;
+  std::vector<nccl::communicator> made(2 * with.size());
+  require(nccl.group_start(), "ncclGroupStart");
+  int refused = success;
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    auto const& nodes = with[i]->nodes_;
+    int const colors[] = {nodes.node, nodes.rank_in_node};
+    for (std::size_t k = 0; k < 2; ++k) {
+      int const result =
+          nccl.split(with[i]->live_.get(), colors[k], with[i]->rank_, &made[2 * i + k], nullptr);
+      if (refused == success && result != in_progress) refused = result;
+    }
+  }
+  int const ended = nccl.group_end();
+  require(refused, "ncclCommSplit");
+  if (ended != in_progress) require(ended, "ncclCommSplit");
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    auto& one = *with[i];
+    require(one.live_.settled(ended), "ncclCommSplit");
+    one.inside_ = std::make_unique<live_communicator>(made[2 * i]);
+    one.between_ = std::make_unique<live_communicator>(made[2 * i + 1]);
+    for (auto* const part : {one.inside_.get(), one.between_.get()})
+      require(part->settled(ended), "ncclCommSplit");
+    one.nodes_.inside = one.inside_.get();
+    one.nodes_.between = one.between_.get();
+  }
+}
+
+void nccl_communicator::end_nodes(int (*by_nccl)(nccl::communicator)) {
+  for (auto* const one : {inside_.get(), between_.get()})
+    if (one) {
+      one->end();
+      by_nccl(one->get());
+    }
 }
 
 bool nccl_communicator::is_idle() const {
@@ -197,7 +270,12 @@ nccl_bucket& nccl_communicator::bucket_of(bucket_kind const& kind) {
     auto stream = kind.capture != 0 || !stream_ ? std::make_shared<owned_stream>() : stream_;
     if (kind.capture == 0) stream_ = stream;
     auto const make = [&] {
-      return std::make_unique<nccl_bucket>(kind, size_, rank_, device_, stream);
+      if (!kind.is_hierarchical)
+        return std::make_unique<nccl_bucket>(kind, size_, rank_, device_, stream);
+      auto inside = std::make_unique<node_stage>(kind, nodes_);
+      auto const shares = inside->shares();
+      return std::make_unique<nccl_bucket>(shares, nodes_.nodes, nodes_.node, device_, stream,
+                                           std::move(inside));
     };
     std::unique_ptr<nccl_bucket> made;
     try {
@@ -215,11 +293,8 @@ nccl_bucket& nccl_communicator::bucket_of(bucket_kind const& kind) {
   return *found->second.bucket;
 }
 
-buffer_residual* nccl_communicator::residual_of(reduction_call const& call, bool is_captured,
-                                                std::size_t limit) {
-  std::size_t const values =
-      call.count *
-      (call.kind == collective_kind::reduce_scatter ? static_cast<std::size_t>(size_) : 1);
+buffer_residual* nccl_communicator::residual_of(reduction_call const& call, std::size_t values,
+                                                bool is_captured, std::size_t limit) {
   buffer const key{call.send, call.receive, values};
   auto found = residuals_.find(key);
   if (found == residuals_.end()) {
@@ -257,14 +332,17 @@ int nccl_communicator::reduce(std::span<reduction_call const> calls, bucket_kind
   used_device const here(device_);
   ++calls_;
   bool const is_captured = kind.capture != 0;
-  std::vector<buffer_residual*> residuals;
-  for (auto const& call : calls)
-    residuals.push_back(feedback_bytes > 0 ? residual_of(call, is_captured, feedback_bytes)
-                                           : nullptr);
+  kind.is_hierarchical = kind.is_hierarchical && has_nodes();
   auto& bucket = bucket_of(kind);
+  std::vector<buffer_residual*> residuals;
+  for (std::size_t i = 0; i < calls.size(); ++i)
+    residuals.push_back(feedback_bytes > 0 ? residual_of(calls[i], bucket.values_of_call(i),
+                                                         is_captured, feedback_bytes)
+                                           : nullptr);
   if (!is_captured)
     for (auto const& [other, kept] : buckets_) kept.bucket->check();
-  int const result = bucket.enqueue(live_, calls, residuals, calls_, failed);
+  auto& comm = kind.is_hierarchical ? *between_ : live_;
+  int const result = bucket.enqueue(comm, calls, residuals, calls_, failed);
   bytes_sent = bucket.bytes_sent();
   return result;
 }

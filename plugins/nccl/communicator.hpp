@@ -44,7 +44,7 @@ struct introduction {
   std::uint64_t node = 0;      ///< as NCCL tells nodes apart
   std::uint64_t process = 0;
   std::uint32_t state = able;
-  std::uint32_t unused = 0;
+  std::uint32_t wants_nodes = 0;  ///< a rule is hierarchical, and NCCL has ncclCommSplit
 };
 
 class nccl_communicator {
@@ -74,6 +74,10 @@ class nccl_communicator {
 
   /// Whether the work of all buckets is done, so that ending this waits for nothing.
   bool is_idle() const;
+  /// Whether hierarchical calls have a stage inside nodes: nodes of equally many ranks.
+  bool has_nodes() const { return nodes_.nodes > 1; }
+  /// Ends the communicators of its nodes, before itself.
+  void end_nodes(int (*by_nccl)(nccl::communicator));
   /// Enqueues calls of one kind, type and rule.
   /// @param feedback_bytes  limit of memory for residuals; 0: no error feedback
   /// @return  result of NCCL
@@ -102,9 +106,13 @@ class nccl_communicator {
   };
 
   void judge(std::span<introduction const> all);
+  void find_nodes(std::span<introduction const> all);
+  /// Makes the communicators of nodes. Collective.
+  static void make_nodes(std::span<nccl_communicator* const> all);
   void drop_oldest_bucket(std::size_t most);
   nccl_bucket& bucket_of(bucket_kind const& kind);
-  buffer_residual* residual_of(reduction_call const& call, bool is_captured, std::size_t limit);
+  buffer_residual* residual_of(reduction_call const& call, std::size_t values, bool is_captured,
+                               std::size_t limit);
   static constexpr std::size_t most_buckets = 64;
 
   live_communicator live_;
@@ -112,6 +120,8 @@ class nccl_communicator {
   bool is_introduced_ = false;
   std::string error_;
   char const* why_left_ = nullptr;
+  node_communicators nodes_{};
+  std::unique_ptr<live_communicator> inside_, between_;
   std::mutex mutex_;
   std::uint64_t calls_ = 0;
   std::map<buffer, kept_residual> residuals_;

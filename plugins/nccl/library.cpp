@@ -160,6 +160,10 @@ void nccl_library::introduce(std::span<std::shared_ptr<nccl_communicator> const>
   if (!unknown.empty()) {
     auto own = own_;
     own.process = process_number();
+    own.wants_nodes = nccl::detail::library::get().split &&
+                      std::ranges::any_of(settings_.rules, [](rule const& one) {
+                        return one.spec.algorithm.hierarchical;
+                      });
     std::string why = invalid_;
     try {
       if (why.empty() && first_rank_.value_or(-1) == 0) require_writable_report(report_);
@@ -206,7 +210,8 @@ int nccl_library::take(nccl_communicator& state, std::span<reduction_call const>
                        rule const& as) {
   auto const& first = calls.front();
   auto const capture = capture_of(first.stream);
-  bucket_kind kind{first.kind, as.type, as.spec.entry_text(), {}, capture};
+  bucket_kind kind{first.kind, as.type, as.spec.entry_text(), {}, as.spec.algorithm.hierarchical,
+                   capture};
   std::size_t values = 0;
   for (auto const& call : calls) {
     kind.counts.push_back(call.count);
@@ -368,8 +373,11 @@ int nccl_library::end(char const* function, nccl::communicator comm) {
       std::lock_guard const lock(mutex_);
       if (auto const found = states_.find(comm); found != states_.end()) state = found->second;
     }
-    if (state) state->live().end();
     bool const is_abort = std::string_view(function) == "ncclCommAbort";
+    if (state) {
+      state->live().end();
+      state->end_nodes(is_abort ? nccl.abort : nccl.destroy);
+    }
     int const result = is_abort ? nccl.abort(comm) : nccl.destroy(comm);
     if (!state) return result;
     // Memory is freed later: that waits for the device, where messages of communicators may hang

@@ -578,3 +578,27 @@ TEST_CASE("settings: no text crashes the parser") {
   }
   CHECK(understood > 100);
 }
+
+TEST_CASE("settings for NCCL: types, codecs and keys") {
+  auto const from = [](std::string_view text) { return settings::from(text, calls_of::nccl); };
+  auto const all = from("all: thc:bits=4 min=1MiB; feedback_memory=2GiB");
+  REQUIRE(all.rules.size() == 3);
+  CHECK(all.rules[0].type == value_type::float32);
+  CHECK(all.rules[1].type == value_type::float16);
+  CHECK(all.rules[2].type == value_type::bfloat16);
+  CHECK_FALSE(all.rules[0].spec.feedback);
+  CHECK(from(all.text()) == all);
+  CHECK(from("bfloat16: sign feedback=yes").rules[0].spec.feedback);
+  CHECK(from("float: fp16 algorithm=hierarchical").rules[0].spec.algorithm.hierarchical);
+  struct {
+    char const *text, *error;
+  } const cases[] = {
+      {"double: fp16", "no type is called 'double'; there are: float, float16, bfloat16, all"},
+      {"float: lossless",
+       "codec 'lossless' has no fixed rate; over NCCL there are: none, identity"},
+      {"float: fp16 algorithm=ring", "over NCCL algorithm is hierarchical"},
+      {"float: fp16 when=faster", "codec 'fp16' has no key 'when'; there are: algorithm, min, max"},
+      {"shadow=3", "over NCCL the whole program has the key feedback_memory only"}};
+  for (auto const& one : cases)
+    CHECK_THROWS_WITH_AS(from(one.text), doctest::Contains(one.error), std::invalid_argument);
+}

@@ -229,10 +229,55 @@ TEST_CASE("preloaded for NCCL: without a rule, and on one node, results are NCCL
           self.destroy();
           return check.wrong;
         },
-        !has_rule);
+        has_rule ? 1 : 2);
     CHECK(found == std::vector{0, 0});
     CHECK(hashes.are_equal());
   }
+}
+
+TEST_CASE("preloaded for NCCL: hierarchical calls encode between nodes only") {
+  scratch_directory const folder;
+  auto const file = (folder.path() / "report.json").string();
+  shared_hashes hashes(4);
+  auto const found = statuses_of(
+      4,
+      [&](nccl_rank& self, int rank) -> int {
+        config const rules(
+            "float: fp16 min=1KiB algorithm=hierarchical; float16: fp16 min=0 "
+            "algorithm=hierarchical; bfloat16: sign min=0 algorithm=hierarchical feedback=yes");
+        setenv("HCOMP_REPORT", ("json:" + file).c_str(), 1);
+        checker check{rank};
+        reduce_and_check<float>(self, rank, 4, 12'000, 1e-5, 1e-3, hashes, check);
+        reduce_and_check<float16>(self, rank, 4, 12'000, 1e-5, 2e-3, hashes, check);
+        reduce_and_check<bfloat16>(self, rank, 4, 12'000, 0.1, 3, hashes, check);
+        // Sizes that nodes do not share evenly, in a group.
+        device_vector<float> const x(values_of<float>(rank, 1'001)), y(values_of<float>(rank, 777));
+        group_start();
+        for (auto const* one : {&x, &y})
+          check(all_reduce(one->data(), one->data(), one->size, of_float, op_avg, self.communicator,
+                           self.stream) == 0,
+                "all-reduce of a group");
+        check(group_end() == 0, "ncclGroupEnd");
+        for (auto const* one : {&x, &y})
+          check(distance(one->get(self.stream), exact_sum<float>(4, one->size, op_avg)) < 1e-3,
+                "mean of a group");
+        self.destroy();
+        std::exit(check.wrong);
+      },
+      2);
+  CHECK(found == std::vector(4, 0));
+  CHECK(hashes.are_equal());
+  // A rank sends half of its share to the other node, and gets half of the result: for four
+  // all-reduces of 12,000 values in 2 bytes 48 kB, where four ranks without nodes send 144 kB.
+  std::ifstream in(file);
+  std::string const text((std::istreambuf_iterator<char>(in)), {});
+  auto const row = text.find("\"type\": \"float\"");
+  REQUIRE(row != std::string::npos);
+  auto const sent = text.find("\"bytes_sent\": ", row);
+  REQUIRE(sent != std::string::npos);
+  auto const bytes = std::stoul(text.substr(sent + 14));
+  CHECK(bytes > 48'000);
+  CHECK(bytes < 58'000);
 }
 
 TEST_CASE("preloaded for NCCL: groups of calls, also of two communicators") {

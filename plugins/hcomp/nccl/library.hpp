@@ -51,6 +51,8 @@ class library {
   int (*count)(communicator, int*);
   int (*user_rank)(communicator, int*);
   int (*device)(communicator, int*);
+  /// Null before NCCL 2.18.
+  int (*split)(communicator, int, int, communicator*, void*);
   int (*async_error)(communicator, int*);
   int (*abort)(communicator);
   int (*destroy)(communicator);
@@ -84,6 +86,7 @@ class library {
     find(handle, "ncclCommCount", count);
     find(handle, "ncclCommUserRank", user_rank);
     find(handle, "ncclCommCuDevice", device);
+    split = reinterpret_cast<decltype(split)>(dlsym(handle, "ncclCommSplit"));
     find(handle, "ncclCommGetAsyncError", async_error);
     find(handle, "ncclCommAbort", abort);
     find(handle, "ncclCommDestroy", destroy);

@@ -59,6 +59,7 @@ enum result : int {
 };
 
 constexpr int most_ranks = 8;
+constexpr int most_splits = 16;
 constexpr std::size_t window_bytes = 16 << 10;
 
 /// The bytes that travel from one rank to another.
@@ -73,6 +74,8 @@ struct channel {
 struct world {
   std::atomic<int> pids[most_ranks];
   std::atomic<int> joined, left;
+  std::atomic<int> split_calls[most_splits];  ///< ranks that have called a split
+  int colors[most_splits][most_ranks], keys[most_splits][most_ranks];
   std::atomic<int> connects[most_ranks][most_ranks][2];  ///< [from][to]: sender, receiver
   channel channels[most_ranks][most_ranks];              ///< [from][to]
 };
@@ -89,6 +92,7 @@ struct ncclComm {
   world* shared = nullptr;
   std::string name;
   int rank = 0, size = 0, device = 0;
+  int splits = 0;
   std::atomic<int> error = success;
   std::atomic<bool> is_aborted = false;
   std::atomic<int> running = 0;  ///< host functions of groups that are not done
@@ -422,6 +426,27 @@ int ncclCommInitRank(ncclComm** comm, int size, unique_id id, int rank) {
   if (rank == 0) shm_unlink(id.name);
   *comm = made.release();
   return success;
+}
+/// Waits for all ranks, also within a group.
+int ncclCommSplit(ncclComm* comm, int color, int key, ncclComm** made, void*) {
+  if (!living(comm) || comm->splits == most_splits) return invalid_argument;
+  auto& shared = *comm->shared;
+  int const split = comm->splits++;
+  shared.colors[split][comm->rank] = color;
+  shared.keys[split][comm->rank] = key;
+  ++shared.split_calls[split];
+  while (shared.split_calls[split] < comm->size)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  int size = 0, rank = 0;
+  for (int other = 0; other < comm->size; ++other) {
+    if (shared.colors[split][other] != color) continue;
+    ++size;
+    int const theirs = shared.keys[split][other];
+    rank += theirs < key || (theirs == key && other < comm->rank);
+  }
+  unique_id id{};
+  std::snprintf(id.name, sizeof(id.name), "%s-%d-%d", comm->name.c_str(), split, color);
+  return ncclCommInitRank(made, size, id, rank);
 }
 int ncclCommCount(ncclComm const* comm, int* count) {
   if (!living(comm)) return invalid_argument;
