@@ -126,8 +126,9 @@ int nccl_bucket::exchange(live_communicator& comm, char const*& failed) {
   HCOMP_CUDA_TRY(cudaMemcpyAsync(peer_part(in_, rank_, sizes_.part_bytes),
                                  peer_part(out_, rank_, sizes_.part_bytes), sizes_.part_bytes,
                                  cudaMemcpyDeviceToDevice, stream_->get()));
-  if (int const result = attempt("ncclGroupStart", nccl.group_start()); result != success)
-    return result;
+  if (comm.is_ended()) return nccl::detail::remote_error;
+  failed = "ncclGroupStart";
+  if (int const result = nccl.group_start(); result != success) return result;
   int refused = success;
   for (int hop = 1; hop < ranks_ && refused == success; ++hop) {
     int const to = (rank_ + hop) % ranks_, from = (rank_ + ranks_ - hop) % ranks_;
@@ -203,6 +204,7 @@ int nccl_bucket::run(live_communicator& comm, std::span<reduction_call const> ca
   auto* const own = reinterpret_cast<std::uint32_t*>(statistics_.data());
   if (sizes_.statistics_words > 0) {
     coder_->measure(vectors_.data(), own);
+    if (comm.is_ended()) return nccl::detail::remote_error;
     failed = sizes_.gathers ? "ncclAllGather" : "ncclAllReduce";
     int const result = sizes_.gathers ? nccl.all_gather(own, united(), sizes_.statistics_words,
                                                         nccl::detail::as_uint32, comm.get(), stream)
@@ -218,6 +220,7 @@ int nccl_bucket::run(live_communicator& comm, std::span<reduction_call const> ca
   auto const op = calls.front().op == nccl::detail::op_avg ? reduce_op::mean : reduce_op::sum;
   if (kind_.kind == collective_kind::all_reduce) {
     failed = "ncclAllGather";
+    if (comm.is_ended()) return nccl::detail::remote_error;
     int const result = nccl.all_gather(reduced_.data(), all_.data(), sizes_.reduced_bytes,
                                        nccl::detail::as_bytes, comm.get(), stream);
     if (int const code = comm.settled(result); code != success) return code;

@@ -7,6 +7,7 @@
 #include <hcomp/gpu/error.hpp>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <cuda/used_device.hpp>
@@ -135,8 +136,10 @@ void nccl_communicator::introduce(
       if (enqueued == in_progress) enqueued = all[i]->live_.state();
       return enqueued != in_progress;
     });
+    require_all(enqueued, "ncclAllGather");
     one.done.record(one.stream);
     wait(*all[i], [&] { return one.done.is_done(); });
+    require_all(all[i]->live_.settled(success), "ncclAllGather");  // not ended meanwhile
     HCOMP_CUDA_TRY(cudaMemcpyAsync(one.on_host.data(), one.all.data(), one.all.size(),
                                    cudaMemcpyDeviceToHost, one.stream));
     HCOMP_CUDA_TRY(cudaStreamSynchronize(one.stream));
@@ -201,44 +204,134 @@ void nccl_communicator::find_nodes(std::span<introduction const> all) {
 }
 
 void nccl_communicator::make_nodes(std::span<nccl_communicator* const> all) {
-  auto const& nccl = nccl::detail::library::get();
   std::vector<nccl_communicator*> with;
   for (auto* const one : all)
     if (one->has_nodes()) with.push_back(one);
   if (with.empty()) return;
-  std::vector<nccl::communicator> made(2 * with.size());
-  require(nccl.group_start(), "ncclGroupStart");
+  // A group splits each communicator once: NCCL's splits of one communicator share its sockets.
+  for (auto& inside :
+       split(with, [](auto const& nodes) { return std::pair(nodes.node, nodes.rank_in_node); }))
+    with[inside.first]->inside_ = std::move(inside.second);
+  for (auto& between :
+       split(with, [](auto const& nodes) { return std::pair(nodes.rank_in_node, nodes.node); }))
+    with[between.first]->between_ = std::move(between.second);
+  for (auto* const one : with) {
+    one->nodes_.inside = one->inside_.get();
+    one->nodes_.between = one->between_.get();
+  }
+  connect_nodes(with);
+}
+
+template <class F>
+std::vector<std::pair<std::size_t, std::unique_ptr<live_communicator>>> nccl_communicator::split(
+    std::span<nccl_communicator* const> with, F const& color_and_key) {
+  auto const& nccl = nccl::detail::library::get();
+  // After an error, NCCL may still write to it.
+  auto made = std::make_unique<std::vector<nccl::communicator>>(with.size());
+  auto const require_all = [&](int result) {
+    if (result == success || result == in_progress) return;
+    static_cast<void>(made.release());
+    require(result, "ncclCommSplit");
+  };
+  require_all(nccl.group_start());
   int refused = success;
   for (std::size_t i = 0; i < with.size(); ++i) {
-    auto const& nodes = with[i]->nodes_;
-    int const colors[] = {nodes.node, nodes.rank_in_node};
-    for (std::size_t k = 0; k < 2; ++k) {
-      int const result =
-          nccl.split(with[i]->live_.get(), colors[k], with[i]->rank_, &made[2 * i + k], nullptr);
-      if (refused == success && result != in_progress) refused = result;
-    }
+    auto const [color, key] = color_and_key(with[i]->nodes_);
+    int const result = with[i]->live_.is_ended()
+                           ? int{nccl::detail::remote_error}
+                           : nccl.split(with[i]->live_.get(), color, key, &(*made)[i], nullptr);
+    if (refused == success && result != in_progress) refused = result;
   }
   int const ended = nccl.group_end();
-  require(refused, "ncclCommSplit");
-  if (ended != in_progress) require(ended, "ncclCommSplit");
+  require_all(refused);
+  require_all(ended);
+  std::vector<std::pair<std::size_t, std::unique_ptr<live_communicator>>> all;
   for (std::size_t i = 0; i < with.size(); ++i) {
-    auto& one = *with[i];
-    require(one.live_.settled(ended), "ncclCommSplit");
-    one.inside_ = std::make_unique<live_communicator>(made[2 * i]);
-    one.between_ = std::make_unique<live_communicator>(made[2 * i + 1]);
-    for (auto* const part : {one.inside_.get(), one.between_.get()})
-      require(part->settled(ended), "ncclCommSplit");
-    one.nodes_.inside = one.inside_.get();
-    one.nodes_.between = one.between_.get();
+    require_all(with[i]->live_.settled(ended));
+    auto one = std::make_unique<live_communicator>((*made)[i]);
+    require_all(one->settled(ended));
+    all.emplace_back(i, std::move(one));
+  }
+  return all;
+}
+
+void nccl_communicator::connect_nodes(std::span<nccl_communicator* const> with) {
+  auto const& nccl = nccl::detail::library::get();
+  std::vector<std::unique_ptr<exchanged>> memory;
+  for (auto const* one : with) {
+    used_device const here(one->device_);
+    memory.push_back(std::make_unique<exchanged>(one->size_));
+  }
+  auto const require_all = [&](int result) {
+    if (result == success || result == in_progress) return;
+    for (auto& one : memory) static_cast<void>(one.release());
+    require(result, "the first messages of nodes");
+  };
+  require_all(nccl.group_start());
+  int refused = success;
+  auto const attempt = [&](int result) {
+    if (refused == success && result != in_progress) refused = result;
+  };
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    auto& one = *memory[i];
+    auto const& nodes = with[i]->nodes_;
+    auto* const bytes = one.all.data();
+    for (int hop = 1; hop < nodes.nodes; ++hop) {
+      int const to = (nodes.node + hop) % nodes.nodes;
+      int const from = (nodes.node + nodes.nodes - hop) % nodes.nodes;
+      attempt(nccl.send(one.own.data(), 1, nccl::detail::as_bytes, to, nodes.between->get(),
+                        one.stream));
+      attempt(nccl.receive(one.greetings.data() + from, 1, nccl::detail::as_bytes, from,
+                           nodes.between->get(), one.stream));
+    }
+    attempt(nccl.all_gather(one.own.data(), bytes, 1, nccl::detail::as_bytes, nodes.inside->get(),
+                            one.stream));
+    attempt(nccl.reduce_scatter(bytes, bytes + nodes.rank_in_node, 1, nccl::detail::as_bytes,
+                                nccl::detail::op_sum, nodes.inside->get(), one.stream));
+  }
+  int const ended = nccl.group_end();
+  require_all(refused);
+  require_all(ended);
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    auto& one = *memory[i];
+    used_device const here(with[i]->device_);
+    for (auto* const part : {with[i]->nodes_.between, with[i]->nodes_.inside})
+      require_all(part->settled(ended));
+    one.done.record(one.stream);
+    while (!one.done.is_done()) {
+      for (auto* const part : {with[i]->nodes_.between, with[i]->nodes_.inside})
+        require_all(part->state());
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
   }
 }
 
-void nccl_communicator::end_nodes(int (*by_nccl)(nccl::communicator)) {
+void nccl_communicator::end(bool is_abort) {
+  auto const& nccl = nccl::detail::library::get();
   for (auto* const one : {inside_.get(), between_.get()})
-    if (one) {
-      one->end();
-      by_nccl(one->get());
-    }
+    if (one) one->end();
+  if (!is_abort) {
+    for (auto* const one : {inside_.get(), between_.get()})
+      if (one) nccl.destroy(one->get());
+    return;
+  }
+  // An abort waits for the work of its stream, which waits for messages of the other communicators.
+  std::vector<std::thread> aborts;
+  for (auto* const one : {inside_.get(), between_.get()})
+    if (one) aborts.emplace_back([&nccl, one] { nccl.abort(one->get()); });
+  aborts_ = std::move(aborts);
+}
+
+void nccl_communicator::await_end() {
+  for (auto& one : aborts_) one.join();
+  aborts_.clear();
+}
+
+int nccl_communicator::state_of_nodes() {
+  for (auto* const one : {inside_.get(), between_.get()})
+    if (one && !one->is_ended())
+      if (int const state = one->state(); state != success && state != in_progress) return state;
+  return success;
 }
 
 bool nccl_communicator::is_idle() const {

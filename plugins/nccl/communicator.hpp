@@ -14,6 +14,9 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "bucket.hpp"
 #include "live_communicator.hpp"
@@ -76,8 +79,11 @@ class nccl_communicator {
   bool is_idle() const;
   /// Whether hierarchical calls have a stage inside nodes: nodes of equally many ranks.
   bool has_nodes() const { return nodes_.nodes > 1; }
-  /// Ends the communicators of its nodes, before itself.
-  void end_nodes(int (*by_nccl)(nccl::communicator));
+  /// Ends the communicators of its nodes, while or before NCCL ends its own; then `await_end`.
+  void end(bool is_abort);
+  void await_end();
+  /// Asynchronous error of the communicators of its nodes.
+  int state_of_nodes();
   /// Enqueues calls of one kind, type and rule.
   /// @param feedback_bytes  limit of memory for residuals; 0: no error feedback
   /// @return  result of NCCL
@@ -109,6 +115,11 @@ class nccl_communicator {
   void find_nodes(std::span<introduction const> all);
   /// Makes the communicators of nodes. Collective.
   static void make_nodes(std::span<nccl_communicator* const> all);
+  /// Splits each of them; the communicators by their place in `with`.
+  template <class F>
+  static std::vector<std::pair<std::size_t, std::unique_ptr<live_communicator>>> split(
+      std::span<nccl_communicator* const> with, F const& color_and_key);
+  static void connect_nodes(std::span<nccl_communicator* const> with);
   void drop_oldest_bucket(std::size_t most);
   nccl_bucket& bucket_of(bucket_kind const& kind);
   buffer_residual* residual_of(reduction_call const& call, std::size_t values, bool is_captured,
@@ -122,6 +133,7 @@ class nccl_communicator {
   char const* why_left_ = nullptr;
   node_communicators nodes_{};
   std::unique_ptr<live_communicator> inside_, between_;
+  std::vector<std::thread> aborts_;
   std::mutex mutex_;
   std::uint64_t calls_ = 0;
   std::map<buffer, kept_residual> residuals_;

@@ -8,6 +8,7 @@
 #include <exception>
 #include <fstream>
 #include <hcomp/gpu/error.hpp>
+#include <iterator>
 #include <set>
 #include <stdexcept>
 #include <string_view>
@@ -112,10 +113,18 @@ int nccl_library::guarded(char const* function, std::function<int()> const& f) {
 }
 
 std::shared_ptr<nccl_communicator> nccl_library::state_of(nccl::communicator comm) {
+  {
+    std::lock_guard const lock(mutex_);
+    if (auto const found = states_.find(comm); found != states_.end()) {
+      if (found->second->live().is_ended())
+        throw std::runtime_error("the communicator is being ended");
+      return found->second;
+    }
+  }
+  free_ended();
   std::lock_guard const lock(mutex_);
   auto& state = states_[comm];
   if (!state) {
-    free_ended();
     try {
       state = std::make_shared<nccl_communicator>(comm);
     } catch (...) {
@@ -124,12 +133,21 @@ std::shared_ptr<nccl_communicator> nccl_library::state_of(nccl::communicator com
     }
     if (!first_rank_ && state->size() > 1) first_rank_ = state->rank();
   }
-  if (state->live().is_ended()) throw std::runtime_error("the communicator is being ended");
   return state;
 }
 
 void nccl_library::free_ended() {
-  std::erase_if(ended_, [](auto const& one) { return one.use_count() == 1 && one->is_idle(); });
+  std::vector<std::shared_ptr<nccl_communicator>> done;
+  {
+    std::lock_guard const lock(mutex_);
+    auto const first = std::partition(ended_.begin(), ended_.end(), [](auto const& one) {
+      return one.use_count() > 1 || !one->is_idle();
+    });
+    done.assign(std::make_move_iterator(first), std::make_move_iterator(ended_.end()));
+    ended_.erase(first, ended_.end());
+  }
+  relaxed_capture const relaxed;
+  done.clear();
 }
 
 char const* nccl_library::unfit(reduction_call const& call) {
@@ -365,6 +383,20 @@ int nccl_library::reduce_kept(std::vector<reduction_call> const& calls) {
   return success;
 }
 
+int nccl_library::async_error(nccl::communicator comm, int* error) {
+  return guarded("ncclCommGetAsyncError", [&] {
+    int const result = nccl::detail::library::get().async_error(comm, error);
+    if (result != success || *error != success) return result;
+    std::shared_ptr<nccl_communicator> state;
+    {
+      std::lock_guard const lock(mutex_);
+      if (auto const found = states_.find(comm); found != states_.end()) state = found->second;
+    }
+    if (state && state->has_introductions()) *error = state->state_of_nodes();
+    return result;
+  });
+}
+
 int nccl_library::end(char const* function, nccl::communicator comm) {
   return guarded(function, [&] {
     auto const& nccl = nccl::detail::library::get();
@@ -376,15 +408,18 @@ int nccl_library::end(char const* function, nccl::communicator comm) {
     bool const is_abort = std::string_view(function) == "ncclCommAbort";
     if (state) {
       state->live().end();
-      state->end_nodes(is_abort ? nccl.abort : nccl.destroy);
+      state->end(is_abort);
     }
     int const result = is_abort ? nccl.abort(comm) : nccl.destroy(comm);
     if (!state) return result;
+    state->await_end();
     // Memory is freed later: that waits for the device, where messages of communicators may hang
     // that this thread aborts next.
-    std::lock_guard const lock(mutex_);
-    states_.erase(comm);
-    ended_.push_back(std::move(state));
+    {
+      std::lock_guard const lock(mutex_);
+      states_.erase(comm);
+      ended_.push_back(std::move(state));
+    }
     if (!is_abort) free_ended();
     return result;
   });

@@ -36,6 +36,8 @@ class nccl_library {
   int end_group();
   /// @param by_nccl  NCCL's function, which ends the group without its calls
   int simulate_group(std::function<int()> const& by_nccl);
+  /// The asynchronous error of a communicator, or of those of its nodes.
+  int async_error(nccl::communicator comm, int* error);
   /// Ends a communicator by NCCL's function, and frees what belongs to it.
   int end(char const* function, nccl::communicator comm);
 
@@ -66,7 +68,8 @@ class nccl_library {
 
   /// @throws std::runtime_error  the communicator is ending
   std::shared_ptr<nccl_communicator> state_of(nccl::communicator comm);
-  /// Frees ended communicators without waiting.
+  /// Frees ended communicators whose work is done. Not while `mutex_` is locked: freeing memory
+  /// waits for the device.
   void free_ended();
   /// Why hcomp cannot reduce a vector of this type or operation; null: it can.
   static char const* unfit(reduction_call const& call);

@@ -59,6 +59,9 @@ extern "C" {
   if (!simulate) return hcomp::nccl::detail::invalid_usage;
   return library().simulate_group([&] { return simulate(estimate); });
 }
+[[gnu::visibility("default")]] int ncclCommGetAsyncError(ncclComm* comm, int* error) {
+  return library().async_error(comm, error);
+}
 [[gnu::visibility("default")]] int ncclCommDestroy(ncclComm* comm) {
   return library().end(__func__, comm);
 }

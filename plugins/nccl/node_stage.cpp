@@ -66,6 +66,7 @@ int node_stage::before(std::span<reduction_call const> calls, cudaStream_t strea
           to += call.count * value_bytes_;
         }
     }
+    if (ranks_.inside->is_ended()) return nccl::detail::remote_error;
     int const result = nccl.reduce_scatter(copies_[i], share(i), bytes_of_share(i) / value_bytes_,
                                            call.type, call.op, ranks_.inside->get(), stream);
     if (int const code = ranks_.inside->settled(result); code != success) return code;
@@ -86,6 +87,7 @@ int node_stage::after(std::span<reduction_call const> calls, cudaStream_t stream
   auto const& nccl = nccl::detail::library::get();
   failed = "ncclAllGather inside the node";
   for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (ranks_.inside->is_ended()) return nccl::detail::remote_error;
     int const result = nccl.all_gather(share(i), copies_[i], shares_.counts[i], calls[i].type,
                                        ranks_.inside->get(), stream);
     if (int const code = ranks_.inside->settled(result); code != success) return code;

@@ -425,8 +425,8 @@ TEST_CASE("preloaded for NCCL: ranks with different or invalid rules all get an 
 }
 
 TEST_CASE("preloaded for NCCL: a killed rank is NCCL's error, and the others end") {
-  auto const found = statuses_of(3, [&](nccl_rank& self, int rank) {
-    config const rules("float: fp16 min=0");
+  auto const survive = [](nccl_rank& self, int rank, char const* text) {
+    config const rules(text);
     std::size_t const n = 5'000;
     device_vector<float> const x(values_of<float>(rank, n));
     all_reduce(x.data(), x.data(), n, of_float, op_sum, self.communicator, self.stream);
@@ -446,8 +446,17 @@ TEST_CASE("preloaded for NCCL: a killed rank is NCCL's error, and the others end
     HCOMP_CUDA_TRY(cudaStreamSynchronize(self.stream));
     watchdog.join();
     return error == 6 ? 0 : 1;  // ncclRemoteError
-  });
-  CHECK(found == std::vector{0, -SIGKILL, 0});
+  };
+  CHECK(statuses_of(3, [&](nccl_rank& self, int rank) {
+          return survive(self, rank, "float: fp16 min=0");
+        }) == std::vector{0, -SIGKILL, 0});
+  // Messages are those of other communicators, whose errors are the program's.
+  CHECK(statuses_of(
+            4,
+            [&](nccl_rank& self, int rank) {
+              return survive(self, rank, "float: fp16 min=0 algorithm=hierarchical");
+            },
+            2) == std::vector{0, -SIGKILL, 0, 0});
 }
 
 TEST_CASE("preloaded for NCCL: the report counts calls, bytes, and why calls stay NCCL's") {

@@ -80,14 +80,17 @@ struct nccl_rank {
 };
 
 /// Runs f(rank, number) in `size` processes. f returns its exit status; 9: an exception.
-/// @param nodes  that ranks are on in turn; 0: a node for each
+/// @param nodes  that ranks are on, back and forth; 0: a node for each
 template <class F> std::vector<int> statuses_of(int size, F const& f, int nodes = 0) {
   auto const id = new_nccl_id();
   std::vector<child_process> all;
   for (int rank = 0; rank < size; ++rank)
     all.emplace_back([&f, &id, rank, size, nodes] {
-      // NCCL takes ranks on one GPU for nodes.
-      setenv("NCCL_HOSTID", ("node" + std::to_string(nodes > 0 ? rank % nodes : rank)).c_str(), 1);
+      // NCCL takes ranks on one GPU for nodes. Back and forth, so that ranks of a node and nodes
+      // of a rank's number have no common order.
+      int const turn = nodes > 0 ? rank / nodes : 0;
+      int const node = nodes == 0 ? rank : turn % 2 == 0 ? rank % nodes : nodes - 1 - rank % nodes;
+      setenv("NCCL_HOSTID", ("node" + std::to_string(node)).c_str(), 1);
       for (char const* const name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"})
         setenv(name, "1", 1);
       try {

@@ -17,7 +17,8 @@ check() { # check FUNCTION LIBRARY
     status=1
   fi
 }
-for name in ncclAllReduce ncclReduceScatter ncclGroupStart ncclGroupEnd ncclCommDestroy ncclCommAbort; do
+for name in ncclAllReduce ncclReduceScatter ncclGroupStart ncclGroupEnd ncclCommDestroy ncclCommAbort \
+  ncclCommGetAsyncError; do
   check "$name" libhcomp_nccl.so
 done
 for name in ncclSend ncclAllGather ncclCommInitRankConfig; do check "$name" libnccl.so.2; done

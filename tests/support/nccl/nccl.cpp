@@ -73,7 +73,7 @@ struct channel {
 /// In shared memory.
 struct world {
   std::atomic<int> pids[most_ranks];
-  std::atomic<int> joined, left;
+  std::atomic<int> joined, left, aborted;
   std::atomic<int> split_calls[most_splits];  ///< ranks that have called a split
   int colors[most_splits][most_ranks], keys[most_splits][most_ranks];
   std::atomic<int> connects[most_ranks][most_ranks][2];  ///< [from][to]: sender, receiver
@@ -465,6 +465,8 @@ int ncclCommUserRank(ncclComm const* comm, int* rank) {
 }
 int ncclCommGetAsyncError(ncclComm* comm, int* error) {
   living(comm);
+  if (comm->error == success && comm->running > 0 && comm->shared->aborted > 0)
+    comm->error = remote_error;
   if (comm->error == success && comm->running > 0)
     for (int rank = 0; rank < comm->size; ++rank)
       if (has_ended(comm->shared->pids[rank])) comm->error = remote_error;
@@ -474,6 +476,7 @@ int ncclCommGetAsyncError(ncclComm* comm, int* error) {
 /// The memory stays: groups that are enqueued use it.
 int ncclCommAbort(ncclComm* comm) {
   living(comm);
+  ++comm->shared->aborted;
   comm->is_aborted = true;
   return success;
 }
