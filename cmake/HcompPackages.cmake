@@ -59,6 +59,9 @@ if(TARGET hcomp_cuda)
   # A test build links the shared CUDA runtime, which is not of Debian.
   hcomp_package(cuda libhcomp-cuda libs "" "plans for vectors in GPU memory, for C and Python"
     DEPENDS "libc6, libgcc-s1")
+  list(APPEND CPACK_COMPONENTS_ALL nccl)
+  hcomp_package(nccl libhcomp-nccl libs "" "library for NCCL programs that nobody recompiles"
+    DEPENDS "libc6, libgcc-s1, libhcomp-cuda")
 endif()
 
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/prepare_packages.cmake)
