@@ -114,18 +114,6 @@ void note_passed(library& lib, reduction_call const& call, decision const& d) {
                      stats_of(call, d.ranks));
 }
 
-void print(std::string const& text) {
-  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
-  std::fflush(stderr);
-}
-
-void print_once(std::string const& text) {
-  static std::mutex mutex;
-  static std::map<std::string, bool> said;
-  std::lock_guard const lock(mutex);
-  if (!std::exchange(said[text], true)) print(text);
-}
-
 int raise(reduction_call const& call, char const* what) {
   print(std::string(call.function) + ": " + what);
   if (call.raises) PMPI_Comm_call_errhandler(call.comm, MPI_ERR_OTHER);

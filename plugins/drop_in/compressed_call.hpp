@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "communicator.hpp"
+#include "environment.hpp"
 #include "journal.hpp"
 #include "library.hpp"
 #include "mpi_type.hpp"
@@ -43,9 +44,6 @@ bool has_buffers(reduction_call const& call);
 /// Records a call that is left to MPI.
 void note_passed(library& lib, reduction_call const& call, decision const& d);
 
-void print(std::string const& text);
-/// Prints each text once.
-void print_once(std::string const& text);
 /// Reports an hcomp error as an MPI error.
 int raise(reduction_call const& call, char const* what);
 

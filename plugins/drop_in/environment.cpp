@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <hcomp/core/detail/printable.hpp>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <system_error>
@@ -36,6 +38,18 @@ std::optional<T> number(char const* name, T least, T most, char const* what_it_i
 }
 
 }  // namespace
+
+void print(std::string const& text) {
+  std::fprintf(stderr, "hcomp: %s\n", hcomp::detail::printable(text).c_str());
+  std::fflush(stderr);
+}
+
+void print_once(std::string const& text) {
+  static std::mutex mutex;
+  static std::set<std::string> printed;
+  std::lock_guard const lock(mutex);
+  if (printed.insert(text).second) print(text);
+}
 
 std::string variable(char const* name) {
   char const* const value = std::getenv(name);

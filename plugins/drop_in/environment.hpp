@@ -1,12 +1,18 @@
 #pragma once
 /// @file
-/// Environment variables besides HCOMP_CONFIG and HCOMP_CODECS, for the library and hcomp-info.
+/// Environment variables besides HCOMP_CONFIG and HCOMP_CODECS, and messages, for the preloaded
+/// libraries and hcomp-info.
 
 #include <cstddef>
 #include <optional>
 #include <string>
 
 namespace hcomp::drop_in {
+
+/// Writes a line to standard error.
+void print(std::string const& text);
+/// Prints each text once.
+void print_once(std::string const& text);
 
 /// The variable's value; empty if it is not set.
 std::string variable(char const* name);

@@ -267,14 +267,14 @@ void journal::merge_json(std::string_view json) {
   for (auto const& [site, stats] : read) add(site, stats);
 }
 
-std::string journal::summary(int ranks) const {
+std::string journal::summary(int ranks, std::string_view heading) const {
   std::unique_lock lock(mutex_);
   auto const taken = chosen(sites_, plain_, false), passed = chosen(sites_, plain_, true);
   lock.unlock();
 
-  auto text =
-      fmt::format("hcomp {}: reductions of {}; calls and seconds per rank, bytes of all ranks\n",
-                  version_text(), plural(ranks, "rank"));
+  auto const of_all = fmt::format(
+      "reductions of {}; calls and seconds per rank, bytes of all ranks", plural(ranks, "rank"));
+  auto text = fmt::format("hcomp {}: {}\n", version_text(), heading.empty() ? of_all : heading);
   double const all = ranks;
   if (taken.empty()) {
     text += "\n  no reduction was taken over\n";
@@ -295,10 +295,11 @@ std::string journal::summary(int ranks) const {
       text += fmt::format("{:>9} {}\n", "", indented(words, 10));
     };
     line("by " + strategy_text(site));
-    line("from " + site.caller +
-         (f.seconds > 0 ? fmt::format("; {:.0f} % of the time in the codec",
-                                      100 * f.seconds_codec / f.seconds)
-                        : ""));
+    line(
+        "from " + site.caller +
+        (f.seconds > 0 && f.seconds_codec > 0  // it is not known of every call
+             ? fmt::format("; {:.0f} % of the time in the codec", 100 * f.seconds_codec / f.seconds)
+             : ""));
     if (f.told_error != 0) line(told_text(f, all));
     if (f.residual > 0)
       line(fmt::format("error feedback: residuals of up to {} of the energy of the values",

@@ -78,7 +78,8 @@ class journal {
 
   /// Table for people with one row per site: calls and seconds of the mean rank, bytes of all
   /// ranks. Calls left to MPI share a row if they differ only in the caller.
-  std::string summary(int ranks) const;
+  /// @param heading  empty: that of a summary of all ranks
+  std::string summary(int ranks, std::string_view heading = {}) const;
   /// The complete report as JSON: version, settings, ranks, and all statistics of each site over
   /// all ranks. Numbers that are not finite become null, invalid UTF-8 becomes U+FFFD.
   std::string report_json(int ranks, std::string_view settings) const;

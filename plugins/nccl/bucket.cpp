@@ -14,8 +14,6 @@ namespace {
 using nccl::detail::in_progress;
 using nccl::detail::success;
 
-constexpr std::size_t multiple_of_64(std::size_t values) { return (values + 63) / 64 * 64; }
-
 nccl::detail::library const& library() { return nccl::detail::library::get(); }
 
 }  // namespace

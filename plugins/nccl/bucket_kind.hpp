@@ -13,6 +13,9 @@
 
 namespace hcomp::drop_in {
 
+/// Where the next vector in a piece of memory begins: at the next multiple of 64.
+constexpr std::size_t multiple_of_64(std::size_t n) { return (n + 63) / 64 * 64; }
+
 /// Calls that a bucket reduces together. Equal on all ranks.
 struct bucket_kind {
   collective_kind kind;

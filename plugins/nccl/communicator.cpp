@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <hcomp/core/error.hpp>
 #include <hcomp/gpu/buffer.hpp>
 #include <hcomp/gpu/detail/event.hpp>
 #include <hcomp/gpu/error.hpp>
@@ -165,9 +167,10 @@ void nccl_communicator::judge(std::span<introduction const> all) {
       shares_process |= all[i].node == all[j].node && all[i].process == all[j].process;
   }
   if (!invalid.empty())
-    error_ = "HCOMP_CONFIG of " + ranks_text(invalid) + " is invalid";
+    error_ = "invalid settings on " + ranks_text(invalid);
   else if (!different.empty())
-    error_ = ranks_text(different) + " and rank 0 have different HCOMP_CONFIG, or other hcomp";
+    error_ = "HCOMP_CONFIG, or the version of hcomp, on " + ranks_text(different) +
+             " differs from that on rank 0";
   else if (!without.empty())
     error_ = ranks_text(without) + " cannot use libhcomp_cuda.so";
   else if (shares_process)
@@ -209,15 +212,27 @@ void nccl_communicator::make_nodes(std::span<nccl_communicator* const> all) {
     if (one->has_nodes()) with.push_back(one);
   if (with.empty()) return;
   // A group splits each communicator once: NCCL's splits of one communicator share its sockets.
+  std::vector<std::unique_ptr<live_communicator>> inside_of(with.size()), between_of(with.size());
   for (auto& inside :
        split(with, [](auto const& nodes) { return std::pair(nodes.node, nodes.rank_in_node); }))
-    with[inside.first]->inside_ = std::move(inside.second);
+    inside_of[inside.first] = std::move(inside.second);
   for (auto& between :
        split(with, [](auto const& nodes) { return std::pair(nodes.rank_in_node, nodes.node); }))
-    with[between.first]->between_ = std::move(between.second);
-  for (auto* const one : with) {
-    one->nodes_.inside = one->inside_.get();
-    one->nodes_.between = one->between_.get();
+    between_of[between.first] = std::move(between.second);
+  for (std::size_t i = 0; i < with.size(); ++i) {
+    auto& one = *with[i];
+    std::lock_guard const lock(one.nodes_mutex_);
+    one.inside_ = std::move(inside_of[i]);
+    one.between_ = std::move(between_of[i]);
+    one.nodes_.inside = one.inside_.get();
+    one.nodes_.between = one.between_.get();
+    if (!one.live_.is_ended()) continue;
+    // Another thread has aborted the communicator, and has not seen these.
+    for (auto* const part : {one.inside_.get(), one.between_.get()}) {
+      part->end();
+      nccl::detail::library::get().abort(part->get());
+    }
+    throw std::runtime_error("the communicator is being ended");
   }
   connect_nodes(with);
 }
@@ -308,6 +323,7 @@ void nccl_communicator::connect_nodes(std::span<nccl_communicator* const> with) 
 
 void nccl_communicator::end(bool is_abort) {
   auto const& nccl = nccl::detail::library::get();
+  std::lock_guard const lock(nodes_mutex_);
   for (auto* const one : {inside_.get(), between_.get()})
     if (one) one->end();
   if (!is_abort) {
@@ -328,6 +344,7 @@ void nccl_communicator::await_end() {
 }
 
 int nccl_communicator::state_of_nodes() {
+  std::lock_guard const lock(nodes_mutex_);
   for (auto* const one : {inside_.get(), between_.get()})
     if (one && !one->is_ended())
       if (int const state = one->state(); state != success && state != in_progress) return state;
@@ -432,11 +449,18 @@ int nccl_communicator::reduce(std::span<reduction_call const> calls, bucket_kind
     residuals.push_back(feedback_bytes > 0 ? residual_of(calls[i], bucket.values_of_call(i),
                                                          is_captured, feedback_bytes)
                                            : nullptr);
+  // Ranks learn of damage at different times: the call is made all the same, and fails afterwards.
+  std::exception_ptr damage;
   if (!is_captured)
-    for (auto const& [other, kept] : buckets_) kept.bucket->check();
+    for (auto const& [other, kept] : buckets_) try {
+        kept.bucket->check();
+      } catch (wire_error const&) {
+        damage = std::current_exception();
+      }
   auto& comm = kind.is_hierarchical ? *between_ : live_;
   int const result = bucket.enqueue(comm, calls, residuals, calls_, failed);
   bytes_sent = bucket.bytes_sent();
+  if (damage) std::rethrow_exception(damage);
   return result;
 }
 

@@ -87,6 +87,7 @@ class nccl_communicator {
   /// Enqueues calls of one kind, type and rule.
   /// @param feedback_bytes  limit of memory for residuals; 0: no error feedback
   /// @return  result of NCCL
+  /// @throws wire_error      parts of an earlier call were damaged; this call is enqueued
   /// @throws std::exception  memory or the codec
   int reduce(std::span<reduction_call const> calls, bucket_kind kind, std::size_t feedback_bytes,
              std::uint64_t& bytes_sent, char const*& failed);
@@ -132,6 +133,7 @@ class nccl_communicator {
   std::string error_;
   char const* why_left_ = nullptr;
   node_communicators nodes_{};
+  std::mutex nodes_mutex_;  ///< protects the next line from threads that end the communicator
   std::unique_ptr<live_communicator> inside_, between_;
   std::vector<std::thread> aborts_;
   std::mutex mutex_;

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <hcomp/gpu/error.hpp>
 #include <iterator>
-#include <set>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -23,17 +22,6 @@ namespace hcomp::drop_in {
 namespace {
 
 using nccl::detail::success;
-
-void print(std::string const& text) {
-  auto const line = "hcomp: " + text + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);
-}
-void print_once(std::string const& text) {
-  static std::mutex mutex;
-  static std::set<std::string> printed;
-  std::lock_guard const lock(mutex);
-  if (printed.insert(text).second) print(text);
-}
 
 /// FNV-1a, equal on all machines.
 std::uint64_t hash_of(std::string_view text) {
@@ -392,7 +380,7 @@ int nccl_library::async_error(nccl::communicator comm, int* error) {
       std::lock_guard const lock(mutex_);
       if (auto const found = states_.find(comm); found != states_.end()) state = found->second;
     }
-    if (state && state->has_introductions()) *error = state->state_of_nodes();
+    if (state) *error = state->state_of_nodes();
     return result;
   });
 }
@@ -466,7 +454,7 @@ void nccl_library::write_report() {
   }
   lock.unlock();
   if (report_ == "summary") {
-    auto const text = "hcomp: the calls of rank 0\n" + journal.summary(1);
+    auto const text = journal.summary(1, "calls, bytes and seconds of rank 0");
     std::fwrite(text.data(), 1, text.size(), stderr);
     return;
   }

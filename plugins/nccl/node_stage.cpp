@@ -8,8 +8,6 @@ namespace {
 
 using nccl::detail::success;
 
-constexpr std::size_t multiple_of_64(std::size_t n) { return (n + 63) / 64 * 64; }
-
 }  // namespace
 
 node_stage::node_stage(bucket_kind const& kind, node_communicators const& ranks)
